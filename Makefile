@@ -1,0 +1,53 @@
+# Each target makes the environment it needs in .venv from pinned versions; a second run reuses it.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+OUT    ?= results
+
+.PHONY: demo test lint types bench docs lock clean
+
+demo: $(VENV)/core.stamp
+	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
+
+test: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -W error
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+
+types: $(VENV)/dev.stamp
+	$(BIN)/pyright
+
+bench: $(VENV)/dev.stamp
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+docs: $(VENV)/dev.stamp
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+# Newest versions that every supported Python can install, written as plain pins.
+COMPILE = $(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 \
+          --no-header --no-annotate --upgrade --quiet
+
+lock: $(VENV)/dev.stamp
+	$(BIN)/pip install --quiet uv
+	printf 'hatchling\neditables\n' | $(COMPILE) --extra plot pyproject.toml - -o requirements.lock
+	$(COMPILE) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .import_linter_cache
+
+$(VENV)/created.stamp:
+	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'dual2 needs Python 3.11 or newer: make PYTHON=python3.12 ...'"
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/core.stamp: $(VENV)/created.stamp requirements.lock pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/core.stamp requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	touch $@

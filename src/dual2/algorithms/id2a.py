@@ -1,0 +1,336 @@
+"""iD2A and MiD2A: accelerated gradient descent on the dual of the dual.
+
+Problem: min Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i). The dual in consensus form, min φ(λ) + h*(λ)
+subject to √𝐂λ = 0, has the augmented dual F_ρ(y) = H*(-√𝐂y), which is smooth. Nesterov's method
+on F_ρ, in the variables w = √𝐂y, z = √𝐂v, is
+
+    (x⁺, λ⁺) ≈ saddle point of f + g + λᵀ𝐀x - (h*(λ) + (ρ/2)λᵀ𝐂λ + λᵀz)      (subsolver)
+    w⁺ = z + 𝐂λ⁺/L_F
+    z⁺ = w⁺ + β(w⁺ - w)
+
+MiD2A is the same text over a Chebyshev network P_K(C). Assumptions: Slater's condition, f_i
+μ_i-strongly convex and L_i-smooth, C symmetric positive semidefinite with null space span(1).
+Guarantees: Theorem 1717 (convex, O(1/k²)) and Theorem outer_convergence_SC (linear, √κ_F) of
+Li & Lau, "Accelerated decentralized constraint-coupled optimization: a dual² approach", 2025.
+"""
+
+import math
+import time
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import CapabilityError
+from dual2.runtime import Stacked
+from dual2.subsolvers.idapg import IDAPG, IDAPGState
+from dual2.theory import (
+    Constants,
+    Facts,
+    LinearSchedule,
+    convex_error,
+    initial_value_gap,
+    linear_schedule,
+    subproblem_errors,
+)
+
+Array = np.ndarray
+_EPS = np.finfo(float).eps
+_GROWTH = 2.0
+"""The relative rule's target may grow at most by this factor from one outer step to the next."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Parameters of iD2A that are not constants of the problem.
+
+    Attributes
+    ----------
+    accuracy : str
+        ``"relative"``: the subproblem's residual is at most ``eta`` times the last outer step.
+        ``"paper"``: the schedules of Theorem iD2A_complexity_convex (μ_F, μ_H > 0) or 1717.
+    eta : float
+        η of the relative rule, below 1.
+    c, delta : float
+        Constants of the printed schedules.
+    slack : float
+        δ of the subsolver's own inner accuracy.
+    mapping : str
+        ``"auto"``, ``"prox"`` or ``"smooth"``: how h* enters the subproblem.
+    restart : bool
+        Adaptive restart of the inner momentum also where μ_φ > 0 is known.
+    check : int
+        Fewest inner iterations between two agreed tests.
+    """
+
+    accuracy: str = "relative"
+    eta: float = 0.1
+    c: float = 2.0
+    delta: float = 1.0
+    slack: float = 0.3
+    mapping: str = "auto"
+    restart: bool = False
+    check: int = 10
+
+    def __post_init__(self) -> None:
+        if self.accuracy not in ("relative", "paper"):
+            raise CapabilityError(
+                f"accuracy={self.accuracy!r} is unknown; use 'auto', 'relative' or 'paper'."
+            )
+        ranges = {"eta": (0, 1), "c": (1, math.inf), "delta": (0, math.inf)}
+        ranges |= {"slack": (0, 1), "check": (0, 10**9)}
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not low < value < high:
+                raise CapabilityError(
+                    f"{name} = {value!r} found; expected {low} < {name} < {high}."
+                )
+
+
+@dataclass
+class Outer:
+    """State of the outer loop beside w and z.
+
+    ``k`` counts outer iterations, ``since`` those since the last restart, ``inner`` the iterations
+    on the present subproblem, ``check`` and ``restarted`` where its next test and last restart
+    are, ``reference`` the size that the residual is compared with.
+    """
+
+    w: Array
+    z: Array
+    scale: Array
+    k: int = 0
+    since: int = 0
+    inner: int = 0
+    check: int = 1
+    restarted: int = 0
+    reference: float = math.inf
+    first: float = 0.0
+    rounds: int = 0
+
+
+class ID2A:
+    """iD2A on one block of agents; see the module's text for the iteration.
+
+    Parameters
+    ----------
+    runtime : Stacked
+        The rows, their exchange and agreement.
+    facts, constants
+        Of the problem at the ρ in use.
+    options : Options
+        Accuracy rule and the like.
+    """
+
+    def __init__(
+        self, runtime: Stacked, facts: Facts, constants: Constants, options: Options
+    ) -> None:
+        self.runtime, self.facts, self.constants, self.options = runtime, facts, constants, options
+        self.subsolver = IDAPG(runtime, facts, constants, options.slack, options.restart)
+        self.per_mix = runtime.network.rounds
+        strong = math.isfinite(constants.kappa_F) and constants.mu_H > 0
+        self._linear = options.accuracy == "paper" and strong
+        self._schedule: LinearSchedule | None = None
+
+    # -- start, save, restore ----------------------------------------------------------------
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p), both zero if nothing better is known.
+
+        At the solution z_i = A_i x_i - (1/n)Σ_j A_j x_j, so a good x gives a good z.
+        """
+        rt = self.runtime
+        z = np.zeros((rt.n, rt.p))
+        if np.any(x):
+            products = rt.products(x)
+            z = products - rt.agree_sum(products) / rt.n
+        self.outer = Outer(w=z.copy(), z=z, scale=np.zeros(rt.n))
+        self.subsolver.start(x, lam)
+        if np.any(lam):
+            self.outer.rounds += self.per_mix
+        if self._linear:
+            self.outer.first = self._first_gap()
+        self._prepare()
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        outer = {f"outer_{f.name}": getattr(self.outer, f.name) for f in fields(self.outer)}
+        inner = {f"inner_{k}": v for k, v in self.subsolver.state.as_dict().items()}
+        return outer | inner
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        pick = lambda kind, mark: {  # noqa: E731
+            f.name: _native(state[mark + f.name]) for f in fields(kind)
+        }
+        self.outer = Outer(**pick(Outer, "outer_"))
+        self.subsolver.state = IDAPGState(**pick(IDAPGState, "inner_"))
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Set what follows from the state: the schedule and the local accuracy floor."""
+        lambda_max = self.runtime.network.lambda_max
+        if self._linear and self._schedule is None:
+            self._schedule = linear_schedule(
+                self.constants, self.facts, lambda_max, self.outer.first, self.options.c
+            )
+        known = self._schedule is not None or self.outer.reference < math.inf
+        self.subsolver.floor = 0.1 * self._target() / math.sqrt(self.runtime.n) if known else 0.0
+
+    # -- what others read ---------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal iterate."""
+        return self.subsolver.state.x
+
+    @property
+    def duals(self) -> Array:
+        """λ, one row per agent."""
+        return self.subsolver.lam
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges of p-vectors with the neighbours so far."""
+        return self.outer.rounds
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far: the maximum over agents for local work, iterations for the rest."""
+        s = self.subsolver.state
+        local = int(s.calls[0].max())
+        return {
+            "grad_f": local, "prox_g": local, "A": s.iterations, "AT": s.iterations,
+            "prox_h": s.iterations, "iterations": s.iterations, "outer": self.outer.k,
+        }  # fmt: skip
+
+    # -- the loop --------------------------------------------------------------------------------
+    def advance(self, rounds: int, seconds: float) -> None:
+        """Continue until ``rounds`` exchanges or for about ``seconds``, whatever comes first."""
+        end = time.perf_counter() + seconds
+        while self.outer.rounds < rounds and time.perf_counter() < end:
+            if self.subsolver.local:
+                self._advance_local()
+            else:
+                self._advance_together(rounds, end - time.perf_counter())
+
+    def _advance_together(self, rounds: int, seconds: float) -> None:
+        o = self.outer
+        allowed = max(1, (rounds - o.rounds) // self.per_mix)
+        steps = self.subsolver.advance(o.z, min(o.check - o.inner, allowed), max(seconds, 1e-3))
+        o.inner += steps
+        o.rounds += steps * self.per_mix
+        if o.inner >= o.check:
+            self._test()
+
+    def _test(self) -> None:
+        """Agree on the residual; end the subproblem, restart its momentum, or go on."""
+        o, sub = self.outer, self.subsolver
+        rows = sub.dual_residual()
+        columns = [_squares(rows), sub.uphill(), _squares(sub.lam), _squares(sub.clam)]
+        if self._linear:
+            columns.append(self._squares_by_agent(sub.primal_residual()))
+        total = self.runtime.agree_sum(np.column_stack(columns))
+        residual, size = math.sqrt(total[0]), math.sqrt(total[2])
+        if o.reference == math.inf:
+            o.reference = residual
+            self._prepare()
+        floor = 4 * _EPS * self.constants.L_phi * size
+        primal = math.sqrt(total[4]) if self._linear else 0.0
+        done = residual <= floor or o.inner >= self._cap() or self._accurate(residual, primal)
+        if done and self.runtime.n > 1:
+            self._outer_step(math.sqrt(total[3]))
+            return
+        if sub.restarts and total[1] > 0:
+            sub.state.since[:] = 0
+            o.restarted = o.inner
+        o.check = o.inner + max(self.options.check, (o.inner - o.restarted) // 8)
+
+    def _accurate(self, residual: float, primal: float) -> bool:
+        """Whether the present subproblem is solved well enough."""
+        if self._schedule is None:
+            return residual <= self._target()
+        x_error, dual_error = subproblem_errors(self.constants, self.facts, primal, residual)
+        k = self.outer.k
+        enough = x_error <= self._schedule.primal_error(k)
+        return enough and dual_error <= self._schedule.dual_error(k)
+
+    def _target(self) -> float:
+        """Residual of the subproblem to aim at in this outer iteration."""
+        o, options = self.outer, self.options
+        if self._schedule is not None:
+            return self.constants.mu_H * self._schedule.dual_error(o.k)
+        if options.accuracy == "paper":
+            return convex_error(o.reference, o.k, options.delta)
+        return options.eta * o.reference
+
+    def _cap(self) -> int:
+        beta = self.constants.inner_momentum
+        return 200_000 if beta < 0 else int(100 / (1.0 - beta)) + 1000
+
+    def _outer_step(self, consensus: float) -> None:
+        """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill."""
+        o, sub = self.outer, self.subsolver
+        new = o.z + sub.clam / self.constants.L_F
+        beta = self.constants.outer_momentum
+        if beta < 0:
+            ascent = np.einsum("ij,ij->i", sub.lam, new - o.w)
+            if o.since > 0 and self.runtime.agree_sum(ascent[:, None])[0] < 0:
+                o.since = 0
+            beta = o.since / (o.since + 3.0)
+        o.z = new + beta * (new - o.w)
+        o.w = new
+        o.k += 1
+        o.since += 1
+        o.inner, o.restarted, o.check = 0, 0, self.options.check
+        if self.options.accuracy == "relative":
+            o.reference = min(consensus / self.constants.L_F, _GROWTH * o.reference)
+        sub.begin()
+        self._prepare()
+
+    # -- rho = 0: subproblems without communication ---------------------------------------------
+    def _advance_local(self) -> None:
+        o, sub = self.outer, self.subsolver
+        if not np.any(o.scale):
+            sub.advance_local(o.z, np.zeros(self.runtime.n), steps=1)
+            o.scale = np.maximum(sub.state.moved, 1e-300)
+        if not sub.advance_local(o.z, self._local_stop()):
+            return
+        sub.state.clam[sub.state.now] = self.runtime.mix(sub.lam)
+        o.rounds += self.per_mix
+        own = np.sqrt(_squares(sub.clam)) / self.constants.L_F
+        o.scale = np.maximum(own, 0.5 * o.scale)
+        self._outer_step(0.0)
+
+    def _local_stop(self) -> Array:
+        """Residual at which each agent may stop, by what it knows itself."""
+        o, n = self.outer, self.runtime.n
+        floor = 4 * _EPS / self.subsolver.step * np.sqrt(_squares(self.subsolver.lam))
+        if self._schedule is not None:
+            error = self._schedule.dual_error(o.k) / math.sqrt(n)
+            return np.maximum(np.full(n, 0.5 * self.constants.mu_H * error), floor)
+        return np.maximum(self.options.eta * o.scale, floor)
+
+    # -- the printed schedule ----------------------------------------------------------------------
+    def _first_gap(self) -> float:
+        """Remark 2 at the starting point: a bound of F_ρ(y⁰) - F_ρ(y*)."""
+        rt, sub, n = self.runtime, self.subsolver, self.facts.n
+        smooth = np.array([rt.problem.h.conjugate.grad(row) for row in sub.lam]) / n
+        dual = rt.products(self.x) - smooth - self.outer.z - self.constants.rho * sub.clam
+        local = rt.stationarity(self.x, sub.lam)[:, 0]
+        columns = [np.einsum("ij,ij->i", sub.lam, sub.clam), _squares(dual), local**2]
+        total = np.sqrt(np.maximum(rt.agree_sum(np.column_stack(columns)), 0.0))
+        return initial_value_gap(
+            self.constants, self.facts, rt.network.lambda_max, total[0], total[1], total[2]
+        )
+
+    def _squares_by_agent(self, flat: Array) -> Array:
+        return np.add.reduceat(np.append(flat**2, 0.0), self.runtime.packed.local[0][:-1])
+
+
+def _squares(rows: Array) -> Array:
+    return np.einsum("ij,ij->i", rows, rows)
+
+
+def _native(value: Any) -> Any:
+    """Saved scalars come back as 0-d arrays; make them Python numbers again."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return value.item()
+    return value.copy() if isinstance(value, np.ndarray) else value

@@ -1,0 +1,162 @@
+"""From a problem and a network to an algorithm with every parameter chosen."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any
+
+from dual2.algorithms.id2a import ID2A, Options
+from dual2.errors import CapabilityError, unknown_name
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.runtime import Stacked
+from dual2.theory import (
+    Constants,
+    Facts,
+    constants_for,
+    gather_facts,
+    optimal_rho,
+    require_strong_convexity,
+)
+
+SUBSOLVERS = ("iDAPG",)
+DEFAULT_ACCURACY = "relative"
+_NETWORK_PARAMETERS = ("degree", "spectrum")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the caller of ``solve`` may say about the method."""
+
+    method: str = "iD2A"
+    subsolver: str = "auto"
+    rho: float | str = "auto"
+    constants: str = "tight"
+    accuracy: str = "auto"
+    parameters: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A ready algorithm with its runtime, its parameters and the reasons for them."""
+
+    algorithm: ID2A
+    runtime: Stacked
+    parameters: dict[str, tuple[Any, str]]
+    explanation: str
+
+
+def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
+    """Choose ρ, constants, subsolver and accuracy rule for iD2A or MiD2A."""
+    require_strong_convexity(problem, settings.method)
+    name = find_subsolver(settings.subsolver)
+    extra = dict(settings.parameters or {})
+    wishes = {k: extra.pop(k) for k in _NETWORK_PARAMETERS if k in extra}
+    if settings.method == "MiD2A" and isinstance(network, Network):
+        network = network.chebyshev(**wishes)
+    elif wishes:
+        raise CapabilityError(f"{', '.join(wishes)} belong(s) to MiD2A, not to {settings.method}.")
+    options = _options(settings, extra)
+    facts = gather_facts(problem)
+    rho = _choose_rho(settings, facts, network)
+    constants = constants_for(
+        facts, network.lambda_max, network.lambda_min, rho, settings.constants, options.mapping
+    )
+    runtime = Stacked(problem, network)
+    algorithm = ID2A(runtime, facts, constants, options)
+    parameters = _describe(settings, options, constants, network, name)
+    return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, name))
+
+
+def find_subsolver(name: str) -> str:
+    """Look a subsolver up, ignoring case; ``"auto"`` is iDAPG."""
+    if not isinstance(name, str):
+        raise CapabilityError(f"subsolver = {name!r} found; expected a name.")
+    if name.lower() == "auto":
+        return SUBSOLVERS[0]
+    for known in SUBSOLVERS:
+        if known.lower() == name.lower():
+            return known
+    raise CapabilityError(unknown_name("subsolver", name, SUBSOLVERS))
+
+
+def _options(settings: Settings, extra: dict[str, Any]) -> Options:
+    known = [f.name for f in fields(Options) if f.name != "accuracy"]
+    for name in extra:
+        if name not in known:
+            what = f"parameter of {settings.method}"
+            raise CapabilityError(unknown_name(what, name, [*known, *_NETWORK_PARAMETERS]))
+    rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
+    return Options(accuracy=rule, **extra)
+
+
+def _choose_rho(settings: Settings, facts: Facts, network: Network | ChebyshevNetwork) -> float:
+    if settings.rho == "auto":
+        return optimal_rho(facts, network.lambda_max, settings.constants)
+    try:
+        rho = float(settings.rho)
+    except (TypeError, ValueError):
+        rho = math.nan
+    if not 0 <= rho < math.inf:
+        raise CapabilityError(f"rho = {settings.rho!r} found; expected 'auto' or a number ≥ 0.")
+    return rho if facts.n > 1 else 0.0
+
+
+def _describe(
+    settings: Settings, options: Options, c: Constants, network: Network | ChebyshevNetwork,
+    subsolver: str,
+) -> dict[str, tuple[Any, str]]:  # fmt: skip
+    """Every parameter with where it came from."""
+    given = settings.parameters or {}
+    origin = lambda name, rule: "given" if name in given else rule  # noqa: E731
+    chosen = "ρ* = L'/λ_max, Remark 2138" if settings.rho == "auto" else "given"
+    outer = c.outer_momentum
+    inner = -1.0 if options.restart else c.inner_momentum
+    named = lambda b, k: "k/(k+3) with restart" if b < 0 else f"(√{k}-1)/(√{k}+1)"  # noqa: E731
+    return {
+        "method": (settings.method, "given or default"),
+        "subsolver": (subsolver, "default"),
+        "rho": (c.rho, "n = 1 needs none" if network.n == 1 else chosen),
+        "lambda_max": (float(network.lambda_max), "spectrum of the gossip matrix"),
+        "lambda_min": (float(network.lambda_min), "spectrum of the gossip matrix"),
+        "rounds_per_mix": (int(network.rounds), "degree of the Chebyshev polynomial, 1 for C"),
+        "constants": (c.kind, "given or default"),
+        "L_F": (c.L_F, c.sources["L_F"]),
+        "mu_F": (c.mu_F, c.sources["mu_F"]),
+        "L_phi": (c.L_phi, c.sources["L_phi"]),
+        "mu_phi": (c.mu_phi, c.sources["mu_phi"]),
+        "outer_momentum": (outer if outer >= 0 else "variable", named(outer, "κ_F")),
+        "inner_momentum": (inner if inner >= 0 else "variable", named(inner, "κ_φ")),
+        "mapping": (c.mapping, "prox where prox_{h*} exists, else the gradient of h*"),
+        "accuracy": (options.accuracy, "given" if settings.accuracy != "auto" else "default"),
+        "eta": (options.eta, origin("eta", "default")),
+        "c": (options.c, origin("c", "Theorem iD2A_complexity_convex, default 2")),
+        "delta": (options.delta, origin("delta", "Theorem 1717, default 1")),
+        "slack": (options.slack, origin("slack", "default")),
+        "check": (options.check, origin("check", "default")),
+    }
+
+
+def _explain(
+    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, subsolver: str
+) -> str:
+    exchange = f"{network.rounds} round(s) of communication per product with the gossip matrix"
+    rate = (
+        f"F_ρ is strongly convex with κ_F = {c.kappa_F:.4g}, so the outer loop converges linearly"
+        if math.isfinite(c.kappa_F)
+        else "F_ρ is convex and smooth; the outer loop uses k/(k+3) with adaptive restart"
+    )
+    inner = (
+        f"the subproblem is strongly convex in λ (μ = {c.mu_phi:.4g})"
+        if c.inner_momentum >= 0
+        else "the subproblem's strong convexity is zero or unknown, so its momentum restarts"
+    )
+    where = (
+        "ρ = 0: the subproblems need no communication"
+        if c.rho == 0
+        else f"ρ = {c.rho:.6g} (ρ* = {c.rho_star:.6g}): the subproblems are solved together"
+    )
+    return (
+        f"{settings.method} with {subsolver}. Case {c.case.name}: {c.case.reason}.\n"
+        f"{where}; {exchange}, κ_C = {network.kappa:.4g}.\n"
+        f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}."
+    )

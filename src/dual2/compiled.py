@@ -1,0 +1,131 @@
+"""Decorators for compiled kernels, cached on disk by what *all* kernels say.
+
+Numba's own disk cache looks only at the file of the function it stores, so an edit in a kernel
+that lives in another file leaves a stale caller behind. Here every cached kernel carries a stamp
+of the sources of all modules that contain compiled code (those that import this one): any edit
+recompiles. Where no cache directory is writable, kernels compile in memory and say so once.
+"""
+
+import functools
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import numba
+import numpy as np
+from numba.core import caching
+
+_PACKAGE = Path(__file__).resolve().parent
+_MARK = b"dual2.compiled"
+_log = logging.getLogger("dual2")
+
+REASSOCIATE = {"reassoc", "contract", "nsz"}
+"""What ``fast_compiled`` allows: reordering of sums, so that they run in SIMD registers."""
+
+
+@functools.cache
+def source_stamp(package: Path = _PACKAGE) -> str:
+    """Hash of every module with compiled code, and of the compiler's version."""
+    digest = hashlib.sha256(f"{numba.__version__} {llvmlite.__version__} {np.__version__}".encode())
+    for path in sorted(package.rglob("*.py")):
+        text = path.read_bytes()
+        if _MARK in text:
+            digest.update(str(path.relative_to(package)).encode() + b"\0" + text)
+    return digest.hexdigest()
+
+
+@functools.cache
+def cache_directory() -> Path | None:
+    """Directory of the compiled kernels; None where none is writable.
+
+    ``DUAL2_CACHE_DIR`` decides, else ``XDG_CACHE_HOME``, else ``~/.cache``; each installation
+    of the package has a folder of its own.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    root = Path(os.environ.get("DUAL2_CACHE_DIR") or Path(home) / "dual2")
+    path = root / hashlib.sha256(str(_PACKAGE).encode()).hexdigest()[:12]
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=path).close()
+    except OSError as error:
+        _log.warning(
+            "dual2 cannot write its compiled kernels to %s (%s); they are compiled anew in every "
+            "process. Set DUAL2_CACHE_DIR to a writable folder.",
+            path,
+            error,
+        )
+        return None
+    return path
+
+
+class _Locator(caching._CacheLocator):
+    """Tells Numba where a kernel is cached and what makes it stale."""
+
+    def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
+        self._py_file = py_file
+        self._line = py_func.__code__.co_firstlineno
+
+    def get_cache_path(self) -> Any:
+        return str(cache_directory())
+
+    def get_source_stamp(self) -> Any:
+        return source_stamp()
+
+    def get_disambiguator(self) -> Any:
+        return f"{self._line}-{hashlib.sha256(self._py_file.encode()).hexdigest()[:8]}"
+
+    @classmethod
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Locator":
+        return cls(py_func, py_file)
+
+
+class _CacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes = (_Locator,)
+
+
+class _Cache(caching.FunctionCache):
+    _impl_class = _CacheImpl
+
+
+def _compile(
+    function: Callable[..., Any], fastmath: set[str] | bool = False, forceinline: bool = False
+) -> Any:
+    kernel: Any = numba.njit(
+        nogil=True, error_model="numpy", fastmath=fastmath, forceinline=forceinline
+    )(function)
+    if cache_directory() is not None:
+        kernel._cache = _Cache(function)
+    return kernel
+
+
+def compiled(function: Callable[..., Any]) -> Any:
+    """Compile a kernel: strict arithmetic, no GIL, cached on disk.
+
+    Examples
+    --------
+    >>> @compiled
+    ... def twice(x):
+    ...     return x + x
+    >>> twice(2.0)
+    4.0
+    """
+    return _compile(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a kernel into its callers: for loops over one row inside a loop over rows.
+
+    Such helpers take whole arrays and indices, not row views: a view costs two atomic
+    reference counts, which for short rows is more than the work.
+    """
+    return _compile(function, forceinline=True)
+
+
+def fast_compiled(function: Callable[..., Any]) -> Any:
+    """Compile a sum (dot product, norm) that may be reordered; see ``REASSOCIATE``."""
+    return _compile(function, REASSOCIATE, forceinline=True)

@@ -1,0 +1,185 @@
+"""Documents: nested dictionaries with numbers, text and arrays, stored as TOML or npz.
+
+A TOML file holds everything a person may want to read or edit. Arrays above a size limit are
+replaced by ``{array = "key"}`` and live under that key in an npz file: the one of the same name
+beside the TOML file, or the document's own npz file, where the TOML text is the entry
+``document``. No pickles are written or read.
+"""
+
+import io
+import json
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dual2.errors import ProblemError
+from dual2.files import write_atomically
+
+TEXT = "document"
+"""Key of the TOML text inside an npz file."""
+
+
+def to_json(document: dict[str, Any]) -> str:
+    """Strict JSON text: numbers that JSON does not know become the words inf, -inf, nan.
+
+    Examples
+    --------
+    >>> print(to_json({"L": float("inf"), "n": np.int64(3)}), end="")
+    {
+     "L": "inf",
+     "n": 3
+    }
+    """
+    return json.dumps(_spelled(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(name): _spelled(member) for name, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(member) for member in value]
+    if isinstance(value, np.generic | np.ndarray):
+        return _spelled(value.tolist())
+    return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def to_toml(document: dict[str, Any]) -> str:
+    """TOML text of a nested dictionary: one section per table, tables inside them inline.
+
+    Examples
+    --------
+    >>> print(to_toml({"format": 1, "h": {"function": "L1Norm", "weight": 0.5}}), end="")
+    format = 1
+    <BLANKLINE>
+    [h]
+    function = "L1Norm"
+    weight = 0.5
+    """
+    tables = {name: value for name, value in document.items() if isinstance(value, dict)}
+    text = _lines({name: value for name, value in document.items() if name not in tables})
+    return text + "".join(f"\n[{_key(name)}]\n{_lines(table)}" for name, table in tables.items())
+
+
+def _lines(table: dict[str, Any]) -> str:
+    return "".join(f"{_key(name)} = {_value(value)}\n" for name, value in table.items())
+
+
+def _key(name: str) -> str:
+    plain = name.replace("_", "").replace("-", "")
+    return name if plain.isascii() and plain.isalnum() else json.dumps(name, ensure_ascii=False)
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int | float):
+        return repr(value)
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(k)} = {_value(v)}" for k, v in value.items()) + "}"
+    rows = len(value) > 1 and all(isinstance(member, list) for member in value)
+    gap, end = (",\n  ", "\n") if rows else (", ", "")
+    return f"[{gap[1:] if rows else ''}{gap.join(_value(member) for member in value)}{end}]"
+
+
+def split(value: Any, limit: float, where: str = "") -> tuple[Any, dict[str, NDArray[Any]]]:
+    """Take arrays with more than ``limit`` entries out of a document.
+
+    Returns
+    -------
+    skeleton : same shape as the document
+        With ``{"array": key}`` in the place of each array taken out.
+    arrays : dict
+        The arrays by key; a key tells the place, like ``h.y``.
+    """
+    if isinstance(value, np.ndarray):
+        return ({"array": where}, {where: value}) if value.size > limit else (value, {})
+    if isinstance(value, dict):
+        items = value.items()
+    elif isinstance(value, list):
+        items = enumerate(value)
+    else:
+        return value, {}
+    parts, arrays = {}, {}
+    for name, member in items:
+        place = f"{where}.{name}" if where else str(name)
+        parts[name], found = split(member, limit, place)
+        arrays.update(found)
+    return (list(parts.values()) if isinstance(value, list) else parts), arrays
+
+
+def join(value: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
+    """Put the arrays back, the inverse of :func:`split`."""
+    if isinstance(value, list):
+        return [join(member, arrays, path) for member in value]
+    if not isinstance(value, dict):
+        return value
+    if value.keys() == {"array"}:
+        if value["array"] not in arrays:
+            raise ProblemError(
+                f"{path} refers to the array {value['array']!r}, which is not in "
+                f"{path.with_suffix('.npz').name}. Found there: {', '.join(arrays) or 'nothing'}."
+            )
+        return arrays[value["array"]]
+    return {name: join(member, arrays, path) for name, member in value.items()}
+
+
+def write_document(path: Path, document: dict[str, Any], limit: float) -> None:
+    """Write ``path`` (.toml, large arrays beside it; or .npz, one file), each file atomically."""
+    skeleton, arrays = split(document, limit)
+    text = to_toml(skeleton)
+    if path.suffix == ".npz":
+        write_atomically(path, _npz({TEXT: np.array(text), **arrays}))
+        return
+    if arrays:
+        write_atomically(path.with_suffix(".npz"), _npz(arrays))
+    write_atomically(path, text)
+
+
+def _npz(arrays: dict[str, NDArray[Any]]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """Read what :func:`write_document` wrote, or a person by hand."""
+    if path.suffix == ".npz":
+        arrays = _read_npz(path)
+        if TEXT not in arrays:
+            raise ProblemError(
+                f"{path} has no entry {TEXT!r}, the TOML text that says what its arrays mean. "
+                "Write it with dual2.folder.save_problem."
+            )
+        text = str(arrays.pop(TEXT))
+    else:
+        text = _read_text(path)
+        beside = path.with_suffix(".npz")
+        arrays = _read_npz(beside) if beside.exists() else {}
+    try:
+        skeleton = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ProblemError(f"{path} is not valid TOML: {error}.") from error
+    return join(skeleton, arrays, path)
+
+
+def _read_text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ProblemError(f"{path} cannot be read: {error}.") from error
+
+
+def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, AttributeError, zipfile.BadZipFile) as error:
+        raise ProblemError(f"{path} cannot be read as an npz file: {error}.") from error

@@ -1,0 +1,282 @@
+"""The one loop around every algorithm: clock, trace, stopping test, interrupts.
+
+What is decided depends on the iterates and on the number of rounds only; time decides merely where
+the loop pauses. So a run that was cut and continued equals one that was not.
+"""
+
+import math
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dual2.algorithms.plan import Plan
+from dual2.judge import Judge, Verdict
+from dual2.progress import Bar
+from dual2.result import Counts, Status
+
+Array = np.ndarray
+CHUNK = 0.1
+"""Seconds of compiled work between two looks at the clock."""
+_TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
+_MILESTONE, _PATIENCE = 1000, 5
+"""At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
+progress of the KKT residual are a stall."""
+
+
+@dataclass
+class Schedule:
+    """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
+
+    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one.
+    """
+
+    test: int
+    milestone: int
+    trace: int = 0
+    best: float = math.inf
+    judged: float = math.inf
+    idle: int = 0
+    tests: int = 0
+    agree_rounds: int = 0
+    agree_floats: int = 0
+    seconds: float = 0.0
+    anchor: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class Driver:
+    """Runs a planned algorithm to its end.
+
+    Parameters
+    ----------
+    plan : Plan
+        The algorithm, ready to start.
+    tol, atol : float
+        Tolerances of the KKT residual.
+    max_rounds, time_limit
+        Limits; None is no limit.
+    reference : ndarray or None
+        Flat x*; makes the trace record |x - x*|/|x*|.
+    record : bool
+        Whether to keep a trace.
+    callback : callable or None
+        Called with a dict after each stopping test; a true answer stops the run.
+    """
+
+    def __init__(
+        self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
+        reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
+    ) -> None:  # fmt: skip
+        self.plan, self.algorithm, self.runtime = plan, plan.algorithm, plan.runtime
+        self.judge = Judge(plan.runtime, tol, atol)
+        self.max_rounds = max_rounds - max_rounds % plan.runtime.network.rounds
+        self.time_limit = time_limit
+        self.reference, self.record, self.callback = reference, record, callback
+        per_mix = plan.runtime.network.rounds
+        self.schedule = Schedule(test=10 * per_mix, milestone=_MILESTONE * per_mix)
+        self.schedule.anchor = np.zeros(plan.runtime.p)
+        self.rows: list[dict[str, float]] = []
+        self.separator: Array | None = None
+        self.kkt = math.inf
+        self.best: tuple[Array, Array] | None = None
+        self.finite: tuple[Array, Array] | None = None
+        self._interrupted = False
+
+    # -- counting -------------------------------------------------------------------------
+    def counts(self) -> Counts:
+        """Calls and messages so far."""
+        calls = self.algorithm.oracle_calls()
+        network, tests = self.runtime.network, self.judge.tests + self.schedule.tests
+        for name in ("grad_f", "prox_g", "A", "AT", "prox_h"):
+            calls[name] += tests
+        rounds = self.algorithm.rounds
+        agreed = self.schedule.agree_floats + self.runtime.agree_floats
+        return Counts(
+            rounds=rounds,
+            vectors=rounds,
+            agree_rounds=self.schedule.agree_rounds + self.runtime.agree_rounds,
+            floats=2 * len(network.edges) * self.runtime.p * rounds + agreed,
+            **calls,
+        )
+
+    # -- the loop -------------------------------------------------------------------------
+    def run(self, bar: Bar) -> Status:
+        """Advance until a limit, a verdict or an interrupt; returns the status."""
+        s = self.schedule
+        clock = Clock(s.seconds)
+        self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
+        self._trace(clock)
+        self.finite = (self.algorithm.x.copy(), self.algorithm.duals.copy())
+        with _interrupts(self), np.errstate(over="ignore", invalid="ignore"):
+            while True:
+                status = self._limit(clock)
+                if status is not None:
+                    return status
+                target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
+                with clock:
+                    self.algorithm.advance(target, CHUNK)
+                    verdict = self._test() if self.algorithm.rounds >= s.test else None
+                s.seconds = clock.seconds
+                self._trace(clock)
+                bar.update(self.algorithm.rounds, self.kkt)
+                if verdict is not None:
+                    status = self._decide(verdict)
+                    if status is not None:
+                        return status
+
+    def _limit(self, clock: "Clock") -> Status | None:
+        if self._interrupted:
+            return Status.INTERRUPTED
+        if self.algorithm.rounds >= self.max_rounds:
+            return Status.MAX_ROUNDS
+        if self.time_limit is not None and clock.seconds >= self.time_limit:
+            return Status.TIME_LIMIT
+        return None
+
+    def _test(self) -> Verdict:
+        rounds, s = self.algorithm.rounds, self.schedule
+        verdict = self.judge.test(
+            self.algorithm.x, self.algorithm.duals, full=rounds >= s.milestone
+        )
+        gap = 5 * self.runtime.network.rounds
+        s.test = max(int(rounds * _TEST_RATIO), rounds + gap)
+        return verdict
+
+    def _decide(self, verdict: Verdict) -> Status | None:
+        s = self.schedule
+        self.kkt = verdict.kkt
+        if not self._finite():
+            return Status.DIVERGED
+        if self.best is None:
+            self.finite = (self.algorithm.x.copy(), self.algorithm.duals.copy())
+        if verdict.full and verdict.kkt < s.best:
+            s.best = verdict.kkt
+            self.best = (self.algorithm.x.copy(), self.algorithm.duals.copy())
+        if verdict.met:
+            return Status.CONVERGED
+        if self.callback is not None:
+            info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "seconds": s.seconds}
+            if self.callback(info | {"x": self.algorithm.x, "duals": self.algorithm.duals}):
+                return Status.INTERRUPTED
+        return self._milestone(verdict) if self.algorithm.rounds >= s.milestone else None
+
+    def _milestone(self, verdict: Verdict) -> Status | None:
+        """Judge, each time the rounds have doubled, whether there is hope."""
+        s = self.schedule
+        s.milestone = 2 * self.algorithm.rounds
+        assert verdict.dual is not None
+        if self._separated(verdict.dual):
+            return Status.INFEASIBLE
+        s.idle = 0 if s.best < 0.9 * s.judged else s.idle + 1
+        s.judged = s.best
+        return Status.STALLED if s.idle >= _PATIENCE else None
+
+    def _finite(self) -> bool:
+        return bool(
+            np.all(np.isfinite(self.algorithm.duals)) and np.all(np.isfinite(self.algorithm.x))
+        )
+
+    def best_point(self) -> tuple[Array, Array]:
+        """The best iterate whose residual is known, else the last finite one."""
+        x, duals = self.algorithm.x.copy(), self.algorithm.duals.copy()
+        if self._finite():
+            if self.best is None or self.judge.observe(x, duals).kkt <= self.schedule.best:
+                return x, duals
+        point = self.best or self.finite
+        assert point is not None
+        return point
+
+    def _separated(self, price: Array) -> bool:
+        """Whether the direction in which the price grows proves the coupling infeasible."""
+        s, rt = self.schedule, self.runtime
+        change, s.anchor = price - s.anchor, price
+        size = float(np.linalg.norm(change))
+        if not 0 < 0.2 * float(np.linalg.norm(price)) <= size:
+            return False
+        direction = change / size
+        if rt.problem.separates(direction) < 0:
+            self.separator = direction
+            return True
+        return False
+
+    # -- trace ------------------------------------------------------------------------------
+    def _trace(self, clock: "Clock") -> None:
+        s, rounds = self.schedule, self.algorithm.rounds
+        if not self.record or rounds < s.trace:
+            return
+        s.trace = max(rounds + 1, int(rounds * _TRACE_RATIO))
+        verdict = self.judge.observe(self.algorithm.x, self.algorithm.duals)
+        row: dict[str, float] = {"seconds": clock.seconds, "kkt": verdict.kkt}
+        if self.reference is not None:
+            size = float(np.linalg.norm(self.reference))
+            distance = float(np.linalg.norm(self.algorithm.x - self.reference))
+            row["gap"] = distance / size if size > 0 else distance
+        counts = self.counts()
+        for name in Counts.__dataclass_fields__:
+            row[name] = getattr(counts, name)
+        self.rows.append(row)
+
+    def trace(self) -> dict[str, Array]:
+        """The recorded rows as columns."""
+        names = self.rows[0] if self.rows else []
+        return {name: np.array([row[name] for row in self.rows]) for name in names}
+
+    # -- save and continue ---------------------------------------------------------------------
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue as if nothing had happened."""
+        s = self.schedule
+        s.tests += self.judge.tests
+        s.agree_rounds += self.runtime.agree_rounds
+        s.agree_floats += self.runtime.agree_floats
+        self.judge.tests = self.runtime.agree_rounds = self.runtime.agree_floats = 0
+        own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
+        return self.algorithm.state() | own
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        self.algorithm.restore(state)
+        for name in Schedule.__dataclass_fields__:
+            value = np.asarray(state[f"driver_{name}"])
+            setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
+
+    def interrupt(self) -> None:
+        """Ask the loop to end at its next pause."""
+        self._interrupted = True
+
+
+class Clock:
+    """Adds up the seconds spent inside ``with`` blocks."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __enter__(self) -> "Clock":
+        self._begun = time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.seconds += time.perf_counter() - self._begun
+
+
+@contextmanager
+def _interrupts(driver: Driver) -> Iterator[None]:
+    """Turn Ctrl-C into a request; a second one interrupts at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handler(number: int, frame: Any) -> None:
+        driver.interrupt()
+        signal.signal(signal.SIGINT, before)
+
+    before = signal.getsignal(signal.SIGINT)
+    signal.signal(signal.SIGINT, handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,70 @@
+"""Compiled evaluation of local optimality: how well x_i answers the price λ."""
+
+import math
+
+import numpy as np
+
+from dual2.compiled import compiled
+from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f, prox_g
+
+
+@compiled
+def stationarity_rows(
+    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
+    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, x, dual, out,
+):  # fmt: skip
+    """Per agent: L_i|x_i - prox_{g_i/L_i}(x_i - (∇f_i(x_i)+A_iᵀλ_i)/L_i)|, |∇f_i(x_i)|, |A_iᵀλ_i|.
+
+    ``dual`` has one row per agent, or a single row for all. Returns 0, or FAILED.
+    """
+    width = max(1, inbox.shape[0])
+    c, grad, w, new = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    work = np.empty(3 * width + 8)
+    for i in range(xptr.shape[0] - 1):
+        first, last = xptr[i], xptr[i + 1]
+        d = last - first
+        own = x[first:last]
+        row = dual[min(i, dual.shape[0] - 1)]
+        if adjoint(i, row, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            return FAILED
+        if grad_f(
+            i, own, grad[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
+        ):
+            return FAILED
+        for j in range(d):
+            w[j] = own[j] - (grad[j] + c[j]) / lip[i]
+        if prox_g(i, 1.0 / lip[i], w[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
+            return FAILED
+        s = 0.0
+        for j in range(d):
+            s += (own[j] - new[j]) ** 2
+        out[i, 0] = lip[i] * math.sqrt(s)
+        out[i, 1] = math.sqrt(dot(grad[:d], grad[:d]))
+        out[i, 2] = math.sqrt(dot(c[:d], c[:d]))
+    return 0
+
+
+@compiled
+def products(
+    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
+    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, x, out,
+):  # fmt: skip
+    """out_i = A_i x_i for every owned agent. Returns 0, or FAILED."""
+    for i in range(xptr.shape[0] - 1):
+        own = x[xptr[i] : xptr[i + 1]]
+        if apply(i, own, out[i], xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            return FAILED
+    return 0
+
+
+@compiled
+def adjoints(
+    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
+    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, rows, out,
+):  # fmt: skip
+    """Flat vector of all A_iᵀ rows_i. Returns 0, or FAILED."""
+    for i in range(xptr.shape[0] - 1):
+        own = out[xptr[i] : xptr[i + 1]]
+        if adjoint(i, rows[i], own, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            return FAILED
+    return 0

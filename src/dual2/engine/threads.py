@@ -1,0 +1,112 @@
+"""Threads over a serial kernel: the same compiled code with (thread, threads) and a barrier.
+
+Every thread owns a fixed range of rows and meets the others at :func:`meet`. Nothing depends on
+how many threads there are: each row is computed by one of them with the same operations.
+"""
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+
+from dual2.compiled import compiled
+
+_SPINS = 4000
+_yield_cpu = types.ExternalFunction("sched_yield", types.int32())
+
+WORTH = 1.0e5
+"""Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
+
+
+def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.gep(data, [index])
+
+
+@intrinsic
+def _fetch_add(typingctx: Any, array: Any, index: Any, amount: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cell = _pointer(context, builder, signature.args[0], args[0], args[1])
+        return builder.atomic_rmw("add", cell, args[2], "seq_cst")
+
+    return types.int64(array, types.int64, types.int64), codegen
+
+
+@intrinsic
+def _load(typingctx: Any, array: Any, index: Any) -> Any:
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        cell = _pointer(context, builder, signature.args[0], args[0], args[1])
+        return builder.load_atomic(cell, "seq_cst", 8)
+
+    return types.int64(array, types.int64), codegen
+
+
+@compiled
+def meet(barrier, threads):
+    """Wait until all ``threads`` have arrived; ``barrier`` is an int64 array [arrived, phase]."""
+    if threads == 1:
+        return
+    phase = _load(barrier, 8)  # pyright: ignore[reportCallIssue]
+    if _fetch_add(barrier, 0, 1) == threads - 1:
+        _fetch_add(barrier, 0, -threads)
+        _fetch_add(barrier, 8, 1)
+        return
+    spins = 0
+    while _load(barrier, 8) == phase:
+        spins += 1
+        if spins > _SPINS:
+            _yield_cpu()
+
+
+def new_barrier() -> np.ndarray:
+    """Counter and phase of a barrier, on cache lines of their own."""
+    return np.zeros(16, dtype=np.int64)
+
+
+def choose_threads(work: float) -> int:
+    """Threads for an iteration of ``work`` multiply-adds: one below ``WORTH``.
+
+    ``DUAL2_THREADS`` overrides it; the default never takes more threads than cores.
+
+    Examples
+    --------
+    >>> choose_threads(100.0)
+    1
+    """
+    asked = os.environ.get("DUAL2_THREADS")
+    if asked:
+        return max(1, int(asked))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return int(max(1, min(cores, 8, work // WORTH + 1 if work >= WORTH else 1)))
+
+
+class Team:
+    """Runs ``kernel(..., thread, threads, barrier)`` on a number of threads.
+
+    Examples
+    --------
+    >>> Team(1).run(lambda thread, threads, barrier: thread + threads)
+    1
+    """
+
+    def __init__(self, threads: int) -> None:
+        self.threads = threads
+        self._barrier = new_barrier()
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run the kernel on all threads and return the first thread's answer."""
+        if self._pool is None:
+            return kernel(*args, 0, 1, self._barrier)
+        others = [
+            self._pool.submit(kernel, *args, t, self.threads, self._barrier)
+            for t in range(1, self.threads)
+        ]
+        answer = kernel(*args, 0, self.threads, self._barrier)
+        for other in others:
+            other.result()
+        return answer

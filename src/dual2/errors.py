@@ -1,0 +1,44 @@
+"""The exceptions a caller may want to catch; every one is also a ``ValueError``."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class Dual2Error(ValueError):
+    """Base of every error that dual2 raises on purpose."""
+
+
+class ProblemError(Dual2Error):
+    """The problem's data are malformed or inconsistent."""
+
+
+class NetworkError(Dual2Error):
+    """The network is malformed: not connected, not symmetric, of the wrong size."""
+
+
+class CapabilityError(Dual2Error):
+    """A method was asked for something it cannot do; the message says what would work."""
+
+
+def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+    """Sentence for an unknown name: the nearest known one, then all of them.
+
+    Parameters
+    ----------
+    what : str
+        The kind of thing, for instance ``"method"``.
+    name : str
+        What was asked for.
+    known : iterable of str
+        The names that exist.
+
+    Examples
+    --------
+    >>> unknown_name("method", "iD2B", ["iD2A", "MiD2A"])
+    "Unknown method 'iD2B'. Did you mean 'iD2A'? Known: iD2A, MiD2A."
+    """
+    names = list(known)
+    lowered = {k.lower(): k for k in names}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+    return f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}."

@@ -1,0 +1,76 @@
+"""What is minimised: convex functions with value, gradient, prox, conjugate, mu and L.
+
+A function serves as f (smooth, local), g (with a prox, local) or h (of the coupling) wherever it
+has what the role needs. Classes say the formula and compute with NumPy; ``lowering`` and
+``kernels`` hold the same for compiled loops.
+"""
+
+from dual2.functions.base import Function
+from dual2.functions.block import (
+    IndicatorAffine,
+    IndicatorBall,
+    IndicatorHalfspace,
+    IndicatorSimplex,
+    L2Norm,
+)
+from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.losses import (
+    AbsoluteLoss,
+    HingeLoss,
+    HuberLoss,
+    NonnegativeSquaredLoss,
+    QuantileLoss,
+    SquaredLoss,
+)
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.quadratic import LeastSquares, Quadratic
+from dual2.functions.regression import LogisticRegression
+from dual2.functions.separable import (
+    ElasticNet,
+    IndicatorAtMost,
+    IndicatorBox,
+    IndicatorNonnegative,
+    IndicatorPoint,
+    L1Norm,
+    SquaredNorm,
+    Zero,
+)
+from dual2.functions.stacked import Stacked
+from dual2.functions.user import ConjugateSmooth, Proximable, Smooth, as_function
+
+__all__ = [
+    "AbsoluteLoss",
+    "Affined",
+    "Conjugate",
+    "ConjugateSmooth",
+    "ElasticNet",
+    "Function",
+    "HingeLoss",
+    "HuberLoss",
+    "IndicatorAffine",
+    "IndicatorAtMost",
+    "IndicatorBall",
+    "IndicatorBox",
+    "IndicatorHalfspace",
+    "IndicatorNonnegative",
+    "IndicatorPoint",
+    "IndicatorSimplex",
+    "L1Norm",
+    "L2Norm",
+    "LeastSquares",
+    "LogisticLoss",
+    "LogisticRegression",
+    "NonnegativeSquaredLoss",
+    "PiecewiseQuadratic",
+    "PoissonLoss",
+    "Proximable",
+    "Quadratic",
+    "QuantileLoss",
+    "Smooth",
+    "SquaredLoss",
+    "SquaredNorm",
+    "Stacked",
+    "Zero",
+    "as_function",
+]

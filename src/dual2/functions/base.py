@@ -1,0 +1,254 @@
+"""What a convex function can do: the contract shared by every f, g and h.
+
+A function is stateless. It takes one vector of length d or several as rows (k, d). Subclasses
+write the hooks ``_value``, ``_grad``, ``_prox``, … for arrays whose last axis is the vector; the
+public methods here check shapes and steps once, for all of them.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dual2.errors import CapabilityError, ProblemError
+from dual2.functions.arguments import Array, Entries, number
+
+if TYPE_CHECKING:
+    from dual2.functions.piecewise import PiecewiseQuadratic
+
+TOLERANCE = 1e-9
+"""Indicators are 0 up to this distance from the set, relative to max(1, size of the bound)."""
+
+
+class Function(ABC):
+    """A closed proper convex function on R^d with values in (-inf, inf].
+
+    Attributes
+    ----------
+    dim : int or None
+        The length d that the data demand; None if any length will do.
+    mu, L : float
+        Modulus of strong convexity and Lipschitz constant of the gradient; 0 and inf are legal.
+    smooth, proximable : bool
+        Whether ``grad`` and ``prox`` can be called.
+    conjugate_smooth : bool
+        Whether the conjugate has a gradient everywhere (then ``conjugate_grad`` gives it).
+    form : PiecewiseQuadratic or None
+        The function as a separable piecewise quadratic, if it is one.
+    """
+
+    __array_ufunc__ = None  # so that numpy.float64(2) * f reaches __rmul__
+
+    @property
+    def dim(self) -> int | None:
+        """The length that the data demand; None if any."""
+        return None
+
+    @property
+    def mu(self) -> float:
+        """Modulus of strong convexity."""
+        return 0.0
+
+    @property
+    def L(self) -> float:
+        """Lipschitz constant of the gradient; inf if there is none."""
+        return np.inf
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the gradient exists everywhere and can be computed."""
+        return False
+
+    @property
+    def proximable(self) -> bool:
+        """Whether the prox can be computed."""
+        return False
+
+    @property
+    def conjugate_smooth(self) -> bool:
+        """Whether the gradient of the conjugate exists everywhere and can be computed."""
+        return False
+
+    @cached_property
+    def form(self) -> "PiecewiseQuadratic | None":
+        """The function as a separable piecewise quadratic, if it is one."""
+        return self._form()
+
+    # -- oracles ------------------------------------------------------------------------------
+
+    def value(self, x: ArrayLike) -> Any:
+        """f(x): a float for a vector, one number per row for rows; inf outside the domain."""
+        return _reduced(self._value(self._points(x)))
+
+    def grad(self, x: ArrayLike) -> Array:
+        """Gradient of f at x, of the same shape as x."""
+        return self._grad(self._points(x))
+
+    def prox(self, v: ArrayLike, step: float) -> Array:
+        """argmin_u step·f(u) + ½|u - v|²."""
+        return self._prox(self._points(v), _positive(self, step))
+
+    def conjugate_value(self, w: ArrayLike) -> Any:
+        """f*(w) = sup_x <w, x> - f(x)."""
+        return _reduced(self._conjugate_value(self._points(w)))
+
+    def conjugate_grad(self, w: ArrayLike) -> Array:
+        """Gradient of f* at w: the x that attains the supremum, where it is unique."""
+        return self._conjugate_grad(self._points(w))
+
+    def domain_support(self, u: ArrayLike) -> Any:
+        """sup {<u, x> : f(x) < inf}: how far the domain extends in direction u."""
+        return _reduced(self._domain_support(self._points(u)))
+
+    def recession(self, u: ArrayLike) -> Any:
+        """lim_t f(x + t·u)/t, which is the ``domain_support`` of the conjugate."""
+        return _reduced(self._recession(self._points(u)))
+
+    # -- calculus -----------------------------------------------------------------------------
+
+    @property
+    def conjugate(self) -> "Function":
+        """The convex conjugate f*(w) = sup_x <w, x> - f(x), a function again."""
+        from dual2.functions.calculus import Conjugate
+
+        closed = None if self.form is None else self.form.closed_conjugate()
+        return Conjugate(self) if closed is None else closed
+
+    def __mul__(self, scale: float) -> "Function":
+        return self.affine(scale=scale)
+
+    __rmul__ = __mul__
+
+    def shift(self, center: ArrayLike) -> "Function":
+        """f(· - center)."""
+        return self.affine(center=center)
+
+    def tilt(self, slope: ArrayLike) -> "Function":
+        """f + <slope, ·>."""
+        return self.affine(slope=slope)
+
+    def plus_quadratic(self, weight: float) -> "Function":
+        """f + (weight/2)|·|²."""
+        return self.affine(curvature=weight)
+
+    def affine(
+        self,
+        scale: Any = 1.0,
+        center: Any = 0.0,
+        slope: Any = 0.0,
+        curvature: Any = 0.0,
+    ) -> "Function":
+        """scale·f(x - center) + <slope, x> + (curvature/2)|x|², the step of every calculus rule.
+
+        Parameters
+        ----------
+        scale : float
+            Positive factor.
+        center, slope : float or vector
+            Shift of the argument and linear term.
+        curvature : float
+            Nonnegative weight of the added quadratic.
+        """
+        from dual2.functions.calculus import read_affine
+
+        return self._affine(*read_affine(self, scale, center, slope, curvature))
+
+    # -- hooks --------------------------------------------------------------------------------
+
+    def _form(self) -> "PiecewiseQuadratic | None":
+        return None
+
+    @abstractmethod
+    def _value(self, x: Array) -> Array: ...
+
+    def _grad(self, x: Array) -> Array:
+        self._lack("no gradient", "use it where only its prox is needed (as g or h)")
+
+    def _prox(self, v: Array, step: float) -> Array:
+        self._lack("no prox", "use it where only its gradient is needed (as f)")
+
+    def _conjugate_value(self, w: Array) -> Array:
+        self._lack("no closed-form conjugate", "a duality gap cannot be formed with it")
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        self._lack("no gradient of its conjugate", "add a quadratic (plus_quadratic) or use prox")
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        """Moreau: prox_{s f*}(v) = v - s·prox_{f/s}(v/s)."""
+        return v - step * self._prox(v / step, 1.0 / step)
+
+    def _domain_support(self, u: Array) -> Array:
+        return support_of_all(u)
+
+    def _recession(self, u: Array) -> Array:
+        return support_of_all(u)
+
+    def _affine(
+        self, scale: float, center: Entries, slope: Entries, curvature: float
+    ) -> "Function":
+        from dual2.functions.calculus import Affined
+
+        if self.form is not None:
+            return self.form._affine(scale, center, slope, curvature)
+        return Affined(self, scale, center, slope, curvature)
+
+    def _lack(self, what: str, advice: str) -> NoReturn:
+        raise CapabilityError(f"{self!r} has {what}; {advice}.")
+
+    def _points(self, x: ArrayLike) -> Array:
+        array = np.asarray(x, dtype=np.float64)
+        if array.ndim not in (1, 2):
+            raise ProblemError(
+                f"{type(self).__name__}: the argument has shape {array.shape}; expected a vector "
+                "(d,) or rows (k, d)."
+            )
+        if self.dim is not None and array.shape[-1] != self.dim:
+            raise ProblemError(
+                f"{type(self).__name__}: the argument has length {array.shape[-1]}; "
+                f"its data have length {self.dim}."
+            )
+        return array
+
+    def __repr__(self) -> str:
+        if not is_dataclass(self):
+            return f"{type(self).__name__}(...)"
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        plain = {field.name for field in fields(self) if _plain(values[field.name], field.default)}
+        shown = (f"{name}={_short(value)}" for name, value in values.items() if name not in plain)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+def support_of_all(u: Array) -> Array:
+    """Support function of the whole space: 0 at u = 0 (up to the tolerance), else inf."""
+    return np.where(np.linalg.norm(u, axis=-1) <= TOLERANCE, 0.0, np.inf)
+
+
+def reciprocal(constant: float) -> float:
+    """1/constant with 1/0 = inf and 1/inf = 0: mu and L of a conjugate."""
+    return np.inf if constant == 0 else 1.0 / constant
+
+
+def _reduced(values: Array) -> Any:
+    return float(values) if np.ndim(values) == 0 else values
+
+
+def _positive(owner: Function, step: float) -> float:
+    if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox
+        return step
+    return number(f"{type(owner).__name__}.prox", "step", step, above=0.0)
+
+
+def _plain(value: Any, default: Any) -> bool:
+    return isinstance(default, float) and bool(np.all(np.equal(value, default)))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(value.tolist()) if value.size <= 4 else f"<array {value.shape}>"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value)

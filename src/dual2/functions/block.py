@@ -1,0 +1,336 @@
+"""Functions that couple the coordinates: the Euclidean norm, and sets with a known projection."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array, Entries, common_dim, entries, matrix, number, store
+from dual2.functions.base import TOLERANCE, Function
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class L2Norm(Function):
+    """f(x) = weight·|x|₂.
+
+    prox_{tf}(v) = max(1 - t·weight/|v|, 0)·v; f* = indicator of the ball of radius ``weight``.
+
+    Parameters
+    ----------
+    weight : float
+        At least 0.
+
+    Examples
+    --------
+    >>> L2Norm(1.0).prox([3.0, 4.0], 2.5)
+    array([1.5, 2. ])
+    """
+
+    weight: float
+
+    def __post_init__(self) -> None:
+        store(self, weight=number(self, "weight", self.weight, least=0.0))
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def conjugate(self) -> "IndicatorBall":
+        """The ball of radius ``weight``."""
+        return IndicatorBall(self.weight)
+
+    def _value(self, x: Array) -> Array:
+        return self.weight * np.linalg.norm(x, axis=-1)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        norm = np.linalg.norm(v, axis=-1, keepdims=True)
+        threshold = step * self.weight
+        return v * np.where(norm > threshold, 1.0 - threshold / np.where(norm > 0, norm, 1.0), 0.0)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self.conjugate._value(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return self.conjugate._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self._value(u)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorBall(Function):
+    """f(x) = 0 if |x - center|₂ <= radius, else inf.
+
+    The prox projects radially; f*(w) = radius·|w|₂ + <w, center>. Points up to
+    1e-9·max(1, radius, |center|) outside count as inside.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+    center : float or vector, default 0
+        The centre.
+
+    Examples
+    --------
+    >>> IndicatorBall(1.0).prox([3.0, 4.0], 1.0)
+    array([0.6, 0.8])
+    """
+
+    radius: float
+    center: Entries = 0.0
+
+    def __post_init__(self) -> None:
+        radius = number(self, "radius", self.radius, least=0.0)
+        store(self, radius=radius, center=entries(self, "center", self.center))
+
+    @property
+    def dim(self) -> int | None:
+        """Length of the centre."""
+        return common_dim(self, center=self.center)
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def conjugate(self) -> Function:
+        """A tilted Euclidean norm."""
+        return L2Norm(self.radius).tilt(self.center)
+
+    def _value(self, x: Array) -> Array:
+        distance = np.linalg.norm(x - self.center, axis=-1)
+        center = np.linalg.norm(np.broadcast_to(self.center, x.shape[-1:]))
+        slack = TOLERANCE * max(1.0, self.radius, float(center))
+        return np.where(distance > self.radius + slack, np.inf, 0.0)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        away = v - self.center
+        norm = np.linalg.norm(away, axis=-1, keepdims=True)
+        factor = np.where(norm > self.radius, self.radius / np.where(norm > 0, norm, 1.0), 1.0)
+        return self.center + away * factor
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return self.conjugate._prox(v, step)
+
+    def _domain_support(self, u: Array) -> Array:
+        return self.radius * np.linalg.norm(u, axis=-1) + (u * self.center).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorSimplex(Function):
+    """f(x) = 0 if x >= 0 and Σ_j x_j = total, else inf.
+
+    prox_{tf}(v) = max(v - τ, 0) with τ such that the sum is ``total``;
+    f*(w) = total·max_j w_j, prox_{sf*}(v) = min(v, τ') with τ' for the sum s·total. Deviations
+    up to 1e-9·max(1, total) count as zero.
+
+    Parameters
+    ----------
+    total : float, default 1
+        At least 0.
+
+    Examples
+    --------
+    >>> IndicatorSimplex().prox([0.5, 1.5, -1.0], 1.0)
+    array([0., 1., 0.])
+    """
+
+    total: float = 1.0
+
+    def __post_init__(self) -> None:
+        store(self, total=number(self, "total", self.total, least=0.0))
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    def _value(self, x: Array) -> Array:
+        slack = TOLERANCE * max(1.0, self.total)
+        outside = (x.min(axis=-1) < -slack) | (np.abs(x.sum(axis=-1) - self.total) > slack)
+        return np.where(outside, np.inf, 0.0)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        return np.maximum(v - _level(v, self.total), 0.0)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return np.minimum(v, _level(v, step * self.total))
+
+    def _domain_support(self, u: Array) -> Array:
+        return self.total * u.max(axis=-1)
+
+
+def _level(v: Array, total: float) -> Array:
+    """The τ at which Σ_j max(v_j - τ, 0) = total, by sorting.
+
+    τ_k makes the k largest entries exceed it by total; the right k is the last one whose smallest
+    entry still lies above τ_k.
+    """
+    u = -np.sort(-v, axis=-1)
+    levels = (np.cumsum(u, axis=-1) - total) / np.arange(1, v.shape[-1] + 1)
+    last = np.maximum((u > levels).sum(axis=-1, keepdims=True) - 1, 0)
+    return np.take_along_axis(levels, last, axis=-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorHalfspace(Function):
+    """f(x) = 0 if <a, x> <= b, else inf.
+
+    prox_{tf}(v) = v - max(<a, v> - b, 0)/|a|²·a; f*(w) = λ·b if w = λ·a with λ >= 0, else inf.
+    Points up to 1e-9·max(1, |b|/|a|) away from the set count as inside.
+
+    Parameters
+    ----------
+    a : float or vector
+        Normal; a = 0 with b >= 0 is the whole space.
+    b : float
+        Bound.
+
+    Examples
+    --------
+    >>> IndicatorHalfspace([1.0, 1.0], 1.0).prox([2.0, 1.0], 1.0)
+    array([1., 0.])
+    """
+
+    a: Entries
+    b: float
+
+    def __post_init__(self) -> None:
+        store(self, a=entries(self, "a", self.a), b=number(self, "b", self.b))
+        if not np.any(self.a) and self.b < 0:
+            raise ProblemError(
+                f"IndicatorHalfspace: the set is empty: a = 0 and b = {self.b:g} < 0. "
+                "Give a nonzero a, or b >= 0."
+            )
+
+    @property
+    def dim(self) -> int | None:
+        """Length of the normal."""
+        return common_dim(self, a=self.a)
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    def _normal(self, dim: int) -> tuple[Array, float]:
+        a = np.broadcast_to(self.a, (dim,))
+        return a, float(a @ a) or 1.0
+
+    def _value(self, x: Array) -> Array:
+        a, square = self._normal(x.shape[-1])
+        length = np.sqrt(square)
+        slack = TOLERANCE * max(1.0, abs(self.b) / length)
+        return np.where((x @ a - self.b) / length > slack, np.inf, 0.0)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        a, square = self._normal(v.shape[-1])
+        return v - (np.maximum(v @ a - self.b, 0.0) / square)[..., None] * a
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        a, square = self._normal(v.shape[-1])
+        return (np.maximum(v @ a - step * self.b, 0.0) / square)[..., None] * a
+
+    def _domain_support(self, u: Array) -> Array:
+        a, square = self._normal(u.shape[-1])
+        multiple = np.maximum(u @ a / square, 0.0)
+        rest = np.linalg.norm(u - multiple[..., None] * a, axis=-1)
+        slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
+        return np.where(rest > slack, np.inf, multiple * self.b)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorAffine(Function):
+    """f(x) = 0 if Mx = b, else inf.
+
+    With the rows of Q an orthonormal basis of the row space of M and c the coordinates of the
+    solutions in it, the set is {Qx = c}: prox_{tf}(v) = v - Qᵀ(Qv - c);
+    f*(w) = <Qw, c> if w lies in the row space, else inf. |Qx - c| up to 1e-9·max(1, |c|) counts
+    as zero. M may have dependent rows as long as b is consistent with them.
+
+    Parameters
+    ----------
+    M : matrix (m, d)
+        Left-hand sides.
+    b : float or vector (m,)
+        Right-hand sides.
+
+    Examples
+    --------
+    >>> IndicatorAffine([[1.0, 1.0]], [1.0]).prox([2.0, 1.0], 1.0)
+    array([1., 0.])
+    """
+
+    M: Array
+    b: Entries
+
+    def __post_init__(self) -> None:
+        store(self, M=matrix(self, "M", self.M), b=entries(self, "b", self.b))
+        if np.ndim(self.b) and np.shape(self.b) != (len(self.M),):
+            raise ProblemError(
+                f"IndicatorAffine: b has length {np.size(self.b)} and M has {len(self.M)} rows; "
+                "expected one right-hand side per row."
+            )
+        self.basis  # noqa: B018  (an inconsistent system is refused here)
+
+    @cached_property
+    def basis(self) -> tuple[Array, Array]:
+        """The pair (Q, c) with Mx = b exactly if Qx = c, the rows of Q orthonormal."""
+        b = np.broadcast_to(self.b, (len(self.M),))
+        U, sizes, Vt = np.linalg.svd(self.M, full_matrices=False)
+        largest = sizes.max(initial=0.0)
+        rank = int((sizes > largest * max(self.M.shape) * np.finfo(float).eps).sum())
+        U, sizes, Q = U[:, :rank], sizes[:rank], np.ascontiguousarray(Vt[:rank])
+        residual = float(np.linalg.norm(b - U @ (U.T @ b)))
+        if residual > TOLERANCE * max(1.0, float(np.linalg.norm(b))):
+            raise ProblemError(
+                f"IndicatorAffine: Mx = b has no solution: the least residual is {residual:.3g} "
+                f"(M has rank {rank} and {len(self.M)} rows). Remove the contradicting rows."
+            )
+        return Q, (U.T @ b) / sizes
+
+    @property
+    def dim(self) -> int | None:
+        """Number of columns of M."""
+        return self.M.shape[1]
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    def _value(self, x: Array) -> Array:
+        Q, c = self.basis
+        slack = TOLERANCE * max(1.0, float(np.linalg.norm(c)))
+        return np.where(np.linalg.norm(x @ Q.T - c, axis=-1) > slack, np.inf, 0.0)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        Q, c = self.basis
+        return v - (v @ Q.T - c) @ Q
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        Q, c = self.basis
+        return (v @ Q.T - step * c) @ Q
+
+    def _domain_support(self, u: Array) -> Array:
+        Q, c = self.basis
+        inside = u @ Q.T
+        slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
+        return np.where(np.linalg.norm(u - inside @ Q, axis=-1) > slack, np.inf, inside @ c)

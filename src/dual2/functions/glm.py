@@ -1,0 +1,224 @@
+"""Logistic and Poisson losses: separable, with proxes that are roots found by Newton's method.
+
+Both need the root z of σ·z + κ·h'(z) = r. With σ = 1, κ = t it is the prox of h; with σ = s,
+κ = 1 it gives the prox of h* as h'(z), without the cancellation of v - s·z.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit, wrightomega, xlogy
+
+from dual2.functions.arguments import (
+    Array,
+    Entries,
+    check_entries,
+    common_dim,
+    entries,
+    number,
+    store,
+)
+from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.losses import check_labels
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogisticLoss(Function):
+    """h(z) = scale·Σ_j log(1 + exp(-y_j·z_j)) for labels y_j = ±1.
+
+    h*(w) = scale·Σ_j p_j·log(p_j) + (1 - p_j)·log(1 - p_j) with p = -y·w/scale in [0, 1], else
+    inf. The prox solves z - t·scale·y/(1 + exp(y·z)) = v by Newton's method to full accuracy.
+
+    Parameters
+    ----------
+    labels : float or vector
+        Entries -1 or 1.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> h = LogisticLoss([1.0, -1.0])
+    >>> h.value([0.0, 0.0])
+    1.3862943611198906
+    >>> h.conjugate.prox([0.0, 0.0], 1.0)
+    array([-0.40105814,  0.40105814])
+    """
+
+    labels: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, labels=entries(self, "labels", self.labels), scale=scale)
+        check_labels(self, self.labels)
+
+    @property
+    def dim(self) -> int | None:
+        """Number of labels."""
+        return common_dim(self, labels=self.labels)
+
+    @property
+    def L(self) -> float:
+        """scale/4."""
+        return 0.25 * self.scale
+
+    @property
+    def smooth(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    def _value(self, x: Array) -> Array:
+        return self.scale * np.logaddexp(0.0, -self.labels * x).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        return -self.scale * self.labels * expit(-self.labels * x)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        margin, _ = logistic_root(1.0, step * self.scale, self.labels * v)
+        return self.labels * margin
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        _, probability = logistic_root(step, self.scale, self.labels * v)
+        return -self.labels * self.scale * probability
+
+    def _conjugate_value(self, w: Array) -> Array:
+        p = -self.labels * w / self.scale
+        slack = TOLERANCE * max(1.0, 1.0 / self.scale)
+        outside = (p < -slack) | (p > 1.0 + slack)
+        p = np.clip(p, 0.0, 1.0)
+        return self.scale * np.where(outside, np.inf, xlogy(p, p) + xlogy(1 - p, 1 - p)).sum(-1)
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            p = -self.labels * w / self.scale
+            return self.labels * (np.log1p(-p) - np.log(p))
+
+    def _recession(self, u: Array) -> Array:
+        return self.scale * np.maximum(-self.labels * u, 0.0).sum(axis=-1)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PoissonLoss(Function):
+    """h(z) = scale·Σ_j exp(z_j) - k_j·z_j for counts k_j >= 0 and log-rates z.
+
+    With s = w/scale + k: h*(w) = scale·Σ_j s_j·log(s_j) - s_j for s >= 0, else inf. The prox is
+    an expression in the Wright omega function. exp is not L-smooth: L = inf although the
+    gradient exists.
+
+    Parameters
+    ----------
+    counts : float or vector
+        Entries at least 0.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> PoissonLoss([1.0, 2.0]).grad([0.0, 0.0])
+    array([ 0., -1.])
+    >>> PoissonLoss(0.0).prox([1.0], 1.0)
+    array([0.])
+    """
+
+    counts: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, counts=entries(self, "counts", self.counts), scale=scale)
+        check_entries(self, "counts", self.counts, least=0.0)
+
+    @property
+    def dim(self) -> int | None:
+        """Number of counts."""
+        return common_dim(self, counts=self.counts)
+
+    @property
+    def smooth(self) -> bool:
+        """Always (with L = inf)."""
+        return True
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    def _value(self, x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return self.scale * (np.exp(x) - self.counts * x).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        with np.errstate(over="ignore"):
+            return self.scale * (np.exp(x) - self.counts)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        return poisson_root(1.0, step * self.scale, self.counts, v)[0]
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return poisson_root(step, self.scale, self.counts, v)[1]
+
+    def _conjugate_value(self, w: Array) -> Array:
+        s = w / self.scale + self.counts
+        slack = TOLERANCE * np.maximum(1.0, self.counts)
+        outside = s < -slack
+        s = np.maximum(s, 0.0)
+        return self.scale * np.where(outside, np.inf, xlogy(s, s) - s).sum(axis=-1)
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.log(w / self.scale + self.counts)
+
+    def _recession(self, u: Array) -> Array:
+        growth = np.where(u > TOLERANCE, np.inf, -self.counts * np.minimum(u, 0.0))
+        return self.scale * growth.sum(axis=-1)
+
+
+def logistic_root(sigma: float, kappa: float, rho: Array) -> tuple[Array, Array]:
+    """Roots m of sigma·m - kappa/(1 + exp(m)) = rho, and the probabilities 1/(1 + exp(m)).
+
+    Taken nonnegative by the symmetry m -> -m, a root lies in [a, a + kappa/(2·sigma)] with
+    a = max(rho/sigma, 0); ½exp(-m) <= 1/(1 + exp(m)) gives a better lower end, from which
+    Newton's method climbs monotonically. Steps that leave the bracket are bisected.
+    """
+    mirrored = rho < -0.5 * kappa
+    rho = np.where(mirrored, -rho - kappa, rho)
+    ratio = rho / sigma
+    slack = np.log(0.5 * kappa / sigma)
+    better = slack - np.log(np.maximum(slack - ratio, 1.0))
+    low = np.maximum(np.maximum(ratio, 0.0), np.where(slack - ratio > 1.0, better, 0.0))
+    high = np.maximum(ratio, 0.0) + 0.5 * kappa / sigma
+    m = low
+    for _ in range(100):
+        p = expit(-m)
+        gap = sigma * m - kappa * p - rho
+        low, high = np.where(gap <= 0, m, low), np.where(gap > 0, m, high)
+        moved = m - gap / (sigma + kappa * p * expit(m))
+        inside = (low <= moved) & (moved <= high)
+        moved = np.where(inside, moved, 0.5 * (low + high))
+        settled = np.abs(moved - m) <= 1e-9 + 4e-16 * np.abs(m)
+        m = moved
+        if settled.all():
+            break
+    p = expit(-m)
+    return np.where(mirrored, -m, m), np.where(mirrored, expit(m), p)
+
+
+def poisson_root(sigma: float, kappa: float, counts: Entries, r: Array) -> tuple[Array, Array]:
+    """Roots z of sigma·z + kappa·(exp(z) - counts) = r, and kappa·(exp(z) - counts).
+
+    ω = kappa·exp(z)/sigma solves ω + log(ω) = (r + kappa·counts)/sigma + log(kappa/sigma).
+    Where ω is large z = log(sigma·ω/kappa) and the slope is r - sigma·z; where it is small
+    z = (r + kappa·counts)/sigma - ω and the slope is sigma·ω - kappa·counts.
+    """
+    base = (r + kappa * counts) / sigma
+    ratio = np.log(kappa / sigma)
+    omega = wrightomega(base + ratio)
+    large = omega > 1.0
+    z = np.where(large, np.log(np.where(large, omega, 1.0)) - ratio, base - omega)
+    return z, np.where(large, r - sigma * z, sigma * omega - kappa * counts)

@@ -1,0 +1,273 @@
+"""Losses h(z) against a target: squared, absolute, quantile, hinge, Huber. The target is first."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dual2.functions.arguments import Array, Entries, common_dim, entries, number, refuse, store
+from dual2.functions.base import Function
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.separable import SeparableFunction
+
+
+def check_labels(owner: Function, labels: Entries) -> None:
+    """Refuse labels other than -1 and 1."""
+    refuse(
+        owner,
+        "labels",
+        labels,
+        lambda v: np.abs(v) != 1.0,
+        "equal to -1 or 1 (for labels 0 and 1 pass 2*labels - 1)",
+    )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SquaredLoss(SeparableFunction):
+    """h(z) = (scale/2)·|z - y|².
+
+    prox_{th}(v) = (v + t·scale·y)/(1 + t·scale); h*(w) = |w|²/(2·scale) + <w, y>.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> SquaredLoss([1.0, 2.0]).conjugate.grad([0.5, 0.5])
+    array([1.5, 2.5])
+    """
+
+    y: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, y=entries(self, "y", self.y), scale=scale)
+
+    def _form(self) -> PiecewiseQuadratic:
+        return PiecewiseQuadratic(curvature=self.scale, center=self.y)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class NonnegativeSquaredLoss(SeparableFunction):
+    """h(z) = (scale/2)·|z - y|² if z >= 0, else inf.
+
+    prox_{th}(v) = max((v + t·scale·y)/(1 + t·scale), 0); with x = max(w/scale + y, 0) the
+    conjugate is h*(w) = <w, x> - h(x) and x is its gradient.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> NonnegativeSquaredLoss([1.0, 2.0]).conjugate.grad([-2.0, 0.5])
+    array([0. , 2.5])
+    """
+
+    y: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, y=entries(self, "y", self.y), scale=scale)
+
+    def _form(self) -> PiecewiseQuadratic:
+        return PiecewiseQuadratic(curvature=self.scale, center=self.y, lower=0.0)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AbsoluteLoss(SeparableFunction):
+    """h(z) = scale·Σ_j |z_j - y_j|.
+
+    prox_{th}(v) moves v towards y by at most t·scale; h*(w) = <w, y> for |w_j| <= scale.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> AbsoluteLoss([1.0, 2.0]).prox([4.0, 2.5], 1.0)
+    array([3., 2.])
+    """
+
+    y: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, y=entries(self, "y", self.y), scale=scale)
+
+    def _form(self) -> PiecewiseQuadratic:
+        return PiecewiseQuadratic(slope_left=-self.scale, slope_right=self.scale, kink=self.y)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class QuantileLoss(SeparableFunction):
+    """h(z) = scale·Σ_j max(q·t_j, (q - 1)·t_j) with t = y - z: z estimates the q-quantile of y.
+
+    h*(w) = <w, y> for -q·scale <= w_j <= (1 - q)·scale, else inf; the prox moves v towards y by
+    at most t·scale·q from below and t·scale·(1 - q) from above.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    quantile : float
+        The level q, strictly between 0 and 1.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> QuantileLoss([0.0], 0.9).value([-1.0]), QuantileLoss([0.0], 0.9).value([1.0])
+    (0.9, 0.1)
+    """
+
+    y: Entries
+    quantile: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        quantile = number(self, "quantile", self.quantile)
+        refuse(self, "quantile", quantile, lambda v: (v <= 0) | (v >= 1), "between 0 and 1")
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, y=entries(self, "y", self.y), quantile=quantile, scale=scale)
+
+    def _form(self) -> PiecewiseQuadratic:
+        return PiecewiseQuadratic(
+            slope_left=-self.scale * self.quantile,
+            slope_right=self.scale * (1.0 - self.quantile),
+            kink=self.y,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HingeLoss(SeparableFunction):
+    """h(z) = scale·Σ_j max(0, 1 - y_j·z_j) for labels y_j = ±1.
+
+    h*(w) = Σ_j y_j·w_j for -scale <= y_j·w_j <= 0, else inf; the prox moves the margins y_j·v_j
+    that lie below 1 up by at most t·scale.
+
+    Parameters
+    ----------
+    labels : float or vector
+        Entries -1 or 1.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> HingeLoss([1.0, -1.0]).value([0.0, -3.0])
+    1.0
+    """
+
+    labels: Entries
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, labels=entries(self, "labels", self.labels), scale=scale)
+        check_labels(self, self.labels)
+
+    def _form(self) -> PiecewiseQuadratic:
+        return PiecewiseQuadratic(
+            slope_left=np.where(np.greater(self.labels, 0), -self.scale, 0.0),
+            slope_right=np.where(np.greater(self.labels, 0), 0.0, self.scale),
+            kink=self.labels,
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HuberLoss(Function):
+    """h(z) = scale·Σ_j huber(z_j - y_j), huber(t) = ½t² for |t| <= δ and δ|t| - ½δ² beyond.
+
+    With κ = t·scale: prox_{th}(v) = clip((v + κ·y)/(1 + κ), v - κ·δ, v + κ·δ);
+    h*(w) = |w|²/(2·scale) + <w, y> for |w_j| <= scale·δ, else inf.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    delta : float
+        Where the parabola ends, positive.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> HuberLoss(0.0, delta=2.0).prox([3.0], 1.0)
+    array([1.5])
+    """
+
+    y: Entries
+    delta: float
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        delta = number(self, "delta", self.delta, above=0.0)
+        scale = number(self, "scale", self.scale, above=0.0)
+        store(self, y=entries(self, "y", self.y), delta=delta, scale=scale)
+
+    @property
+    def dim(self) -> int | None:
+        """Length of the target."""
+        return common_dim(self, y=self.y)
+
+    @property
+    def L(self) -> float:
+        """The factor ``scale``."""
+        return self.scale
+
+    @property
+    def smooth(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def conjugate(self) -> PiecewiseQuadratic:
+        """A parabola on a box."""
+        return self._dual
+
+    @cached_property
+    def _dual(self) -> PiecewiseQuadratic:
+        bound = self.scale * self.delta
+        return PiecewiseQuadratic(1.0 / self.scale, slope=self.y, lower=-bound, upper=bound)
+
+    def _value(self, x: Array) -> Array:
+        t = np.abs(x - self.y)
+        inner = np.minimum(t, self.delta)
+        return self.scale * (inner * (t - 0.5 * inner)).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        return self.scale * np.clip(x - self.y, -self.delta, self.delta)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        kappa = step * self.scale
+        reach = kappa * self.delta
+        return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._dual._value(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return self._dual._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self.scale * self.delta * np.abs(u).sum(axis=-1)

@@ -1,0 +1,267 @@
+"""The one family behind every separable function without transcendental parts.
+
+Boxes, points, l1 norms, elastic nets, squared, absolute, quantile and hinge losses, with all
+their scalings, shifts, tilts and sums with a quadratic, are members: one class computes for all.
+"""
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+import numpy as np
+
+from dual2.functions.arguments import Array, Entries, common_dim, store
+from dual2.functions.base import TOLERANCE, Function
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class PiecewiseQuadratic(Function):
+    """A parabola plus a line with one kink on an interval, summed over the coordinates.
+
+    Per coordinate, for lower <= x <= upper (inf elsewhere),
+
+        f(x) = ½·curvature·(x - center)² + slope·x + offset + s(x)·(x - kink)
+
+    with s(x) = slope_left for x < kink and slope_right above. With κ = 1 + t·curvature and
+    u = (v + t·(curvature·center - slope))/κ the prox is the median
+
+        min(max(kink, u - t·slope_right/κ), u - t·slope_left/κ), then clipped to the interval.
+
+    Points up to 1e-9·max(1, |bound|) outside the interval count as inside. Most members have
+    their conjugate in the family (``closed_conjugate``). A kink that makes no difference is
+    folded into ``slope`` on construction.
+
+    Parameters
+    ----------
+    curvature, center, slope, offset : float or vector
+        The parabola (curvature >= 0), the line and a constant per coordinate.
+    slope_left, slope_right, kink : float or vector
+        Slopes added on either side of the kink, slope_left <= slope_right.
+    lower, upper : float or vector
+        Bounds, lower <= upper, possibly infinite.
+
+    Examples
+    --------
+    >>> f = PiecewiseQuadratic(curvature=1.0, slope_left=-1.0, slope_right=1.0, upper=1.0)
+    >>> f.prox([4.0, 2.0, 0.5, -3.0], 1.0)
+    array([ 1. ,  0.5,  0. , -1. ])
+    """
+
+    curvature: Entries = 0.0
+    center: Entries = 0.0
+    slope: Entries = 0.0
+    offset: Entries = 0.0
+    slope_left: Entries = 0.0
+    slope_right: Entries = 0.0
+    kink: Entries = 0.0
+    lower: Entries = -np.inf
+    upper: Entries = np.inf
+
+    def __post_init__(self) -> None:
+        left, right, kink = self.slope_left, self.slope_right, self.kink
+        above = np.less_equal(kink, self.lower)
+        idle = np.equal(left, right) | above | np.greater_equal(kink, self.upper)
+        extra = np.where(idle, np.where(above, right, left), 0.0)
+        folded = {
+            "slope": self.slope + extra,
+            "offset": self.offset - extra * kink,
+            "slope_left": np.where(idle, 0.0, left),
+            "slope_right": np.where(idle, 0.0, right),
+            "kink": np.where(idle, 0.0, kink),
+            "center": np.where(np.equal(self.curvature, 0.0), 0.0, self.center),
+        }
+        for field in fields(self):
+            value = np.asarray(folded.get(field.name, getattr(self, field.name)), dtype=np.float64)
+            store(self, **{field.name: float(value) if value.ndim == 0 else value})
+
+    @property
+    def dim(self) -> int | None:
+        """The common length of the parameters that are vectors."""
+        return self._length
+
+    @cached_property
+    def _length(self) -> int | None:
+        return common_dim(self, **{field.name: getattr(self, field.name) for field in fields(self)})
+
+    def _form(self) -> "PiecewiseQuadratic":
+        return self
+
+    @property
+    def linear(self) -> Entries:
+        """Coefficient of x once the parabola is written as ½·curvature·x²."""
+        return self.slope - self.curvature * self.center
+
+    @cached_property
+    def kinked(self) -> bool:
+        """Whether some coordinate has a kink."""
+        return bool(np.any(np.not_equal(self.slope_left, self.slope_right)))
+
+    @property
+    def mu(self) -> float:
+        """Smallest curvature; inf for coordinates that are fixed."""
+        return float(np.min(np.where(np.equal(self.lower, self.upper), np.inf, self.curvature)))
+
+    @property
+    def L(self) -> float:
+        """Largest curvature if there is neither kink nor bound."""
+        return float(np.max(self.curvature)) if self.smooth else np.inf
+
+    @property
+    def smooth(self) -> bool:
+        """Whether there is neither kink nor bound."""
+        bounded = np.any(np.isfinite(self.lower)) or np.any(np.isfinite(self.upper))
+        return not (self.kinked or bounded)
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def conjugate_smooth(self) -> bool:
+        """Whether every coordinate is strongly convex or fixed."""
+        return self.mu > 0
+
+    def broadcast(self, dim: int) -> "PiecewiseQuadratic":
+        """The same function with every parameter a vector of length ``dim``."""
+        full = {f.name: np.broadcast_to(getattr(self, f.name), (dim,)) for f in fields(self)}
+        return PiecewiseQuadratic(**full)
+
+    def _value(self, x: Array) -> Array:
+        below = TOLERANCE * np.maximum(1.0, np.abs(self.lower))
+        above = TOLERANCE * np.maximum(1.0, np.abs(self.upper))
+        outside = (self.lower - x > below) | (x - self.upper > above)
+        return np.where(outside, np.inf, self._formula(x)).sum(axis=-1)
+
+    def _formula(self, x: Array) -> Array:
+        side = np.where(x < self.kink, self.slope_left, self.slope_right)
+        parabola = 0.5 * self.curvature * (x - self.center) ** 2
+        return parabola + self.slope * x + self.offset + side * (x - self.kink)
+
+    def _grad(self, x: Array) -> Array:
+        if not self.smooth:
+            self._lack("no gradient: it has kinks or bounds", "use its prox (as g or h)")
+        return self.curvature * (x - self.center) + self.slope
+
+    def _prox(self, v: Array, step: float) -> Array:
+        kappa = 1.0 + step * self.curvature
+        return self._fold((v - step * self.linear) / kappa, step / kappa)
+
+    def _fold(self, u: Array, weight: Entries) -> Array:
+        """Minimiser of the parabola (at u) once kink and bounds are added."""
+        right, left = u - weight * self.slope_right, u - weight * self.slope_left
+        median = np.minimum(np.maximum(self.kink, right), left) if self.kinked else u
+        return np.clip(median, self.lower, self.upper)
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        if not self.conjugate_smooth:
+            self._lack(
+                "no gradient of its conjugate: it is not strongly convex",
+                "add a quadratic (plus_quadratic) or use the prox of the conjugate",
+            )
+        return self._maximiser(w)
+
+    def _maximiser(self, w: Array) -> Array:
+        """argmax_x w·x - f(x) for coordinates with curvature or without width."""
+        curvature = np.where(np.equal(self.curvature, 0.0), 1.0, self.curvature)
+        return self._fold((w - self.linear) / curvature, 1.0 / curvature)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        weight = 1.0 / (step + np.asarray(self.curvature))
+        return v - step * self._fold((v - self.linear) * weight, weight)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        x = self._maximiser(w)
+        curved = w * x - self._formula(x)
+        return np.where(np.greater(self.curvature, 0.0), curved, self._linear_conjugate(w)).sum(-1)
+
+    def _linear_conjugate(self, w: Array) -> Array:
+        """sup_x w·x - f(x) where f has no curvature: from the kink outwards to the bounds."""
+        middle = np.clip(self.kink, self.lower, self.upper)
+        steepest, flattest = self.slope + self.slope_right, self.slope + self.slope_left
+        right = _climb(w - steepest, self.upper - middle, steepest)
+        left = _climb(flattest - w, middle - self.lower, flattest)
+        return w * middle - self._formula(middle) + right + left
+
+    def _domain_support(self, u: Array) -> Array:
+        right = _climb(u, self.upper, 0.0)
+        left = _climb(-u, -np.asarray(self.lower), 0.0)
+        return np.where(u > 0, right, left).sum(axis=-1)
+
+    def _recession(self, u: Array) -> Array:
+        curved = np.greater(self.curvature, 0.0)
+        up = np.where(curved | np.isfinite(self.upper), np.inf, self.slope + self.slope_right)
+        down = np.where(curved | np.isfinite(self.lower), -np.inf, self.slope + self.slope_left)
+        return np.where(u > 0, _climb(u, up, 0.0), _climb(-u, -down, 0.0)).sum(axis=-1)
+
+    def closed_conjugate(self) -> "PiecewiseQuadratic | None":
+        """The conjugate if it lies in the family, else None.
+
+        It does for coordinates that are fixed; that are a plain parabola; and that have no
+        curvature and not both a kink and two bounds. Write l, u for the bounds, k for the kink
+        (any feasible point if there is none), s <= S for the slopes beside it: without curvature
+        f* runs with slope l up to s, k up to S, u beyond, and ends at s if l = -inf, at S if
+        u = inf.
+        """
+        lower, upper = np.asarray(self.lower), np.asarray(self.upper)
+        fixed, curved = np.equal(lower, upper), np.greater(self.curvature, 0.0)
+        kinked = np.not_equal(self.slope_left, self.slope_right)
+        below, above = np.isfinite(lower), np.isfinite(upper)
+        if np.any(np.where(curved, kinked | below | above, kinked & below & above) & ~fixed):
+            return None
+        anchor = np.where(kinked, self.kink, np.where(below, lower, np.where(above, upper, 0.0)))
+        level = self._formula(anchor)
+        first, last = self.slope + self.slope_left, self.slope + self.slope_right
+        turn = np.where(fixed, 0.0, np.where(below, first, last))
+        curve = curved & ~fixed
+        return PiecewiseQuadratic(
+            curvature=np.where(curve, 1.0 / np.where(curve, self.curvature, 1.0), 0.0),
+            center=np.where(curve, self.slope, 0.0),
+            slope=np.where(curve, self.center, np.where(fixed, anchor, 0.0)),
+            offset=np.where(curve, -self.center * self.slope - self.offset, turn * anchor - level),
+            slope_left=np.where(curve | fixed, 0.0, np.where(below, lower, anchor)),
+            slope_right=np.where(curve | fixed, 0.0, np.where(above, upper, anchor)),
+            kink=np.where(curve, 0.0, turn),
+            lower=np.where(curve | fixed | below, -np.inf, first),
+            upper=np.where(curve | fixed | above, np.inf, last),
+        )
+
+    def _affine(
+        self, scale: float, center: Entries, slope: Entries, curvature: float
+    ) -> "PiecewiseQuadratic":
+        own, middle = scale * np.asarray(self.curvature), self.center + center
+        total = own + curvature
+        share = own / np.where(total == 0.0, 1.0, total)
+        return PiecewiseQuadratic(
+            curvature=total,
+            center=share * middle,
+            slope=scale * self.slope + slope,
+            offset=scale * (self.offset - self.slope * center)
+            + 0.5 * curvature * share * middle**2,
+            slope_left=scale * self.slope_left,
+            slope_right=scale * self.slope_right,
+            kink=self.kink + center,
+            lower=self.lower + center,
+            upper=self.upper + center,
+        )
+
+    def stretched(self, scale: float) -> "PiecewiseQuadratic":
+        """scale·f(x/scale), the conjugate of scale·f*."""
+        return PiecewiseQuadratic(
+            self.curvature / scale,
+            self.center * scale,
+            self.slope,
+            self.offset * scale,
+            self.slope_left,
+            self.slope_right,
+            self.kink * scale,
+            self.lower * scale,
+            self.upper * scale,
+        )
+
+
+def _climb(gain: Array, width: Entries, level: Entries) -> Array:
+    """max(gain, 0)·width, where an infinite width forgives a gain at rounding level."""
+    slack = TOLERANCE * np.maximum(1.0, np.abs(level))
+    unbounded = np.isinf(width)
+    bounded = np.maximum(gain, 0.0) * np.where(unbounded, 0.0, width)
+    return np.where(unbounded & (gain > slack), np.inf, bounded)

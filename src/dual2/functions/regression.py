@@ -1,0 +1,126 @@
+"""Logistic regression on local data."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy.special import expit
+
+from dual2.functions.arguments import Array, Entries, entries, matrix, number, store
+from dual2.functions.base import support_of_all
+from dual2.functions.losses import check_labels
+from dual2.functions.quadratic import SmoothFunction, check_rows
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LogisticRegression(SmoothFunction):
+    """f(x) = Σ_j log(1 + exp(-y_j·(Mx)_j)) + (ridge/2)|x|² for labels y_j = ±1.
+
+    prox and conjugate by Newton's method with a line search: both minimise
+    t·f(x) + (σ/2)|x|² - <v, x> for some t > 0, σ >= 0.
+
+    Parameters
+    ----------
+    M : matrix (m, d)
+        Local data.
+    labels : float or vector (m,)
+        Entries -1 or 1.
+    ridge : float, default 0
+        At least 0.
+
+    Examples
+    --------
+    >>> f = LogisticRegression([[1.0], [2.0]], [1.0, -1.0], ridge=0.5)
+    >>> f.mu, f.L
+    (0.5, 1.75)
+    >>> f.grad([0.0])
+    array([0.5])
+    """
+
+    M: Array
+    labels: Entries
+    ridge: float = 0.0
+
+    def __post_init__(self) -> None:
+        ridge = number(self, "ridge", self.ridge, least=0.0)
+        M = matrix(self, "M", self.M)
+        store(self, M=M, labels=entries(self, "labels", self.labels), ridge=ridge)
+        check_rows(self, "labels", self.labels, M)
+        check_labels(self, self.labels)
+
+    @property
+    def dim(self) -> int | None:
+        """Number of columns of M."""
+        return self.M.shape[1]
+
+    @property
+    def mu(self) -> float:
+        """The ridge."""
+        return self.ridge
+
+    @property
+    def L(self) -> float:
+        """|M|²/4 + ridge."""
+        return 0.25 * self._norm**2 + self.ridge
+
+    @cached_property
+    def _norm(self) -> float:
+        return float(np.linalg.norm(self.M, 2))
+
+    def _value(self, x: Array) -> Array:
+        losses = np.logaddexp(0.0, -self.labels * (x @ self.M.T)).sum(axis=-1)
+        return losses + 0.5 * self.ridge * np.square(x).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        return -(self.labels * expit(-self.labels * (x @ self.M.T))) @ self.M + self.ridge * x
+
+    def _prox(self, v: Array, step: float) -> Array:
+        return self._each_row(v, step, 1.0)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        x = self._prox(v / step, 1.0 / step)
+        return v - step * x if step < self.L else self._grad(x)
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        if self.ridge == 0:
+            self._lack("no gradient of its conjugate: ridge is 0", "pass a positive ridge")
+        return self._each_row(w, 1.0, 0.0)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        x = self._conjugate_grad(w)
+        return (w * x).sum(axis=-1) - self._value(x)
+
+    def _recession(self, u: Array) -> Array:
+        if self.ridge > 0:
+            return support_of_all(u)
+        return np.maximum(-self.labels * (u @ self.M.T), 0.0).sum(axis=-1)
+
+    def _each_row(self, v: Array, step: float, sigma: float) -> Array:
+        if v.ndim == 1:
+            return self._minimise(v, step, sigma)
+        return np.array([self._minimise(row, step, sigma) for row in v]).reshape(v.shape)
+
+    def _minimise(self, v: Array, step: float, sigma: float) -> Array:
+        """argmin_x step·f(x) + (sigma/2)|x|² - <v, x>, by Newton's method.
+
+        Steps are halved until the slope along them has not turned upwards by more than a tenth
+        of what it was.
+        """
+        M, weight = np.reshape(self.labels, (-1, 1)) * self.M, sigma + step * self.ridge
+
+        def slope(x: Array) -> Array:
+            return weight * x - step * (expit(-M @ x) @ M) - v
+
+        x = v / weight
+        for _ in range(100):
+            down, margins = slope(x), M @ x
+            hessian = step * (M.T * (expit(margins) * expit(-margins))) @ M
+            curvatures, V = np.linalg.eigh(hessian)
+            move = -V @ ((down @ V) / (np.maximum(curvatures, 0.0) + weight))
+            length = 1.0
+            while slope(x + length * move) @ move > -0.1 * (down @ move) and length > 1e-9:
+                length *= 0.5
+            x = x + length * move
+            if np.linalg.norm(move) <= 1e-9 * np.linalg.norm(x) + 1e-14:
+                break
+        return x

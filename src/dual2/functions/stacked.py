@@ -1,0 +1,143 @@
+"""Different functions for consecutive blocks of coordinates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array, Entries, store
+from dual2.functions.base import Function
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.user import as_function
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Stacked(Function):
+    """h(z) = Σ_k h_k(z_k) for consecutive blocks z_k of given sizes.
+
+    Everything works block by block: the prox, the gradient, and h*(w) = Σ_k h_k*(w_k).
+
+    Parameters
+    ----------
+    functions : sequence of Function
+        The h_k.
+    sizes : sequence of int
+        Length of each block, positive.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorAtMost, IndicatorPoint
+    >>> h = Stacked([IndicatorPoint(1.0), IndicatorAtMost(0.0)], [1, 2])
+    >>> h.prox([5.0, 5.0, -5.0], 1.0)
+    array([ 1.,  0., -5.])
+    """
+
+    functions: Sequence[Function]
+    sizes: Sequence[int]
+
+    def __post_init__(self) -> None:
+        functions, sizes = tuple(map(as_function, self.functions)), tuple(map(int, self.sizes))
+        if len(functions) != len(sizes) or not functions:
+            raise ProblemError(
+                f"Stacked: {len(functions)} functions and {len(sizes)} sizes were given; "
+                "expected one size per function, and at least one."
+            )
+        for k, (function, size) in enumerate(zip(functions, sizes, strict=True)):
+            if size < 1 or function.dim not in (None, size):
+                raise ProblemError(
+                    f"Stacked: block {k}, {function!r}, has size {size}; expected "
+                    f"{'a positive size' if function.dim is None else function.dim}."
+                )
+        store(self, functions=functions, sizes=sizes)
+
+    @property
+    def dim(self) -> int:
+        """Sum of the sizes."""
+        return sum(self.sizes)
+
+    @property
+    def mu(self) -> float:
+        """The smallest among the blocks."""
+        return min(f.mu for f in self.functions)
+
+    @property
+    def L(self) -> float:
+        """The largest among the blocks."""
+        return max(f.L for f in self.functions)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether every block is."""
+        return all(f.smooth for f in self.functions)
+
+    @property
+    def proximable(self) -> bool:
+        """Whether every block is."""
+        return all(f.proximable for f in self.functions)
+
+    @property
+    def conjugate_smooth(self) -> bool:
+        """Whether every block has it."""
+        return all(f.conjugate_smooth for f in self.functions)
+
+    @property
+    def conjugate(self) -> Function:
+        """The conjugates of the blocks, stacked."""
+        return Stacked([f.conjugate for f in self.functions], self.sizes)
+
+    def _form(self) -> PiecewiseQuadratic | None:
+        forms = [f.form and f.form.broadcast(d) for f, d in self._blocks]
+        known = [form for form in forms if form is not None]
+        if len(known) < len(forms):
+            return None
+        names = [field.name for field in fields(PiecewiseQuadratic)]
+        return PiecewiseQuadratic(
+            **{name: np.concatenate([getattr(form, name) for form in known]) for name in names}
+        )
+
+    @property
+    def _blocks(self) -> list[tuple[Function, int]]:
+        return list(zip(self.functions, self.sizes, strict=True))
+
+    def _parts(self, x: Array) -> list[tuple[Function, Array]]:
+        cuts = np.cumsum(self.sizes)[:-1]
+        return list(zip(self.functions, np.split(x, cuts, axis=-1), strict=True))
+
+    def _value(self, x: Array) -> Array:
+        return np.sum([f._value(part) for f, part in self._parts(x)], axis=0)
+
+    def _grad(self, x: Array) -> Array:
+        return np.concatenate([f._grad(part) for f, part in self._parts(x)], axis=-1)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        return np.concatenate([f._prox(part, step) for f, part in self._parts(v)], axis=-1)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return np.sum([f._conjugate_value(part) for f, part in self._parts(w)], axis=0)
+
+    def _conjugate_grad(self, w: Array) -> Array:
+        return np.concatenate([f._conjugate_grad(part) for f, part in self._parts(w)], axis=-1)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        parts = [f._conjugate_prox(part, step) for f, part in self._parts(v)]
+        return np.concatenate(parts, axis=-1)
+
+    def _domain_support(self, u: Array) -> Array:
+        return np.sum([f._domain_support(part) for f, part in self._parts(u)], axis=0)
+
+    def _recession(self, u: Array) -> Array:
+        return np.sum([f._recession(part) for f, part in self._parts(u)], axis=0)
+
+    def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
+        cuts = np.cumsum(self.sizes)[:-1]
+        centers, slopes = (
+            np.split(np.broadcast_to(entry, (self.dim,)), cuts) for entry in (center, slope)
+        )
+        return Stacked(
+            [
+                f._affine(scale, a, b, curvature)
+                for f, a, b in zip(self.functions, centers, slopes, strict=True)
+            ],
+            self.sizes,
+        )

@@ -1,0 +1,92 @@
+"""The stopping test: the KKT residual of the original problem, agreed over the network."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dual2.problem.residual import coupling_response, coupling_step
+from dual2.runtime import Stacked
+
+Array = np.ndarray
+_NEARLY = 10.0
+"""Sums over agents are formed when the local test is met up to this factor."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """KKT residual at one iterate.
+
+    Attributes
+    ----------
+    kkt : float
+        The residual; if not ``full``, only the part that agents can judge by themselves.
+    met : bool
+        Whether both parts meet the tolerance.
+    dual : ndarray or None
+        λ̄, known if ``full``.
+    """
+
+    kkt: float
+    met: bool
+    dual: Array | None = None
+
+    @property
+    def full(self) -> bool:
+        """Whether the sums over all agents were formed."""
+        return self.dual is not None
+
+
+class Judge:
+    """Tests iterates against ``tol`` and ``atol``; definitions in :meth:`Problem.kkt`.
+
+    Parameters
+    ----------
+    runtime : Stacked
+        The rows and their agreement.
+    tol, atol : float
+        Relative and absolute tolerance.
+    """
+
+    def __init__(self, runtime: Stacked, tol: float, atol: float) -> None:
+        self.runtime, self.tol, self.atol = runtime, tol, atol
+        self.tests = 0
+
+    def test(self, x: Array, duals: Array, full: bool = False) -> Verdict:
+        """The local test with each agent's own λ_i first; the sums only if it nearly passes.
+
+        ``full`` forms the sums in any case.
+        """
+        rt = self.runtime
+        if not full:
+            local = rt.agree_max(rt.stationarity(x, duals))
+            self.tests += 1
+            ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
+            if not met:
+                return Verdict(ratio, False)
+        total = rt.agree_sum(np.hstack([duals, rt.products(x)]))
+        self.tests += 1
+        dual, s = total[: rt.p] / rt.n, total[rt.p :]
+        return self._judge(x, dual, s, rt.agree_max(rt.stationarity(x, dual)))
+
+    def observe(self, x: Array, duals: Array) -> Verdict:
+        """The same residual for the trace: nothing is agreed or counted."""
+        rt = self.runtime
+        dual, s = duals.mean(axis=0), rt.products(x).sum(axis=0)
+        return self._judge(x, dual, s, rt.stationarity(x, dual).max(axis=0))
+
+    def _judge(self, x: Array, dual: Array, s: Array, local: Array) -> Verdict:
+        one, one_met = self._ratio(local[0], max(local[1], local[2]))
+        h = self.runtime.problem.h
+        y = coupling_response(h, s, dual, coupling_step(s, dual))
+        norm = np.linalg.norm
+        two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
+        return Verdict(max(one, two), one_met and two_met, dual)
+
+    def _ratio(self, residual: float, scale: float, factor: float = 1.0) -> tuple[float, bool]:
+        if not (math.isfinite(residual) and math.isfinite(scale)):
+            return math.inf, False
+        met = residual <= factor * (self.tol * scale + self.atol)
+        if residual == 0:
+            return 0.0, bool(met)
+        return float(residual / scale) if scale > 0 else math.inf, bool(met)

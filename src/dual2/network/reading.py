@@ -1,0 +1,178 @@
+"""Read what people have (networkx graph, edge list, gossip matrix) into one checked form.
+
+Every reader returns a :class:`Topology`: the node labels in agent order and the undirected edges
+as index pairs i < j, sorted, each with the weight the input gave it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from dual2.errors import NetworkError
+
+SHOWN_LABELS = 6
+"""How many members of a set an error message names."""
+
+MATRIX_TOLERANCE = 1e-9
+"""Asymmetry and row sums of a gossip matrix may reach this fraction of its largest entry."""
+
+
+@dataclass(frozen=True)
+class Topology:
+    """Nodes and edges of a connected simple graph.
+
+    Attributes
+    ----------
+    nodes : tuple
+        Labels; position in the tuple = number of the agent.
+    edges : ndarray, shape (E, 2), int64
+        Index pairs i < j in lexicographic order.
+    given : ndarray, shape (E,), int64
+        For each edge, its position in the order in which the input listed the edges.
+    """
+
+    nodes: tuple[Hashable, ...]
+    edges: NDArray[np.int64]
+    given: NDArray[np.int64]
+
+
+def from_graph(graph: nx.Graph) -> Topology:
+    """Topology of an undirected simple connected networkx graph."""
+    if graph.is_directed():
+        raise NetworkError(
+            "The graph is directed, but gossip goes both ways along every edge. "
+            "Pass graph.to_undirected()."
+        )
+    if graph.is_multigraph():
+        raise NetworkError(
+            "The graph is a multigraph: parallel edges have no agreed weight. "
+            "Pass networkx.Graph(graph), which merges them."
+        )
+    nodes = ordered_labels(graph.nodes)
+    if not nodes:
+        raise NetworkError("The graph has no nodes. A network needs at least one agent.")
+    index = {label: i for i, label in enumerate(nodes)}
+    pairs = np.array([(index[a], index[b]) for a, b in graph.edges], dtype=np.int64).reshape(-1, 2)
+    return checked_topology(nodes, pairs)
+
+
+def from_edges(pairs: Iterable[Sequence[Any]]) -> Topology:
+    """Topology of an edge list; (i, j) and (j, i) are the same edge and may both be listed."""
+    index: dict[Hashable, int] = {}
+    listed: dict[tuple[int, int], None] = {}
+    for k, pair in enumerate(pairs):
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise NetworkError(
+                f"Entry {k} of the edge list is {pair!r}: expected a pair (i, j) of node labels."
+            )
+        a, b = (v.item() if isinstance(v, np.generic) else v for v in pair)
+        i, j = sorted((index.setdefault(a, len(index)), index.setdefault(b, len(index))))
+        listed[i, j] = None
+    if not index:
+        raise NetworkError(
+            "The edge list is empty. For a single agent pass networkx.empty_graph(1)."
+        )
+    nodes = ordered_labels(index)
+    position = {label: i for i, label in enumerate(nodes)}
+    agent = np.array([position[label] for label in index], dtype=np.int64)
+    return checked_topology(nodes, agent[np.array(list(listed), dtype=np.int64)])
+
+
+def from_matrix(matrix: Any) -> tuple[Topology, NDArray[np.float64]]:
+    """Topology and edge weights w_ij = -C_ij of a gossip matrix C (dense or sparse)."""
+    C = sp.coo_array(matrix)
+    if C.ndim != 2 or C.shape[0] != C.shape[1] or C.shape[0] == 0:
+        raise NetworkError(f"A gossip matrix is square and not empty, this one is {C.shape}.")
+    if np.iscomplexobj(C.data):
+        raise NetworkError("A gossip matrix is real, this one has complex entries.")
+    C = sp.csr_array(C, dtype=np.float64)
+    check_gossip_entries(C)
+    upper = sp.coo_array(sp.triu((C + C.T) / 2, k=1))
+    kept = upper.data != 0
+    pairs = np.column_stack([upper.row[kept], upper.col[kept]]).astype(np.int64)
+    topology = checked_topology(tuple(range(C.shape[0])), pairs)
+    return topology, -upper.data[kept][topology.given]
+
+
+def check_gossip_entries(C: sp.csr_array) -> None:
+    """Finite, symmetric, rows summing to zero (positive semidefiniteness: see the spectrum)."""
+    coo = C.tocoo()
+    bad = np.flatnonzero(~np.isfinite(coo.data))
+    if bad.size:
+        i, j = coo.row[bad[0]], coo.col[bad[0]]
+        raise NetworkError(f"Entry ({i}, {j}) of the gossip matrix is {coo.data[bad[0]]}.")
+    allowed = MATRIX_TOLERANCE * (np.abs(coo.data).max() if coo.nnz else 0.0)
+    difference = sp.coo_array(C - C.T)
+    worst = int(np.argmax(np.abs(difference.data))) if difference.nnz else -1
+    if worst >= 0 and abs(difference.data[worst]) > allowed:
+        i, j = sorted((int(difference.row[worst]), int(difference.col[worst])))
+        raise NetworkError(
+            f"The gossip matrix is not symmetric: entry ({i}, {j}) is {C[i, j]:.6g} but "
+            f"({j}, {i}) is {C[j, i]:.6g}. Both ends of an edge must use the same weight."
+        )
+    sums = np.asarray(C.sum(axis=1)).ravel()
+    row = int(np.argmax(np.abs(sums)))
+    if abs(sums[row]) > allowed * C.shape[0]:
+        advice = (
+            "This looks like a mixing matrix W; pass (I - W)/2."
+            if np.allclose(sums, 1.0)
+            else "Pass a Laplacian-like matrix: the diagonal is minus the sum of the other entries."
+        )
+        raise NetworkError(
+            f"Row {row} of the gossip matrix sums to {sums[row]:.6g}, expected 0. {advice}"
+        )
+
+
+def checked_topology(nodes: tuple[Hashable, ...], pairs: NDArray[np.int64]) -> Topology:
+    """Sort the edges and check that there are no self-loops and one connected part."""
+    loops = np.flatnonzero(pairs[:, 0] == pairs[:, 1])
+    if loops.size:
+        names = short_set([nodes[k] for k in pairs[loops, 0]])
+        raise NetworkError(
+            f"Self-loops at {names}: an edge must join two different agents. Remove the loops."
+        )
+    edges = np.sort(pairs, axis=1)
+    given = np.lexsort((edges[:, 1], edges[:, 0]))
+    edges = np.ascontiguousarray(edges[given])
+    check_connected(nodes, edges)
+    return Topology(nodes, edges, given.astype(np.int64))
+
+
+def check_connected(nodes: tuple[Hashable, ...], edges: NDArray[np.int64]) -> None:
+    """Raise an error that names the parts if the graph falls apart."""
+    n = len(nodes)
+    ones = np.ones(len(edges))
+    adjacency = sp.csr_array((ones, (edges[:, 0], edges[:, 1])), shape=(n, n))
+    count, part = connected_components(adjacency, directed=False)
+    if count == 1:
+        return
+    sets = [short_set([nodes[i] for i in np.flatnonzero(part == k)]) for k in range(min(count, 4))]
+    others = ", ".join(sets[1:]) + (f" and {count - 4} more parts" if count > 4 else "")
+    raise NetworkError(
+        f"The graph is not connected: agents {sets[0]} cannot reach {others}. "
+        "Add an edge or solve the parts separately."
+    )
+
+
+def ordered_labels(labels: Iterable[Hashable]) -> tuple[Hashable, ...]:
+    """Labels in agent order: 0…n-1 if they are exactly these integers, else as iterated."""
+    found = tuple(labels)
+    integers = all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in found)
+    if integers and set(found) == set(range(len(found))):
+        return tuple(range(len(found)))
+    return found
+
+
+def short_set(labels: Sequence[Hashable]) -> str:
+    """``{0, 1, 2}``, long sets abbreviated with their size."""
+    shown = ", ".join(str(v) for v in labels[:SHOWN_LABELS])
+    rest = f", … ({len(labels)} in all)" if len(labels) > SHOWN_LABELS else ""
+    return f"{{{shown}{rest}}}"

@@ -1,0 +1,255 @@
+"""What a pair (x, λ) proves: duality gap, bound on the error, infeasibility.
+
+Everything here is centralised: it looks at all agents at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.errors import CapabilityError
+from dual2.problem.residual import coupling_response, coupling_step, finite, norm, step_constant
+
+if TYPE_CHECKING:
+    from dual2.problem.problem import Problem
+
+Vector = NDArray[np.float64]
+
+RIGID = 1e100
+"""Stands for an infinite modulus of strong convexity (a point that cannot move)."""
+
+EPS = float(np.finfo(np.float64).eps)
+
+GRAM_LIMIT = 2000
+"""Coupling length up to which the p × p matrix Σ A_i A_iᵀ/L_i is formed."""
+
+
+@dataclass(frozen=True)
+class ErrorBound:
+    """A bound on |x − x*|, or None; and a sentence that says where it comes from or why not."""
+
+    value: float | None
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class ProximalStep:
+    r"""One proximal gradient step of every agent at the price λ.
+
+    x̂_i = prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i) and
+    r_i = L_i(x_i − x̂_i) + ∇f_i(x̂_i) − ∇f_i(x_i), an element of the subdifferential of
+    f_i + g_i + ⟨A_iᵀλ, ·⟩ at x̂_i; ŝ = Σ_i A_i x̂_i. ``noise`` bounds the rounding errors of |r_i|.
+    """
+
+    x: list[Vector]
+    r: list[Vector]
+    noise: Vector
+    s: Vector
+    moved: float
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """A price λ, the norms |r_i| that belong to it, and (if known) some y ∈ ∂h*(λ)."""
+
+    lam: Vector
+    residuals: Vector
+    y: Vector | None
+
+
+def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
+    r"""Upper bound on the duality gap P(x̂) − D(λ) after one proximal step, see `ProximalStep`.
+
+    f_i + g_i is μ_i-strongly convex, so that r_i bounds how far x̂_i is from the best response to λ:
+
+        P(x̂) − D(λ) ≤ [h(ŝ) + h*(λ) − ⟨λ, ŝ⟩] + Σ_i |r_i|²/(2μ_i),
+
+    plus 8ε(|h(ŝ)| + |h*(λ)| + |⟨λ, ŝ⟩|) for rounding. It is infinite if ŝ ∉ dom h, λ ∉ dom h*
+    or r_i ≠ 0 with μ_i = 0. The same is tried with prices λ + (ŝ − y)/t, y = prox_{th}(ŝ + tλ),
+    which are in dom h* by construction, and the smallest value is returned. Domains are meant up
+    to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
+    """
+    if not finite(lam, *x):
+        return np.inf
+    mu = strong_convexity(problem)
+    step = proximal_step(problem, x, lam)
+    return min(
+        fenchel_young(problem, step.s, point.lam) + response_gap(point.residuals, step.noise, mu)
+        for point in dual_points(problem, step, lam)
+    )
+
+
+def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
+    r"""Smallest available bound on |x − x*|, all agents together, or the reason for none.
+
+    With x̂, ŝ and r of `ProximalStep`, |x − x*| ≤ |x − x̂| + |x̂ − x*|, and |x̂ − x*| =: e is
+    bounded in two ways. Let f_i + g_i be μ_i-strongly convex, μ = min_i μ_i > 0, and (x*, λ*) a
+    saddle point.
+
+    *Primal*. Strong convexity once at x* (where −A_iᵀλ* is a subgradient) and once at x̂ (where
+    r_i − A_iᵀλ is one) add up to μe² ≤ |r|e + ⟨λ* − λ, ŝ − s*⟩, and convexity of h at s* together
+    with h(s*) ≥ ⟨λ, s*⟩ − h*(λ) to ⟨λ* − λ, ŝ − s*⟩ ≤ G := h(ŝ) + h*(λ) − ⟨λ, ŝ⟩. Hence
+
+        e ≤ |r|/(2μ) + √(|r|²/(4μ²) + G/μ),
+
+    which for equal μ_i is never more than √(2·gap/μ).
+
+    *Saddle point*. If the dual function is μ_φ-strongly convex, Lemma 1518 of the paper for the
+    centralised saddle point problem gives, for y ∈ ∂h*(λ) and σ the norm of [A_1 … A_n],
+
+        e ≤ σ/(μ μ_φ)·|ŝ − y| + (1/μ + σ²/(μ²μ_φ))·|r|.
+
+    Here μ_φ = μ_h* + λ_min(Σ_i A_i A_iᵀ/L_i) over the agents with L_i-smooth f_i + g_i (g_i = 0,
+    for instance) and a matrix A_i that is known.
+    """
+    mu = strong_convexity(problem)
+    if mu.min() <= 0:
+        return ErrorBound(
+            None,
+            f"f + g of agent {int(np.argmin(mu))} is not strongly convex, so that x* need not be "
+            "unique; add plus_quadratic(weight) to its f.",
+        )
+    if not finite(lam, *x):
+        return ErrorBound(None, "The point has entries that are not finite.")
+    step = proximal_step(problem, x, lam)
+    points = dual_points(problem, step, lam)
+    bounds = [
+        (primal_bound(problem, step, points, float(mu.min())), "strong convexity of the objective"),
+        (saddle_bound(problem, step, points, float(mu.min())), "strong convexity of the dual"),
+    ]
+    value, source = min(bounds)
+    if np.isfinite(value):
+        return ErrorBound(step.moved + value, f"The bound follows from {source}.")
+    return ErrorBound(
+        None,
+        "The coupling Σ A_i x_i lies outside the domain of h, or the price outside that of its "
+        "conjugate, and the dual function is not known to be strongly convex (h is not smooth "
+        "and the agents with smooth f + g do not span all rows of the coupling).",
+    )
+
+
+def separates(problem: Problem, u: Vector) -> float:
+    r"""Sup over the domains of ⟨u, y − Σ_i A_i x_i⟩, |u| = 1; negative proves infeasibility.
+
+    Every x with x_i ∈ dom g_i has ⟨u, Σ_i A_i x_i⟩ ≥ −Σ_i σ_i(−A_iᵀu) and every y ∈ dom h has
+    ⟨u, y⟩ ≤ σ_h(u), where σ_i and σ_h are the support functions of dom g_i and dom h. If
+
+        Σ_i σ_i(−A_iᵀu) + σ_h(u) < 0,
+
+    the hyperplane with normal u strictly separates the two sets, no x can satisfy the coupling,
+    and the problem is infeasible (Farkas' lemma is the polyhedral case, where such a u exists for
+    every infeasible problem). u is scaled to unit length; A_iᵀu at rounding level counts as zero.
+    """
+    length = norm(u)
+    if not (np.isfinite(length) and length > 0):
+        return np.inf
+    u = u / length
+    total = float(problem.h.domain_support(u))
+    for agent, size in zip(problem.agents, np.sqrt(problem.sigma.max2), strict=True):
+        pull = -agent.adjoint(u)
+        pull[np.abs(pull) <= 8 * EPS * size] = 0.0
+        total += float(agent.g.domain_support(pull))
+    return total
+
+
+# -- ingredients ----------------------------------------------------------------------------
+
+
+def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
+    """Take the step of :class:`ProximalStep` for every agent."""
+    points, residuals, noise = [], [], np.empty(problem.n)
+    s, moved = np.zeros(problem.p), 0.0
+    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
+        gradient, pull = agent.f.grad(part), agent.adjoint(lam)
+        L = step_constant(agent, part, gradient, pull)
+        new = agent.g.prox(part - (gradient + pull) / L, 1.0 / L)
+        residuals.append(L * (part - new) + agent.f.grad(new) - gradient)
+        noise[i] = 4 * EPS * (L * (norm(part) + norm(new)) + 2 * norm(gradient) + norm(pull))
+        points.append(new)
+        moved += norm(part - new) ** 2
+        s += agent.apply(new)
+    return ProximalStep(points, residuals, noise, s, float(np.sqrt(moved)))
+
+
+def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualPoint]:
+    """The price itself and its images λ + (ŝ − y)/t under the coupling's prox, for a few t."""
+    points = [DualPoint(lam, np.array([norm(r) for r in step.r]) + step.noise, None)]
+    base = coupling_step(step.s, lam)
+    for t in (0.01 * base, base, 100.0 * base):
+        y = coupling_response(problem.h, step.s, lam, t)
+        change = (step.s - y) / t if problem.h.proximable else np.zeros(problem.p)
+        residuals = [
+            norm(r + agent.adjoint(change)) for agent, r in zip(problem.agents, step.r, strict=True)
+        ]
+        points.append(DualPoint(lam + change, np.array(residuals) + step.noise, y))
+    return points
+
+
+def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
+    """|h(s) + h*(λ) − ⟨λ, s⟩| plus its rounding allowance; infinite where h has no values."""
+    try:
+        terms = problem.h.value(s), problem.h.conjugate_value(lam), -float(lam @ s)
+    except CapabilityError:  # a user's function without values
+        return np.inf
+    if not np.isfinite(terms).all():
+        return np.inf
+    return abs(sum(terms)) + 8 * EPS * sum(abs(term) for term in terms)
+
+
+def response_gap(residuals: Vector, noise: Vector, mu: Vector) -> float:
+    """Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has μ_i = 0."""
+    if np.any((mu <= 0) & (residuals > 2.0 * noise)):
+        return np.inf
+    used = mu > 0
+    return float(np.sum(residuals[used] ** 2 / (2.0 * mu[used])))
+
+
+def primal_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], mu: float) -> float:
+    """The *primal* bound of :func:`x_error_bound` on |x̂ − x*|."""
+    bounds = []
+    for point in points:
+        half = norm(point.residuals) / (2.0 * mu)
+        bounds.append(half + np.sqrt(half**2 + fenchel_young(problem, step.s, point.lam) / mu))
+    return float(min(bounds))
+
+
+def saddle_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], mu: float) -> float:
+    """The *saddle point* bound of :func:`x_error_bound` on |x̂ − x*|."""
+    mu_phi = dual_strong_convexity(problem)
+    if mu_phi <= 0:
+        return np.inf
+    sigma2 = float(problem.sigma.max2.sum())
+    bounds = [
+        np.sqrt(sigma2) / (mu * mu_phi) * norm(step.s - point.y)
+        + (1.0 / mu + sigma2 / (mu**2 * mu_phi)) * norm(point.residuals)
+        for point in points
+        if point.y is not None
+    ]
+    return float(min(bounds))
+
+
+def dual_strong_convexity(problem: Problem) -> float:
+    """μ_φ = μ_h* + λ_min(Σ A_i A_iᵀ/L_i), the sum over agents with L_i-smooth f_i + g_i."""
+    conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
+    if problem.p > GRAM_LIMIT:
+        return conjugate
+    gram = np.zeros((problem.p, problem.p))
+    for agent in problem.agents:
+        L = agent.f.L + agent.g.L
+        if 0 < L < np.inf and not isinstance(agent.A, LinearOperator):
+            square = agent.A @ agent.A.T
+            gram += (square.toarray() if sp.issparse(square) else square) / L
+    values = np.linalg.eigvalsh(gram)
+    own = values[0] if values[0] > problem.p * EPS * values[-1] * 100 else 0.0
+    return float(conjugate + own)
+
+
+def strong_convexity(problem: Problem) -> Vector:
+    """μ_i of f_i + g_i for every agent (infinite where x_i is fixed, cut off at ``RIGID``)."""
+    return np.array([min(agent.f.mu + agent.g.mu, RIGID) for agent in problem.agents])

@@ -1,0 +1,196 @@
+"""The problem: agents with private data, coupled through one public function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.errors import ProblemError
+from dual2.functions import Function, as_function
+from dual2.problem import bounds, residual
+from dual2.problem.agent import Agent
+from dual2.problem.bounds import ErrorBound
+from dual2.problem.residual import KKT
+from dual2.problem.singular import Sigma, squared_singular_values
+
+Vector = NDArray[np.float64]
+
+
+class Problem:
+    r"""Minimise Σ_i f_i(x_i) + g_i(x_i) + h(Σ_i A_i x_i) over x_1, …, x_n.
+
+    f_i, g_i and A_i belong to agent i, h is public. Its dual is
+    minimise Σ_i (f_i + g_i)*(−A_iᵀλ) + h*(λ), λ ∈ Rᵖ the price of the coupling.
+
+    Parameters
+    ----------
+    agents : iterable of Agent
+        At least one; the numbers d_i of variables may differ, the coupling length p may not.
+    h : Function
+        Convex, with a proximal mapping or with a conjugate that has a gradient.
+
+    Attributes
+    ----------
+    agents : tuple of Agent
+    h : Function
+    n, p : int
+        Number of agents, length of the coupling.
+    dims : tuple of int
+        d_1, …, d_n.
+
+    Examples
+    --------
+    Two agents share a load of 3 at cost x² and x²/2:
+
+    >>> import dual2 as d2
+    >>> problem = d2.Problem(
+    ...     [d2.Agent([[1.0]], d2.SquaredNorm(2.0)), d2.Agent([[1.0]], d2.SquaredNorm(1.0))],
+    ...     h=d2.IndicatorPoint([3.0]),
+    ... )
+    >>> problem.objective([[1.0], [2.0]]), problem.kkt([[1.0], [2.0]], [-2.0]).kkt
+    (3.0, 0.0)
+    """
+
+    def __init__(self, agents: Iterable[Agent], h: Function | Any) -> None:
+        self.agents: tuple[Agent, ...] = tuple(agents)
+        if not self.agents:
+            raise ProblemError("The problem has no agents: expected at least one.")
+        self.h: Function = as_function(h)
+        self.n = len(self.agents)
+        for i, agent in enumerate(self.agents):
+            check_agent(i, agent)
+        self.p = self.agents[0].p if self.h.dim is None else self.h.dim
+        self.dims: tuple[int, ...] = tuple(agent.dim for agent in self.agents)
+        self._check_coupling()
+
+    def __repr__(self) -> str:
+        return f"Problem({self.n} agents, {sum(self.dims)} variables, p={self.p}, h={self.h!r})"
+
+    def _check_coupling(self) -> None:
+        source = "agent 0" if self.h.dim is None else f"h = {self.h!r}"
+        for i, agent in enumerate(self.agents):
+            if agent.p != self.p:
+                raise ProblemError(
+                    f"Agent {i}: A has {agent.p} rows, but {source} has coupling length "
+                    f"{self.p}. Every A needs {self.p} rows."
+                )
+        if not (self.h.proximable or self.h.conjugate_smooth):
+            raise ProblemError(
+                f"h = {self.h!r} has neither a proximal mapping nor a conjugate with a gradient. "
+                "Give it a prox (Proximable) or make it strongly convex (plus_quadratic)."
+            )
+
+    # -- data in bulk -----------------------------------------------------------------------
+
+    @cached_property
+    def sigma(self) -> Sigma:
+        """Squared extreme singular values of all A_i: ``max2`` and ``min2``, each (n,)."""
+        return squared_singular_values([agent.A for agent in self.agents])
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each agent's variables start in one flat vector; n + 1 entries."""
+        return np.concatenate([[0], np.cumsum(self.dims)]).astype(np.int64)
+
+    def split(self, x: ArrayLike) -> list[Vector]:
+        """Cut one flat vector of all variables into the agents' parts."""
+        x = np.asarray(x, dtype=np.float64)
+        if x.shape != (sum(self.dims),):
+            raise ProblemError(f"The vector has shape {x.shape}, expected ({sum(self.dims)},).")
+        return np.split(x, self.offsets[1:-1])
+
+    def point(self, x: Sequence[ArrayLike]) -> list[Vector]:
+        """x as a list of n float arrays, checked against the agents' dimensions."""
+        if len(x) != self.n:
+            raise ProblemError(
+                f"The point has {len(x)} parts, expected one for each of {self.n} agents."
+            )
+        parts = [np.asarray(part, dtype=np.float64) for part in x]
+        for i, (part, d) in enumerate(zip(parts, self.dims, strict=True)):
+            if part.shape != (d,):
+                raise ProblemError(f"Agent {i}: x has shape {part.shape}, expected ({d},).")
+        return parts
+
+    def price(self, lam: ArrayLike) -> Vector:
+        """λ as a float array, checked to have length p."""
+        price = np.asarray(lam, dtype=np.float64)
+        if price.shape != (self.p,):
+            raise ProblemError(f"The dual vector has shape {price.shape}, expected ({self.p},).")
+        return price
+
+    # -- how good is a point ----------------------------------------------------------------
+
+    def coupling(self, x: Sequence[ArrayLike]) -> Vector:
+        """s = Σ_i A_i x_i."""
+        s = np.zeros(self.p)
+        for agent, part in zip(self.agents, self.point(x), strict=True):
+            s += agent.apply(part)
+        return s
+
+    def objective(self, x: Sequence[ArrayLike]) -> float:
+        """Σ_i f_i(x_i) + g_i(x_i) + h(Σ_i A_i x_i); inf outside the domain."""
+        parts = self.point(x)
+        total = float(self.h.value(self.coupling(parts)))
+        for agent, part in zip(self.agents, parts, strict=True):
+            total += float(agent.f.value(part)) + float(agent.g.value(part))
+        return total
+
+    def kkt(self, x: Sequence[ArrayLike], lam: ArrayLike) -> KKT:
+        """Relative residual of the optimality conditions, see :class:`KKT`."""
+        return residual.kkt(self, self.point(x), self.price(lam))
+
+    def gap(self, x: Sequence[ArrayLike], lam: ArrayLike) -> float:
+        """Upper bound on the duality gap near (x, λ), see :func:`bounds.gap`."""
+        return bounds.gap(self, self.point(x), self.price(lam))
+
+    def x_error_bound(self, x: Sequence[ArrayLike], lam: ArrayLike) -> ErrorBound:
+        """Bound on |x − x*|, or why there is none, see :func:`bounds.x_error_bound`."""
+        return bounds.x_error_bound(self, self.point(x), self.price(lam))
+
+    def separates(self, u: ArrayLike) -> float:
+        """Support value of the coupling in direction u; negative proves infeasibility.
+
+        See :func:`bounds.separates`.
+        """
+        return bounds.separates(self, self.price(u))
+
+
+def check_agent(i: int, agent: Any) -> None:
+    """Check one agent's data; messages name it by its number."""
+    if not isinstance(agent, Agent):
+        raise ProblemError(f"Agent {i} is a {type(agent).__name__}: expected dual2.Agent(A, f, g).")
+    check_finite(i, agent.A)
+    if not agent.f.smooth:
+        raise ProblemError(
+            f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g and a smooth f beside it, "
+            "for instance SquaredNorm(weight)."
+        )
+    if not agent.g.proximable:
+        raise ProblemError(
+            f"Agent {i}: g = {agent.g!r} has no proximal mapping. Give it as f if it is smooth, "
+            "or wrap its prox in Proximable(prox)."
+        )
+    for name, function in (("f", agent.f), ("g", agent.g)):
+        if function.dim is not None and function.dim != agent.dim:
+            raise ProblemError(
+                f"Agent {i}: A has {agent.dim} columns, but {name} = {function!r} takes vectors "
+                f"of length {function.dim}."
+            )
+
+
+def check_finite(i: int, A: Any) -> None:
+    """Raise an error that names the first entry of A that is nan or infinite."""
+    if isinstance(A, LinearOperator):
+        return
+    entries = A.data if sp.issparse(A) else A
+    if np.isfinite(entries).all():
+        return
+    row, column = np.argwhere(~np.isfinite(A.toarray() if sp.issparse(A) else A))[0]
+    value = A[row, column]
+    raise ProblemError(f"Agent {i}: A[{row}, {column}] is {value}. Every entry must be finite.")

@@ -1,0 +1,255 @@
+"""What ``solve`` returns: the answer, what it cost, and how good it is."""
+
+import io
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import Dual2Error, ProblemError
+from dual2.files import write_atomically
+
+FORMAT = 1
+Array = np.ndarray
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    CONVERGED = "CONVERGED"
+    MAX_ROUNDS = "MAX_ROUNDS"
+    TIME_LIMIT = "TIME_LIMIT"
+    STALLED = "STALLED"
+    DIVERGED = "DIVERGED"
+    INFEASIBLE = "INFEASIBLE"
+    INTERRUPTED = "INTERRUPTED"
+
+
+ADVICE = {
+    Status.CONVERGED: "The KKT residual meets the tolerance.",
+    Status.MAX_ROUNDS: "Raise max_rounds, loosen tol, or continue with start=result.",
+    Status.TIME_LIMIT: "Raise time_limit, loosen tol, or continue with start=result.",
+    Status.STALLED: (
+        "The residual no longer falls: the data may be too badly scaled for this tol in double "
+        "precision. Scale the columns of A_i, or loosen tol."
+    ),
+    Status.DIVERGED: (
+        "The iterates grew without bound. If you set rho, step sizes or constants by hand, return "
+        "to the defaults; check mu and L of your own functions."
+    ),
+    Status.INFEASIBLE: (
+        "The coupling cannot be met: some direction separates what the agents can produce from "
+        "what h accepts (certificate.separator). Relax the bounds or the right-hand side."
+    ),
+    Status.INTERRUPTED: "Continue with start=result.",
+}
+"""What to do about each status."""
+
+
+class NotSolved(Dual2Error, RuntimeError):
+    """Raised with ``throw=True`` when the status is not CONVERGED; carries the result."""
+
+    def __init__(self, result: "Result") -> None:
+        super().__init__(f"{result.status}: {ADVICE[result.status]}")
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Calls and messages, counted where they happen.
+
+    Attributes
+    ----------
+    rounds : int
+        Exchanges of p-vectors with the neighbours.
+    vectors : int
+        p-vectors sent to each neighbour.
+    agree_rounds : int
+        Exchanges of scalars for maxima and sums over all agents.
+    floats : int
+        Numbers sent in all, by all agents.
+    grad_f, prox_g : int
+        Local oracle calls, the maximum over agents.
+    A, AT, prox_h : int
+        Products with A_i and A_iᵀ, and prox (or gradient) of h*.
+    iterations, outer : int
+        Iterations of the subsolver and of the outer loop.
+    """
+
+    rounds: int = 0
+    vectors: int = 0
+    agree_rounds: int = 0
+    floats: int = 0
+    grad_f: int = 0
+    prox_g: int = 0
+    A: int = 0
+    AT: int = 0
+    prox_h: int = 0
+    iterations: int = 0
+    outer: int = 0
+
+    @property
+    def matvec(self) -> int:
+        """Products with A_i and A_iᵀ together."""
+        return self.A + self.AT
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good the answer is, evaluated by the plain definitions, not by the compiled loops.
+
+    Attributes
+    ----------
+    kkt : float
+        The larger ratio of stationarity and coupling residual to their scales; ``tol`` bounds it.
+    stationarity, coupling : float
+        The two ratios.
+    consensus : float
+        max_i |λ_i - λ̄|, reported, not tested.
+    gap : float or None
+        Upper bound of the duality gap, None where it is infinite.
+    x_error : float or None
+        Bound of |x - x*|, None where the theory gives none.
+    reason : str
+        Where x_error comes from, or why there is none.
+    separator : list of float or None
+        Direction that proves infeasibility.
+    """
+
+    kkt: float
+    stationarity: float
+    coupling: float
+    consensus: float
+    gap: float | None
+    x_error: float | None
+    reason: str
+    separator: list[float] | None = None
+
+
+@dataclass(frozen=True)
+class Result:
+    """Answer of :func:`dual2.solve`.
+
+    Attributes
+    ----------
+    x : list of ndarray
+        x_i of each agent.
+    y : ndarray
+        s = Σ A_i x_i.
+    dual : ndarray
+        λ̄, the mean of the λ_i: the price of the coupling.
+    duals : ndarray, shape (n, p)
+        λ_i of each agent.
+    objective : float
+        Σ f_i(x_i) + g_i(x_i) + h(s).
+    status : Status
+        How the run ended; :attr:`advice` says what to do about it.
+    counts : Counts
+        What it cost.
+    certificate : Certificate
+        How good it is.
+    trace : dict of str to ndarray
+        Columns recorded on a geometric grid of rounds.
+    parameters : dict of str to (value, source)
+        Every parameter used and where it came from.
+    """
+
+    x: list[Array]
+    y: Array
+    dual: Array
+    duals: Array
+    objective: float
+    status: Status
+    counts: Counts
+    certificate: Certificate
+    trace: dict[str, Array]
+    parameters: dict[str, tuple[Any, str]]
+    seconds: float = 0.0
+    explanation: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def advice(self) -> str:
+        """What to do about the status."""
+        return ADVICE[self.status]
+
+    def explain(self) -> str:
+        """Which case of the theory holds, which parameters were used and why, and the outcome."""
+        c = self.certificate
+        bound = f"|x - x*| ≤ {c.x_error:.3g} ({c.reason})" if c.x_error is not None else c.reason
+        lines = [self.explanation, "", "Parameters:"]
+        lines += [f"  {k} = {_short(v)}  [{why}]" for k, (v, why) in self.parameters.items()]
+        lines += [
+            "",
+            f"Outcome: {self.status} after {self.counts.rounds} rounds "
+            f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
+            f"Certificate: KKT residual {c.kkt:.3g}, "
+            f"duality gap {'infinite' if c.gap is None else f'≤ {c.gap:.3g}'}, {bound}.",
+        ]
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Convergence figure; see :func:`dual2.plotting.plot_trace`."""
+        from dual2.plotting import plot_trace
+
+        return plot_trace(self, path)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready: format, status, x, y, dual, objective, counts, certificate, parameters."""
+        return {
+            "format": FORMAT,
+            "status": str(self.status),
+            "x": [part.tolist() for part in self.x],
+            "y": self.y.tolist(),
+            "dual": self.dual.tolist(),
+            "objective": float(self.objective),
+            "counts": asdict(self.counts),
+            "certificate": asdict(self.certificate),
+            "parameters": {k: {"value": v, "source": s} for k, (v, s) in self.parameters.items()},
+            "seconds": self.seconds,
+            "explanation": self.explanation,
+            "versions": self.versions,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, including what is needed to continue, atomically to one .npz file."""
+        target = Path(path)
+        arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
+        arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
+        arrays["duals"] = self.duals
+        arrays["sizes"] = np.array([part.size for part in self.x])
+        arrays["meta"] = np.array(json.dumps(self.as_dict()))
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, **arrays)
+        write_atomically(target, buffer.getvalue())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Result":
+        """Read what :meth:`save` wrote."""
+        try:
+            with np.load(Path(path), allow_pickle=False) as data:
+                arrays = {k: data[k] for k in data.files}
+            meta = json.loads(str(arrays["meta"]))
+        except (OSError, KeyError, ValueError) as error:
+            raise ProblemError(f"{path} is not a saved result of dual2: {error}") from error
+        if meta["format"] != FORMAT:
+            raise ProblemError(f"{path} has format {meta['format']}, this version reads {FORMAT}.")
+        part = lambda mark: {k[len(mark) :]: v for k, v in arrays.items() if k.startswith(mark)}  # noqa: E731
+        return Result(
+            x=[np.array(v, dtype=float) for v in meta["x"]],
+            y=np.array(meta["y"], dtype=float), dual=np.array(meta["dual"], dtype=float),
+            duals=arrays["duals"], objective=meta["objective"], status=Status(meta["status"]),
+            counts=Counts(**meta["counts"]), certificate=Certificate(**meta["certificate"]),
+            trace=part("trace/"), state=part("state/"), seconds=meta["seconds"],
+            parameters={k: (v["value"], v["source"]) for k, v in meta["parameters"].items()},
+            explanation=meta["explanation"], versions=meta["versions"],
+        )  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,277 @@
+"""``solve``: a problem and a network in, a certified answer out."""
+
+import hashlib
+import logging
+import math
+import platform
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+import dual2
+from dual2.algorithms.plan import Plan, Settings
+from dual2.algorithms.registry import Method, find_method
+from dual2.driver import Driver
+from dual2.errors import CapabilityError, NetworkError, ProblemError
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.progress import Bar
+from dual2.result import Certificate, NotSolved, Result, Status
+
+Array = np.ndarray
+Start = tuple[Any, Any] | Result | None
+_log = logging.getLogger("dual2")
+
+
+def solve(
+    problem: Problem,
+    network: Network | ChebyshevNetwork,
+    *,
+    method: str | Method = "auto",
+    subsolver: str = "auto",
+    rho: float | str = "auto",
+    tol: float = 1e-8,
+    atol: float = 1e-12,
+    max_rounds: int = 10_000_000,
+    time_limit: float | None = None,
+    constants: str = "tight",
+    accuracy: str = "auto",
+    start: Start = None,
+    reference: Any = None,
+    record: bool = True,
+    progress: bool | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    seed: int = 0,
+    runtime: str = "stacked",
+    reduce: bool = True,
+    throw: bool = False,
+    **parameters: Any,
+) -> Result:
+    """Minimise Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i) over a network of agents.
+
+    Parameters
+    ----------
+    problem : Problem
+        Agents with their f_i, g_i, A_i, and the public h.
+    network : Network
+        Who talks to whom; node i is agent i.
+    method : str or Method
+        ``"iD2A"`` or ``"MiD2A"``, any case; ``"auto"`` is iD2A. As an instance it may carry
+        parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
+    subsolver : str
+        ``"iDAPG"``; ``"auto"`` chooses.
+    rho : float or "auto"
+        Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
+    tol, atol : float
+        The KKT residual (see :meth:`Problem.kkt`) must be ≤ tol·(its scale) + atol.
+    max_rounds : int
+        Most exchanges with the neighbours.
+    time_limit : float, optional
+        Most seconds (recording excluded).
+    constants : {"tight", "paper"}
+        Which constants of F_ρ to use.
+    accuracy : {"auto", "relative", "paper"}
+        How accurately the subproblems are solved.
+    start : (x, lam) or Result, optional
+        Warm start. A result of the same problem, network and parameters is continued bit for bit.
+    reference : list of ndarray, optional
+        x*; makes the trace record |x - x*|/|x*|.
+    record : bool
+        Whether to keep a trace.
+    progress : bool, optional
+        Progress bar; None shows it on a terminal only.
+    callback : callable, optional
+        Called with ``{"rounds", "kkt", "seconds", "x", "duals"}`` after each stopping test; a
+        true answer ends the run.
+    seed : int
+        For methods that draw random numbers; iD2A and MiD2A draw none.
+    runtime : str
+        ``"stacked"``: all agents in this process.
+    reduce : bool
+        Whether a problem outside the method's class may be reduced to one inside; iD2A and
+        MiD2A need no reduction.
+    throw : bool
+        Raise :class:`NotSolved` unless the status is CONVERGED.
+    **parameters
+        Parameters of the method, see :class:`dual2.algorithms.id2a.Options`; ``degree`` and
+        ``spectrum`` of MiD2A's Chebyshev polynomial.
+
+    Returns
+    -------
+    Result
+        Answer, status, counts, certificate, trace, parameters.
+
+    Examples
+    --------
+    Share a demand of 3 between two producers with quadratic costs:
+
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0)), d2.Agent([[1.0]], d2.SquaredNorm(2.0))]
+    >>> result = d2.solve(d2.Problem(agents, d2.IndicatorPoint([3.0])), d2.Network([(0, 1)]))
+    >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
+    CONVERGED [2.0, 1.0]
+    """
+    _check_arguments(problem, network, tol, atol, max_rounds, time_limit, runtime)
+    found = find_method(method)
+    parameters = dict(found.parameters) | parameters
+    settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
+    plan = found.plan(problem, network, settings)
+    flat = None if reference is None else _flatten(problem, reference, "reference")
+    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)
+    mark = _fingerprint(plan)
+    _begin(driver, problem, start, mark)
+    _log.info("%s", plan.explanation)
+    with Bar(found.name, tol, progress) as bar:
+        status = driver.run(bar)
+    result = _assemble(driver, plan, status, mark)
+    _log.info("%s after %d rounds", result.status, result.counts.rounds)
+    if throw and result.status != Status.CONVERGED:
+        raise NotSolved(result)
+    return result
+
+
+def _check_arguments(
+    problem: Problem, network: Network | ChebyshevNetwork, tol: float, atol: float,
+    max_rounds: int, time_limit: float | None, runtime: str,
+) -> None:  # fmt: skip
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
+    if not isinstance(network, Network | ChebyshevNetwork):
+        raise NetworkError(
+            f"solve needs a Network; found {type(network).__name__}. Wrap it: Network(graph)."
+        )
+    if problem.n != network.n:
+        raise NetworkError(
+            f"The problem has {problem.n} agents but the network has {network.n} nodes. Give one "
+            "node per agent."
+        )
+    limits = {"tol": tol, "atol": atol, "max_rounds": max_rounds, "time_limit": time_limit or 0}
+    for name, value in limits.items():
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 <= value < math.inf:
+            raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
+    if tol == 0 and atol == 0:
+        raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
+    if runtime != "stacked":
+        raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked'.")
+
+
+def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
+    """Start cold, warm, or where an earlier result of the same run ended."""
+    n, p, size = problem.n, problem.p, driver.runtime.packed.size
+    x, lam = np.zeros(size), np.zeros((n, p))
+    if isinstance(start, Result):
+        if str(start.state.get("mark", "")) == mark:
+            driver.restore(start.state)
+            return
+        start = (start.x, start.duals)
+    if start is not None:
+        if not isinstance(start, tuple | list) or len(start) != 2:
+            raise ProblemError(
+                f"start must be a pair (x, lam) or a Result; found {type(start).__name__}."
+            )
+        x = _flatten(problem, start[0], "start")
+        try:
+            given = np.asarray(start[1], dtype=float)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
+        if given.shape not in ((p,), (n, p)) or not np.all(np.isfinite(given)):
+            raise ProblemError(
+                f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p}), finite."
+            )
+        lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
+    driver.algorithm.start(x, lam.copy())
+
+
+def _flatten(problem: Problem, x: Any, what: str) -> Array:
+    dims = list(problem.dims)
+    try:
+        if isinstance(x, np.ndarray) and x.ndim == 1 and x.size == sum(dims):
+            x = np.split(x, np.cumsum(dims)[:-1])
+        parts = [np.atleast_1d(np.asarray(v, dtype=float)).ravel() for v in x]
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{what} must hold one vector of numbers per agent; found {type(x).__name__}: {error}"
+        ) from error
+    sizes = [v.size for v in parts]
+    if sizes != dims:
+        raise ProblemError(
+            f"{what} must hold one vector per agent, of lengths {_few(dims)}; found {_few(sizes)}."
+        )
+    flat = np.concatenate(parts)
+    if not np.all(np.isfinite(flat)):
+        raise ProblemError(f"{what} contains NaN or infinite entries.")
+    return flat
+
+
+def _few(values: Sequence[int]) -> str:
+    shown = ", ".join(map(str, values[:6]))
+    return f"[{shown}{', …' if len(values) > 6 else ''}]"
+
+
+def _fingerprint(plan: Plan) -> str:
+    """Hash of everything that the iterates depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    rt = plan.runtime
+    arrays = (*rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h, *rt.neighbours)
+    for array in (*arrays, rt.recurrence):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(repr(sorted(plan.parameters.items())).encode())
+    return digest.hexdigest()
+
+
+def _assemble(driver: Driver, plan: Plan, status: Status, mark: str) -> Result:
+    problem, runtime = plan.runtime.problem, plan.runtime
+    counts, trace = driver.counts(), driver.trace()
+    state = driver.state() | {"mark": mark}
+    x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
+    if status != Status.CONVERGED:
+        x, duals = driver.best_point()
+    parts, dual = runtime.packed.split(x), duals.mean(axis=0)
+    certificate = _certify(problem, parts, dual, duals, driver.separator)
+    return Result(
+        x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
+        objective=_objective(problem, parts), status=status, counts=counts,
+        certificate=certificate, trace=trace, parameters=plan.parameters,
+        seconds=driver.schedule.seconds, explanation=plan.explanation,
+        versions=versions(), state=state,
+    )  # fmt: skip
+
+
+def _objective(problem: Problem, x: list[Array]) -> float:
+    """Σ f_i + g_i + h(s); NaN if a user's function came without its value."""
+    try:
+        return float(problem.objective(x))
+    except CapabilityError:
+        return math.nan
+
+
+def _certify(
+    problem: Problem, x: list[Array], dual: Array, duals: Array, separator: Array | None
+) -> Certificate:
+    """Evaluate the answer by the plain NumPy definitions."""
+    kkt = problem.kkt(x, dual)
+    gap = problem.gap(x, dual)
+    bound = problem.x_error_bound(x, dual)
+    return Certificate(
+        kkt=kkt.kkt, stationarity=kkt.stationarity, coupling=kkt.coupling,
+        consensus=float(np.linalg.norm(duals - dual, axis=1).max()),
+        gap=gap if math.isfinite(gap) else None,
+        x_error=bound.value, reason=bound.reason,
+        separator=None if separator is None else separator.tolist(),
+    )  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the answer."""
+    import numba
+    import scipy
+
+    return {
+        "dual2": dual2.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+    }

@@ -1,0 +1,1 @@
+"""Solvers for iD2A's subproblem, one file each."""

@@ -1,0 +1,227 @@
+"""Which case of the theory holds, and the constants that follow.
+
+Notation: C the gossip matrix (or P_K(C)) with largest and smallest nonzero eigenvalues λ̄, λ̲;
+φ_i(λ) = -inf_x f_i + g_i + <A_iᵀλ, x>; H(λ) = Σφ_i(λ_i) + (1/n)Σh*(λ_i) + (ρ/2)λᵀ𝐂λ;
+F_ρ(y) = H*(-√𝐂 y) is what the outer loop minimises, H what the inner loop minimises.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dual2.errors import CapabilityError
+from dual2.theory.facts import Facts
+
+MEANINGLESS = 1e12
+"""Condition number beyond which a strong convexity constant is rounding noise in float64."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """Which of the paper's cases holds, and the sentence that says why."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Constants:
+    """Constants of one (problem, network, ρ).
+
+    Attributes
+    ----------
+    case : Case
+        The case of the paper.
+    rho, rho_star : float
+        The augmentation in use and ρ* = L'/λ̄ of Remark 2138.
+    kind : str
+        ``"tight"`` or ``"paper"``.
+    mapping : str
+        ``"prox"`` (h* through its prox) or ``"smooth"`` (through its gradient).
+    L_F, mu_F : float
+        Smoothness and strong convexity of F_ρ on Range(√𝐂).
+    L_phi, mu_phi : float
+        Smoothness of the part of H that enters by its gradient, strong convexity of H.
+    L_H, mu_H : float
+        Smoothness (infinite if h* is not smooth) and strong convexity of H.
+    sources : dict
+        Which lemma each constant comes from.
+    """
+
+    case: Case
+    rho: float
+    rho_star: float
+    kind: str
+    mapping: str
+    L_F: float
+    mu_F: float
+    L_phi: float
+    mu_phi: float
+    L_H: float
+    mu_H: float
+    sources: dict[str, str]
+
+    @property
+    def kappa_F(self) -> float:
+        """κ_F = L_F/μ_F, infinite in the general convex case."""
+        return self.L_F / self.mu_F if self.mu_F > 0 else math.inf
+
+    @property
+    def outer_momentum(self) -> float:
+        """β = (√κ_F-1)/(√κ_F+1); -1 stands for k/(k+3)."""
+        return momentum(self.kappa_F)
+
+    @property
+    def inner_momentum(self) -> float:
+        """β of iDAPG from κ = L/μ_φ; -1 stands for k/(k+3) with restarts."""
+        return momentum(condition(self.L_phi, self.mu_phi, self.mapping))
+
+
+def condition(L: float, mu: float, mapping: str) -> float:
+    """Condition number of H seen by iDAPG.
+
+    With the prox mapping the strongly convex part of h* is not in L: moving μ|·|²/2 to the smooth
+    side (Table 1823) leaves the step as it is and gives κ = (L + μ)/μ.
+    """
+    if mu <= 0:
+        return math.inf
+    return (L + mu) / mu if mapping == "prox" else max(L / mu, 1.0)
+
+
+def momentum(kappa: float) -> float:
+    """(√κ-1)/(√κ+1), or -1 (meaning k/(k+3)) if κ is infinite or meaningless.
+
+    Examples
+    --------
+    >>> momentum(4.0), momentum(math.inf)
+    (0.3333333333333333, -1.0)
+    """
+    if not kappa < MEANINGLESS:
+        return -1.0
+    root = math.sqrt(kappa)
+    return (root - 1.0) / (root + 1.0)
+
+
+def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Case:
+    """Which case of Lemma F_rho_convex (or only of Theorem 1717) holds, and why.
+
+    Parameters
+    ----------
+    facts : Facts
+        The problem's scalars.
+    rho : float
+        The augmentation.
+    full_row_rank : bool, optional
+        Whether [A_1, …, A_n] has full row rank; None if not known, as in a network, where nobody
+        may see all of A. No parameter depends on it.
+    """
+    smooth = math.isfinite(facts.L_h)
+    if facts.mu_h > 0 and smooth:
+        return Case("1", f"h* is {facts.mu_h:g}-strongly convex and {facts.L_h:g}-smooth")
+    if facts.row_rank > 0 and smooth:
+        linear = facts.h_linear and rho == 0
+        why = "all g_i = 0, every A_i has full row rank, h* is "
+        return Case("2.1" if linear else "2", why + ("linear" if facts.h_linear else "smooth"))
+    if full_row_rank and facts.g_is_zero and smooth and rho > 0:
+        return Case("3", "all g_i = 0, [A_1 … A_n] has full row rank, h* is smooth, ρ > 0")
+    missing = [] if smooth else ["h* is not smooth"]
+    if facts.mu_h <= 0:
+        missing.append("h* is not strongly convex")
+    if not facts.g_is_zero:
+        missing.append("some g_i ≠ 0")
+    elif facts.row_rank <= 0:
+        missing.append("some A_i lacks full row rank or its rank is unknown")
+    return Case("general", "; ".join(missing))
+
+
+def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
+    """ρ* = (max_i σ̄²(A_i)/μ_i + L_{h*}/n)/λ̄ (Remark 2138); L_{h*} = ∞ counts as 0.
+
+    With a nonsmooth h* only its prox enters the inner problem, so its L does not matter.
+    """
+    if lambda_max == 0:
+        return 0.0
+    smooth = facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0
+    total = (facts.coupling if kind == "tight" else facts.coupling_paper) + smooth
+    return (total if total > 0 else 1.0) / lambda_max
+
+
+def choose_mapping(facts: Facts, mapping: str = "auto") -> str:
+    """``"prox"`` where prox_{h*} exists, else ``"smooth"``; an impossible wish is an error."""
+    if mapping == "auto":
+        mapping = "prox" if facts.h_prox else "smooth"
+    if {"prox": facts.h_prox, "smooth": facts.h_smooth}.get(mapping, False):
+        return mapping
+    raise CapabilityError(
+        f"The mapping {mapping!r} of h* is not available: h has "
+        f"{'a prox' if facts.h_prox else 'no prox'} and "
+        f"{'a smooth conjugate' if facts.h_smooth else 'no smooth conjugate'}. "
+        "Use mapping='auto', or give h a prox or the gradient of its conjugate."
+    )
+
+
+def constants_for(
+    facts: Facts,
+    lambda_max: float,
+    lambda_min: float,
+    rho: float,
+    kind: str = "tight",
+    mapping: str = "auto",
+    full_row_rank: bool | None = None,
+) -> Constants:
+    """All constants for one choice of ρ.
+
+    With H₀ = φ + h* μ'-strongly convex and L'-smooth, the tight constants hold for every convex
+    case, because F_ρ* = F* + (ρ/2)|·|²:
+
+        L_F = λ̄/(μ' + ρλ̄),  μ_F = λ̲/(L' + ρλ̲).
+
+    ``kind="paper"`` gives the printed ones (Lemmas F_rho_smooth, F_rho_convex):
+    L_F = 1/max(ρ, μ_H/λ̄), μ_F = λ̲/L_H with L_H = L' + ρλ̄.
+
+    Raises
+    ------
+    CapabilityError
+        For ρ = 0 where F_0 need not be smooth (μ' = 0).
+    """
+    if kind not in ("tight", "paper"):
+        raise CapabilityError(f"constants={kind!r} is unknown; use 'tight' or 'paper'.")
+    if not 0 <= rho < math.inf:
+        raise CapabilityError(f"rho = {rho!r} found; expected a finite number ≥ 0.")
+    mapping = choose_mapping(facts, mapping)
+    tight = kind == "tight"
+    coupling = facts.coupling if tight else facts.coupling_paper
+    smooth = facts.L_h / facts.n
+    upper = coupling + smooth
+    sources = [facts.mu_h / facts.n, facts.row_rank]
+    lower = sum(sources) if tight else max(sources)
+    if rho == 0 and lower <= 0 and facts.n > 1:
+        case = find_case(facts, 0.0)
+        raise CapabilityError(
+            f"rho = 0 needs h* strongly convex, or all g_i = 0 with every A_i of full row rank; "
+            f"here: {case.reason}. Use rho='auto' or a positive number."
+        )
+    if tight:
+        L_F = _divide(lambda_max, lower + rho * lambda_max)
+        mu_F = _divide(lambda_min, upper + rho * lambda_min)
+    else:
+        L_F = _divide(1.0, max(rho, _divide(lower, lambda_max)))
+        mu_F = _divide(lambda_min, upper + rho * lambda_max)
+    L_phi = coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
+    label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas F_rho_smooth, F_rho_convex"
+    return Constants(
+        case=find_case(facts, rho, full_row_rank), rho=rho, kind=kind, mapping=mapping,
+        rho_star=optimal_rho(facts, lambda_max, kind), L_F=L_F, mu_F=mu_F,
+        L_phi=L_phi if L_phi > 0 else 1.0, mu_phi=lower, mu_H=lower,
+        L_H=upper + rho * lambda_max,
+        sources={
+            "rho": "Remark 2138", "L_F": label, "mu_F": label,
+            "L_phi": "L_y + max σ̄²(A_i)/μ_i", "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
+        },
+    )  # fmt: skip
+
+
+def _divide(a: float, b: float) -> float:
+    """a/b, with the limits for b = 0 and b = ∞."""
+    if b == 0:
+        return math.inf if a > 0 else 0.0
+    return a / b

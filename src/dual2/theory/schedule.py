@@ -1,0 +1,98 @@
+"""How accurately the subproblems must be solved: printed schedules and a relative rule."""
+
+import math
+from dataclasses import dataclass
+
+from dual2.errors import CapabilityError
+from dual2.theory.constants import Constants
+from dual2.theory.facts import Facts
+
+
+@dataclass(frozen=True)
+class LinearSchedule:
+    """e_{λ,k+1} = θ e_{λ,k}, θ = 1 - 1/(c√κ_F), of Theorem iD2A_complexity_convex.
+
+    Attributes
+    ----------
+    theta : float
+        θ_λ = θ_x.
+    first : float
+        e_{λ,1}.
+    ratio : float
+        e_x/e_λ = σ̄²(𝐀)/μ_f².
+    """
+
+    theta: float
+    first: float
+    ratio: float
+
+    def dual_error(self, k: int) -> float:
+        """√e_{λ,k+1}, the admissible |λ^{k+1} - λ*_{k+1}| of outer iteration k ≥ 0."""
+        return math.sqrt(self.first) * self.theta ** (k / 2)
+
+    def primal_error(self, k: int) -> float:
+        """√e_{x,k+1}, the admissible |x^{k+1} - x*_{k+1}|."""
+        return math.sqrt(self.ratio) * self.dual_error(k)
+
+
+def linear_schedule(
+    constants: Constants, facts: Facts, lambda_max: float, value_gap: float, c: float = 2.0
+) -> LinearSchedule:
+    """The printed schedule, with e_{λ,1} from a bound on F_ρ(y⁰) - F_ρ(y*).
+
+    e_{λ,1} = (μ_F/λ̄)(√θ - √(1-1/√κ_F))² · ``value_gap``;  e_{x,1} = σ̄²(𝐀)/μ_f² · e_{λ,1}.
+
+    Parameters
+    ----------
+    constants, facts
+        Of the problem; κ_F must be finite.
+    lambda_max : float
+        λ̄ of the gossip matrix in use.
+    value_gap : float
+        Bound of Remark 2, see :func:`initial_value_gap`.
+    c : float
+        c > 1; larger means a slower decay of the errors.
+    """
+    if not c > 1:
+        raise CapabilityError(f"c = {c} found; the schedule needs c > 1.")
+    kappa = constants.kappa_F
+    if not math.isfinite(kappa):
+        raise CapabilityError("The linear schedule needs μ_F > 0; here F_ρ is only convex.")
+    root = math.sqrt(kappa)
+    theta = 1.0 - 1.0 / (c * root)
+    gain = math.sqrt(theta) - math.sqrt(max(0.0, 1.0 - 1.0 / root))
+    first = constants.mu_F / lambda_max * gain**2 * value_gap
+    return LinearSchedule(theta, first, float(facts.sigma2.max()) / facts.mu_f**2)
+
+
+def initial_value_gap(
+    constants: Constants, facts: Facts, lambda_max: float,
+    consensus: float, dual_residual: float, primal_residual: float,
+) -> float:  # fmt: skip
+    """Bound of F_ρ(y⁰) - F_ρ(y*) from an approximate solution (x̃, λ̃) of the first subproblem.
+
+    (|√𝐂λ̃| + (√λ̄/μ_H)(|∇_λT| + σ̄(𝐀)/μ_f · dist(0, ∂_xT)))²/(2μ_F), Remark 2 with the square of
+    the sum.
+
+    Parameters
+    ----------
+    consensus, dual_residual, primal_residual : float
+        |√𝐂λ̃|, |∇_λT(z⁰,x̃,λ̃)| and dist(0, ∂_xT(z⁰,x̃,λ̃)).
+    """
+    sigma = math.sqrt(float(facts.sigma2.max()))
+    slope = dual_residual + sigma / facts.mu_f * primal_residual
+    total = consensus + math.sqrt(lambda_max) / constants.mu_H * slope
+    return total**2 / (2.0 * constants.mu_F)
+
+
+def convex_error(first: float, k: int, delta: float = 1.0) -> float:
+    """ε_{k+1} = ε₁/(k+1)^{2+δ}: the schedule of Theorem 1717 for outer iteration k ≥ 0.
+
+    Examples
+    --------
+    >>> convex_error(8.0, 1, delta=1.0)
+    1.0
+    """
+    if not delta > 0:
+        raise CapabilityError(f"delta = {delta} found; Theorem 1717 needs delta > 0.")
+    return first / (k + 1.0) ** (2.0 + delta)

@@ -1,0 +1,138 @@
+"""The command line: exit codes, files, messages."""
+
+import csv
+import json
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from dual2.cli import main
+from dual2.experiments import experiment1
+from dual2.folder import load_problem
+from dual2.solve import solve
+
+
+def run(*arguments):
+    """Run the command in this process; its exit code."""
+    with pytest.raises(SystemExit) as end:
+        main([str(argument) for argument in arguments])
+    return end.value.code or 0
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("cli") / "problem"
+    assert run("example", path) == 0
+    return path
+
+
+def test_example_is_experiment_one(folder):
+    problem, network, options = load_problem(folder)
+    original = experiment1()
+    assert np.array_equal(network.weights, original.network.weights)
+    assert problem.objective(original.reference) == original.problem.objective(original.reference)
+    assert options["tol"] == 1e-8
+
+
+def test_example_overwrites_only_with_force(folder, capsys):
+    assert run("example", folder) == 2
+    assert "exists" in capsys.readouterr().err
+    assert run("example", folder, "--force") == 0
+
+
+def test_solve_writes_json(folder, tmp_path, capsys):
+    out = tmp_path / "x.json"
+    assert run("solve", folder, "--tol", "1e-6", "--out", out) == 0
+    assert "CONVERGED" in capsys.readouterr().out
+    data = json.loads(out.read_text(), parse_constant=pytest.fail)
+    wanted = {"format", "status", "x", "y", "dual", "objective", "counts", "certificate"}
+    assert wanted | {"parameters", "versions"} <= set(data)
+    reference = np.concatenate(experiment1().reference)
+    found = np.concatenate(data["x"])
+    assert np.linalg.norm(found - reference) <= 1e-5 * np.linalg.norm(reference)
+    assert list(tmp_path.iterdir()) == [out]
+    assert run("solve", folder, "--out", out) == 2
+    assert "--force" in capsys.readouterr().err
+
+
+def test_resume_goes_on_where_it_stopped(folder, tmp_path):
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    assert run("solve", folder, "--tol", "1e-5", "--out", whole) == 0
+    total = json.loads(whole.read_text())["counts"]["rounds"]
+    assert run("solve", folder, "--tol", "1e-5", "--max-rounds", total // 2, "--out", parts) == 3
+    assert json.loads(parts.read_text())["status"] == "MAX_ROUNDS"
+    assert run("solve", folder, "--tol", "1e-5", "--out", parts, "--resume") == 0
+    one, two = (json.loads(path.read_text()) for path in (whole, parts))
+    assert one["x"] == two["x"]
+    assert one["counts"]["rounds"] == two["counts"]["rounds"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["parts.json", "whole.json"]
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["solve", "nowhere"], "nowhere is not a problem folder"),
+        (["solve", "{folder}", "--method", "iD2B"], "iD2A"),
+        (["solve", "{folder}", "--rho", "much"], "--rho 'much'"),
+        (["solve", "{folder}", "--rho", "-1"], "rho"),
+        (["solve", "{folder}", "--resume"], "--out"),
+        (["solve", "{folder}", "--out", "{new}", "--resume"], "nothing to resume"),
+        (["reproduce", "exp9"], "Known: exp1"),
+        (["solve"], "DIR"),
+    ],
+)
+def test_bad_input(folder, tmp_path, capsys, arguments, message):
+    names = {"folder": folder, "new": tmp_path / "new.json"}
+    assert run(*(argument.format(**names) for argument in arguments)) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert "Traceback" not in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reproduce_quick(tmp_path, capsys):
+    out = tmp_path / "deep" / "results"
+    assert run("reproduce", "exp1", "--quick", "--out", out) == 0
+    printed = capsys.readouterr().out
+    assert "MiD2A" in printed
+    assert "CONVERGED" in printed
+    assert sorted(path.name for path in out.iterdir()) == ["exp1.csv", "exp1.json", "exp1.png"]
+    record = json.loads((out / "exp1.json").read_text(), parse_constant=pytest.fail)
+    rows = list(csv.DictReader((out / "exp1.csv").read_text().splitlines()))
+    assert list(record["runs"]) == list(dict.fromkeys(row["run"] for row in rows))
+    for name, entry in record["runs"].items():
+        mine = [row for row in rows if row["run"] == name]
+        first = next(row for row in mine if float(row["gap"]) <= 1e-4)
+        assert float(first["rounds"]) == entry["reached"]["rounds"]
+        assert set(entry["parameters"]["rho"]) == {"value", "source"}
+    assert run("reproduce", "exp1", "--quick", "--out", out) == 2
+
+
+def test_info(capsys):
+    assert run("info") == 0
+    printed = capsys.readouterr().out
+    assert f"numpy        {np.__version__}" in printed
+    assert "cache" in printed
+
+
+def test_interrupt_keeps_the_best_so_far(folder, tmp_path, monkeypatch):
+    def interrupted(*arguments, **options):
+        return solve(*arguments, callback=lambda _: signal.raise_signal(signal.SIGINT), **options)
+
+    monkeypatch.setattr("dual2.cli.solve_problem", interrupted)
+    out = tmp_path / "x.json"
+    assert run("solve", folder, "--out", out) == 130
+    assert json.loads(out.read_text())["status"] == "INTERRUPTED"
+    monkeypatch.undo()
+    assert run("solve", folder, "--tol", "1e-5", "--out", out, "--resume") == 0
+
+
+def test_module_is_the_command(tmp_path):
+    command = [sys.executable, "-W", "error", "-m", "dual2.cli", "solve", str(tmp_path / "none")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert done.stderr.startswith("dual2: ")
+    assert done.stdout == ""

@@ -1,0 +1,20 @@
+"""Every example runs without a warning, is short, and prints something."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("script", EXAMPLES, ids=lambda path: path.stem)
+def test_example(script, tmp_path):
+    assert len(script.read_text().splitlines()) <= 60
+    done = subprocess.run(
+        [sys.executable, "-W", "error", str(script)],
+        cwd=tmp_path, capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "CONVERGED" in done.stdout
