@@ -160,7 +160,8 @@ class Driver:
         if verdict.met:
             return Status.CONVERGED
         if self.callback is not None:
-            info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "seconds": s.seconds}
+            info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "full": verdict.full}
+            info["seconds"] = s.seconds
             if self.callback(info | {"x": self.algorithm.x, "duals": self.algorithm.duals}):
                 return Status.INTERRUPTED
         return self._milestone(verdict) if self.algorithm.rounds >= s.milestone else None
@@ -225,6 +226,14 @@ class Driver:
         """The recorded rows as columns."""
         names = self.rows[0] if self.rows else []
         return {name: np.array([row[name] for row in self.rows]) for name in names}
+
+    def adopt(self, trace: dict[str, Array]) -> None:
+        """Begin with the rows of an earlier part of the same run."""
+        columns = [name for name in trace if name != "gap" or self.reference is not None]
+        rows = range(len(trace["rounds"]) if columns else 0)
+        self.rows = [{name: trace[name][k] for name in columns} for k in rows]
+        if self.reference is not None and "gap" not in trace:
+            self.rows = []
 
     # -- save and continue ---------------------------------------------------------------------
     def state(self) -> dict[str, Any]:

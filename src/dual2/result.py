@@ -31,8 +31,12 @@ class Status(StrEnum):
 
 ADVICE = {
     Status.CONVERGED: "The KKT residual meets the tolerance.",
-    Status.MAX_ROUNDS: "Raise max_rounds, loosen tol, or continue with start=result.",
-    Status.TIME_LIMIT: "Raise time_limit, loosen tol, or continue with start=result.",
+    Status.MAX_ROUNDS: (
+        "Loosen tol, or continue with start=result and a larger max_rounds (it counts all rounds)."
+    ),
+    Status.TIME_LIMIT: (
+        "Loosen tol, or continue with start=result and a larger time_limit (it counts all seconds)."
+    ),
     Status.STALLED: (
         "The residual no longer falls: the data may be too badly scaled for this tol in double "
         "precision. Scale the columns of A_i, or loosen tol."

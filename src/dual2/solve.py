@@ -82,8 +82,8 @@ def solve(
     progress : bool, optional
         Progress bar; None shows it on a terminal only.
     callback : callable, optional
-        Called with ``{"rounds", "kkt", "seconds", "x", "duals"}`` after each stopping test; a
-        true answer ends the run.
+        Called with ``{"rounds", "kkt", "full", "seconds", "x", "duals"}`` after each stopping
+        test; a true answer ends the run. Unless ``full``, ``kkt`` is the agents' local part only.
     seed : int
         For methods that draw random numbers; iD2A and MiD2A draw none.
     runtime : str
@@ -164,6 +164,7 @@ def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
     if isinstance(start, Result):
         if str(start.state.get("mark", "")) == mark:
             driver.restore(start.state)
+            driver.adopt(start.trace)
             return
         start = (start.x, start.duals)
     if start is not None:

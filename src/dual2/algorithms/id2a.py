@@ -128,6 +128,7 @@ class ID2A:
         self.runtime, self.facts, self.constants, self.options = runtime, facts, constants, options
         self.subsolver = IDAPG(runtime, facts, constants, options.slack, options.restart)
         self.per_mix = runtime.network.rounds
+        self.step = 1.0 / constants.L_F if constants.L_F > 0 else 0.0
         strong = math.isfinite(constants.kappa_F) and constants.mu_H > 0
         self._linear = options.accuracy == "paper" and strong
         self._schedule: LinearSchedule | None = None
@@ -268,7 +269,7 @@ class ID2A:
     def _outer_step(self, consensus: float) -> None:
         """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill."""
         o, sub = self.outer, self.subsolver
-        new = o.z + sub.clam / self.constants.L_F
+        new = o.z + self.step * sub.clam
         beta = self.constants.outer_momentum
         if beta < 0:
             ascent = np.einsum("ij,ij->i", sub.lam, new - o.w)
@@ -281,7 +282,7 @@ class ID2A:
         o.since += 1
         o.inner, o.restarted, o.check = 0, 0, self.options.check
         if self.options.accuracy == "relative":
-            o.reference = min(consensus / self.constants.L_F, _GROWTH * o.reference)
+            o.reference = min(self.step * consensus, _GROWTH * o.reference)
         sub.begin()
         self._prepare()
 
@@ -295,7 +296,7 @@ class ID2A:
             return
         sub.state.clam[sub.state.now] = self.runtime.mix(sub.lam)
         o.rounds += self.per_mix
-        own = np.sqrt(_squares(sub.clam)) / self.constants.L_F
+        own = self.step * np.sqrt(_squares(sub.clam))
         o.scale = np.maximum(own, 0.5 * o.scale)
         self._outer_step(0.0)
 

@@ -9,14 +9,7 @@ from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Stacked
-from dual2.theory import (
-    Constants,
-    Facts,
-    constants_for,
-    gather_facts,
-    optimal_rho,
-    require_strong_convexity,
-)
+from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
 
 SUBSOLVERS = ("iDAPG",)
 DEFAULT_ACCURACY = "relative"
@@ -57,10 +50,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
         raise CapabilityError(f"{', '.join(wishes)} belong(s) to MiD2A, not to {settings.method}.")
     options = _options(settings, extra)
     facts = gather_facts(problem)
-    rho = _choose_rho(settings, facts, network)
-    constants = constants_for(
-        facts, network.lambda_max, network.lambda_min, rho, settings.constants, options.mapping
-    )
+    constants = analyse(problem, network, settings.rho, settings.constants, options.mapping, facts)
     runtime = Stacked(problem, network)
     algorithm = ID2A(runtime, facts, constants, options)
     parameters = _describe(settings, options, constants, network, name)
@@ -87,18 +77,6 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
             raise CapabilityError(unknown_name(what, name, [*known, *_NETWORK_PARAMETERS]))
     rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
     return Options(accuracy=rule, **extra)
-
-
-def _choose_rho(settings: Settings, facts: Facts, network: Network | ChebyshevNetwork) -> float:
-    if settings.rho == "auto":
-        return optimal_rho(facts, network.lambda_max, settings.constants)
-    try:
-        rho = float(settings.rho)
-    except (TypeError, ValueError):
-        rho = math.nan
-    if not 0 <= rho < math.inf:
-        raise CapabilityError(f"rho = {settings.rho!r} found; expected 'auto' or a number ≥ 0.")
-    return rho if facts.n > 1 else 0.0
 
 
 def _describe(

@@ -95,17 +95,17 @@ class PiecewiseQuadratic(Function):
         """Whether some coordinate has a kink."""
         return bool(np.any(np.not_equal(self.slope_left, self.slope_right)))
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """Smallest curvature; inf for coordinates that are fixed."""
         return float(np.min(np.where(np.equal(self.lower, self.upper), np.inf, self.curvature)))
 
-    @property
+    @cached_property
     def L(self) -> float:
         """Largest curvature if there is neither kink nor bound."""
         return float(np.max(self.curvature)) if self.smooth else np.inf
 
-    @property
+    @cached_property
     def smooth(self) -> bool:
         """Whether there is neither kink nor bound."""
         bounded = np.any(np.isfinite(self.lower)) or np.any(np.isfinite(self.upper))

@@ -177,11 +177,17 @@ class IDAPG:
 
     # -- residuals of the subproblem, per row ------------------------------------------------
     def dual_residual(self) -> Array:
-        """Rows of r = (v-λ)/t - ρ(𝐂v-𝐂λ), an element of ∂_λ of the saddle function at (x, λ)."""
+        """Rows of (v-λ)/t + ∇g₁(λ) - ∇g₁(v), an element of ∂_λ of the saddle function at (x, λ).
+
+        g₁ is what enters by its gradient: (ρ/2)λᵀ𝐂λ, and h*/n with the smooth mapping.
+        """
         s = self.state
         rows = (s.v - self.lam) / self.step[:, None]
         if self.constants.rho > 0:
             rows -= self.constants.rho * (s.cv - self.clam)
+        if self.constants.mapping == "smooth":
+            grad, n = self.runtime.problem.h.conjugate.grad, self.runtime.problem.n
+            rows -= (grad(s.v) - grad(self.lam)) / n
         return rows
 
     def primal_residual(self) -> Array:

@@ -1,5 +1,6 @@
 """The paper's theory as code: cases, constants, schedules, bounds."""
 
+from dual2.theory.analysis import analyse, full_row_rank
 from dual2.theory.bounds import saddle_errors, subproblem_errors
 from dual2.theory.constants import (
     Case,
@@ -22,9 +23,11 @@ __all__ = [
     "Constants",
     "Facts",
     "LinearSchedule",
+    "analyse",
     "constants_for",
     "convex_error",
     "find_case",
+    "full_row_rank",
     "gather_facts",
     "initial_value_gap",
     "linear_schedule",
