@@ -69,7 +69,7 @@ def build(
     return Case(solver, z - z.mean(axis=0), y)
 
 
-def best_times(contestants: Sequence[Callable[[], None]], repeats: int) -> list[float]:
+def best_times(contestants: Sequence[Callable[[], object]], repeats: int) -> list[float]:
     """Smallest seconds of each; they take turns."""
     best = [np.inf] * len(contestants)
     for _ in range(repeats):
@@ -85,7 +85,7 @@ def steps_for(case: Case, seconds: float = 0.04) -> int:
     case.run(2)
     count = 2
     while True:
-        (took,) = best_times([lambda: case.run(count)], 1)
+        (took,) = best_times([lambda c=count: case.run(c)], 1)
         if took > seconds / 4:
             return max(2, 2 * round(count * seconds / took / 2))
         count *= 4
@@ -94,17 +94,23 @@ def steps_for(case: Case, seconds: float = 0.04) -> int:
 # -- against C -----------------------------------------------------------------------------------
 
 
-def compile_c(folder: str, *options: str) -> Callable[..., None]:
-    """The C loop with gcc -O3 -march=native."""
-    source, target = Path(__file__).with_name("idapg.c"), Path(folder, f"idapg{len(options)}.so")
-    command = ["gcc", "-O3", "-march=native", "-fPIC", "-shared", *options]
-    subprocess.run([*command, "-o", str(target), str(source)], check=True)
-    return ctypes.CDLL(str(target)).idapg
+VARIANTS = {"C": [], "C zeroed": ["-DZEROED"], "C SIMD dot": ["-DSIMD_DOT", "-fopenmp-simd"]}
+
+
+def compile_c(folder: str) -> list[Callable[..., None]]:
+    """The variants of the C loop, with gcc -O3 -march=native."""
+    source, loops = Path(__file__).with_name("idapg.c"), []
+    for k, options in enumerate(VARIANTS.values()):
+        target = str(Path(folder, f"idapg{k}.so"))
+        command = ["gcc", "-O3", "-march=native", "-fPIC", "-shared", *options]
+        subprocess.run([*command, "-o", target, str(source)], check=True)
+        loops.append(ctypes.CDLL(target).idapg)
+    return loops
 
 
 def c_runner(function: Callable[..., None], case: Case) -> Callable[[int], None]:
     """The C loop on the arrays of the case; an even number of steps leaves λ where it was."""
-    solver, s = case.solver, case.solver.state
+    solver, s, c = case.solver, case.solver.state, case.solver.constants
     packed, n, p = solver.runtime.packed, solver.runtime.n, solver.runtime.p
     word, real = ctypes.c_int64, ctypes.c_double
     at = lambda array: ctypes.c_void_p(array.ctypes.data)  # noqa: E731
@@ -116,7 +122,7 @@ def c_runner(function: Callable[..., None], case: Case) -> Callable[[int], None]
             word(n), word(p), at(packed.local[0]), at(packed.local[3]), real(WEIGHT), real(L1),
             at(case.y), real(CURVATURE), *map(at, solver.runtime.neighbours),
             at(s.x), at(s.lam[now]), at(s.lam[old]), at(s.clam[now]), at(s.clam[old]), at(case.z),
-            real(solver.step[0]), real(solver.beta[0]), real(solver.constants.rho), word(steps),
+            real(1 / c.L_phi), real(c.inner_momentum), real(c.rho), word(steps),
             at(scratch[0]), at(scratch[1]),
         )  # fmt: skip
 
@@ -143,18 +149,19 @@ def report_c(report: Report, cases: Sequence[Case], repeats: int) -> None:
         return
     rows = []
     with tempfile.TemporaryDirectory() as folder:
-        plain = compile_c(folder)
-        simd = compile_c(folder, "-fopenmp-simd", "-DSIMD_DOT")
+        functions = compile_c(folder)
         for case, size, limit in zip(cases, SIZES, LIMITS, strict=True):
-            error = max(check_agreement(function, case) for function in (plain, simd))
+            error = max(check_agreement(function, case) for function in functions)
             steps = steps_for(case)
-            loops = [case.run, c_runner(plain, case), c_runner(simd, case)]
+            loops = [case.run, *(c_runner(function, case) for function in functions)]
             times = best_times([lambda f=f, s=steps: f(s) for f in loops], repeats)
             micro = [1e6 * t / steps for t in times]
             ratios = [f"{times[0] / t:.2f}" for t in times[1:]]
-            rows.append([size, *micro, *ratios, f"≤ {limit}", f"{error:.0e}"])
-    head = ["(n, p, Σd)", "dual2 µs", "C µs", "C simd µs", "over C", "over C simd", "aim", "differ"]
-    report.table("One iteration of iDAPG against C (gcc -O3 -march=native), one thread", head, rows)
+            rows.append([size, *micro, ratios[0], f"≤ {limit}", *ratios[1:], f"{error:.0e}"])
+    over = [f"over {name}" for name in VARIANTS]
+    head = ["(n, p, Σd)", "dual2 µs", *(f"{name} µs" for name in VARIANTS), over[0], "aim"]
+    title = "One iteration of iDAPG against C (gcc -O3 -march=native), one thread"
+    report.table(title, [*head, *over[1:], "differ"], rows)
 
 
 # -- users' functions and threads ------------------------------------------------------------------
@@ -184,8 +191,8 @@ def report_callbacks(report: Report, size: tuple[int, int, int], repeats: int) -
     x = np.zeros(size[2] // size[0])
     alone = best_times(
         [
-            lambda: [user_gradient(x) for _ in range(1000)] and None,
-            lambda: [user_prox(x, 0.1) for _ in range(1000)] and None,
+            lambda: [user_gradient(x) for _ in range(1000)],
+            lambda: [user_prox(x, 0.1) for _ in range(1000)],
         ],
         repeats,
     )
@@ -199,24 +206,32 @@ def report_callbacks(report: Report, size: tuple[int, int, int], repeats: int) -
     report.table(title, head, rows)
 
 
-def report_threads(report: Report, cases: Sequence[Case], repeats: int) -> None:
+def report_threads(report: Report, cases: Sequence[Case], repeats: int, patience: float) -> None:
+    """Two threads need two idle cores: repeat until they had them, or patience ends."""
     rows = []
     for case, size in zip(cases[2:], SIZES[2:], strict=True):
-        one, two = copy.copy(case), copy.copy(case)
+        two = copy.copy(case)
         two.solver = copy.copy(case.solver)
         two.solver.runtime = copy.copy(case.solver.runtime)
         two.solver.runtime.team = Team(2)
-        steps = steps_for(one)
-        times = best_times([lambda c=c, s=steps: c.run(s) for c in (one, two)], repeats)
-        micro = [1e6 * t / steps for t in times]
-        rows.append([size, *micro, f"{times[1] / times[0]:.2f}", "≤ 0.75"])
-    head = ["(n, p, Σd)", "one µs", "two µs", "two over one", "aim"]
+        steps, best, cores = steps_for(case), [np.inf, np.inf], 0.0
+        end = time.perf_counter() + patience
+        while cores == 0.0 or (cores < 1.8 and time.perf_counter() < end):
+            runs = [lambda c=c, s=steps: c.run(s) for c in (case, two)]
+            best = np.minimum(best, best_times(runs, repeats)).tolist()
+            wall, cpu = time.perf_counter(), time.process_time()
+            two.run(steps)
+            cores = max(cores, (time.process_time() - cpu) / (time.perf_counter() - wall))
+        micro = [1e6 * t / steps for t in best]
+        rows.append([size, *micro, f"{best[1] / best[0]:.2f}", "≤ 0.75", f"{cores:.2f}"])
+    head = ["(n, p, Σd)", "one µs", "two µs", "two over one", "aim", "cores that two had"]
     report.table("Two threads against one", head, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=15, help="runs of each contestant")
+    parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for a core")
     parser.add_argument("--no-startup", action="store_true", help="leave the new processes out")
     parser.add_argument("--out", help="write the tables to this Markdown file")
     options = parser.parse_args()
@@ -224,7 +239,7 @@ def main() -> None:
     report.say(load())
     cases = [build(*size) for size in SIZES]
     report_c(report, cases, options.repeats)
-    report_threads(report, cases, options.repeats)
+    report_threads(report, cases, options.repeats, options.patience)
     report_callbacks(report, SIZES[1], options.repeats)
     if not options.no_startup:
         report_startup(report)

@@ -1,5 +1,7 @@
 /* The iDAPG loop for f = (weight/2)|x|^2, g = l1|x|_1, h = (scale/2)|z - y|^2, written for speed:
- * the yardstick of engine.py. Same data layout as dual2: columns of A contiguous, rows of length p. */
+ * the yardstick of engine.py. Same data layout as dual2: columns of A contiguous, rows of length p.
+ * ZEROED: sums of vectors start from zero instead of from their first term.
+ * SIMD_DOT (with -fopenmp-simd): dot products may be reordered. */
 #include <math.h>
 #include <stdint.h>
 
@@ -7,6 +9,12 @@
 #define SUM _Pragma("omp simd reduction(+ : s)")
 #else
 #define SUM
+#endif
+
+#ifdef ZEROED
+#define FIRST(condition) 0
+#else
+#define FIRST(condition) (condition)
 #endif
 
 static inline double dot(const double *restrict a, const double *restrict b, int64_t p) {
@@ -30,13 +38,17 @@ void idapg(int64_t n, int64_t p, const int64_t *restrict xptr, const double *res
             const double *restrict co = cold + i * p, *restrict zi = z + i * p;
             double *restrict lo = old + i * p;
             for (int64_t k = 0; k < p; k++) v[k] = l[k] + beta * (l[k] - lo[k]);
-            for (int64_t k = 0; k < p; k++) ax[k] = 0.0;
+            if (!FIRST(xptr[i] < xptr[i + 1]))
+                for (int64_t k = 0; k < p; k++) ax[k] = 0.0;
             for (int64_t j = xptr[i]; j < xptr[i + 1]; j++) {
                 const double *restrict col = a + j * p;
                 double r = -dot(col, v, p);
                 double xj = r > l1 ? (r - l1) / weight : r < -l1 ? (r + l1) / weight : 0.0;
                 x[j] = xj;
-                for (int64_t k = 0; k < p; k++) ax[k] += xj * col[k];
+                if (FIRST(j == xptr[i]))
+                    for (int64_t k = 0; k < p; k++) ax[k] = xj * col[k];
+                else
+                    for (int64_t k = 0; k < p; k++) ax[k] += xj * col[k];
             }
             for (int64_t k = 0; k < p; k++) {
                 double cv = ci[k] + beta * (ci[k] - co[k]);
@@ -49,11 +61,15 @@ void idapg(int64_t n, int64_t p, const int64_t *restrict xptr, const double *res
         for (int64_t i = 0; i < n; i++) {
             const double *restrict own = lam + i * p;
             double *restrict out = c + i * p;
-            for (int64_t k = 0; k < p; k++) out[k] = 0.0;
+            if (!FIRST(nptr[i] < nptr[i + 1]))
+                for (int64_t k = 0; k < p; k++) out[k] = 0.0;
             for (int64_t e = nptr[i]; e < nptr[i + 1]; e++) {
                 const double w = nw[e];
                 const double *restrict other = lam + nidx[e] * p;
-                for (int64_t k = 0; k < p; k++) out[k] += w * (own[k] - other[k]);
+                if (FIRST(e == nptr[i]))
+                    for (int64_t k = 0; k < p; k++) out[k] = w * (own[k] - other[k]);
+                else
+                    for (int64_t k = 0; k < p; k++) out[k] += w * (own[k] - other[k]);
             }
         }
     }

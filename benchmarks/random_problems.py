@@ -22,7 +22,7 @@ from report import Report, load
 import dual2 as d2
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from problems import pair, random_problem  # noqa: E402
+from problems import pair, random_problem  # pyright: ignore[reportMissingImports]
 
 EXACT, REFERENCE = 1e-5, 1e-11
 RULES: dict[str, dict[str, Any]] = {
@@ -51,16 +51,20 @@ class Outcome:
 
     @property
     def exact(self) -> bool:
+        """Whether x is within the tolerance of the reference."""
         return self.error is not None and self.error <= EXACT
 
 
 def attempt(seed: int, check: bool, options: dict[str, Any]) -> Outcome:
     """Solve one problem and compare it with its reference."""
     problem, network = random_problem(seed)
-    begun = time.perf_counter()
-    result = d2.solve(problem, network, record=False, **options)
-    seconds = time.perf_counter() - begun
     g, h = pair(seed)
+    begun = time.perf_counter()
+    try:
+        result = d2.solve(problem, network, record=False, **options)
+    except d2.CapabilityError:
+        return Outcome(seed, g, h, "refused by the method", 0, 0, np.inf, 0.0)
+    seconds = time.perf_counter() - begun
     error = kkt = None
     if check:
         from dual2.reference import solve_reference
@@ -113,7 +117,10 @@ def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
     report_rounds(report, "Rounds of the converged runs", head, converged, lambda o: "all")
     report_rounds(report, "Rounds by h", head, converged, lambda o: o.h)
     report_rounds(report, "Rounds by g", head, converged, lambda o: o.g)
-    failed = [o for o in outcomes if o.status != "CONVERGED" or o.seed in false or o.seed in bad]
+    failed = [
+        o for o in outcomes
+        if o.seed in {*false, *bad} or o.status not in ("CONVERGED", "refused by the method")
+    ]  # fmt: skip
     if failed:
         fields = ["seed", "g", "h", "status", "rounds", "kkt", "error", "reference_kkt", "seconds"]
         rows = [[getattr(o, name) for name in fields] for o in failed]

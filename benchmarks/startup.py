@@ -37,7 +37,8 @@ def new_process(cache: str) -> list[float]:
 def report_startup(report: Report, repeats: int = 5) -> None:
     with tempfile.TemporaryDirectory() as cache:
         cold = new_process(cache)
-        warm = [min(column) for column in zip(*(new_process(cache) for _ in range(repeats)))]
+        runs = [new_process(cache) for _ in range(repeats)]
+    warm = [min(column) for column in zip(*runs, strict=True)]
     head = ["cache", "import", "problem", "first solve", "import to answer", "second solve"]
     rows = [
         [name, *times[:3], sum(times[:3]), times[3]]

@@ -28,6 +28,8 @@ from dual2.folder import load_problem, save_problem
 from dual2.result import Result, Status
 from dual2.solve import solve as solve_problem
 from dual2.solve import versions
+from dual2.theory import compare, complexities, condition_numbers
+from dual2.theory.report import report as theory_report
 
 app = typer.Typer(
     add_completion=False,
@@ -163,6 +165,31 @@ def _summary(result: Result) -> None:
     }.items():
         table.add_row(name, value)
     Console().print(table)
+
+
+@app.command()
+def theory(
+    folder: Directory,
+    eps: Annotated[float, typer.Option(help="Accuracy: |x - x*|² <= eps.")] = 1e-8,
+    rho: Annotated[str | None, typer.Option(help="Augmentation: auto, 0 or a number.")] = None,
+    cost: Annotated[str, typer.Option(help="Bottleneck: communication, computation.")] = (
+        "communication"
+    ),
+    every: Annotated[bool, typer.Option("--all", help="Show rows that do not apply, too.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Solve, and show what it cost.")] = False,
+) -> None:
+    """Which methods apply to the problem in a folder, and what the paper predicts they cost."""
+    problem, network, options = load_problem(folder)
+    if rho is not None:
+        options["rho"] = _rho(rho)
+    value = options.setdefault("rho", "auto")
+    numbers = condition_numbers(problem, network, value)
+    rows = complexities(problem, network, eps, value, numbers)
+    print(theory_report(problem, network, rows, numbers, cost, every))
+    if run:
+        result = solve_problem(problem, network, **options)
+        print(f"\nMeasured beside predicted: {result.status}\n{compare(rows, result)}")
+        raise typer.Exit(EXIT.get(result.status, 3))
 
 
 @app.command()

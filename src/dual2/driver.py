@@ -33,7 +33,8 @@ progress of the KKT residual are a stall."""
 class Schedule:
     """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
 
-    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one.
+    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one,
+    ``forced`` is 1 if the last row of the trace is there only because the run ended.
     """
 
     test: int
@@ -42,6 +43,7 @@ class Schedule:
     best: float = math.inf
     judged: float = math.inf
     idle: int = 0
+    forced: int = 0
     tests: int = 0
     agree_rounds: int = 0
     agree_floats: int = 0
@@ -84,7 +86,7 @@ class Driver:
         self.separator: Array | None = None
         self.kkt = math.inf
         self.best: tuple[Array, Array] | None = None
-        self.finite: tuple[Array, Array] | None = None
+        self.origin: tuple[Array, Array] | None = None
         self._interrupted = False
 
     # -- counting -------------------------------------------------------------------------
@@ -107,11 +109,19 @@ class Driver:
     # -- the loop -------------------------------------------------------------------------
     def run(self, bar: Bar) -> Status:
         """Advance until a limit, a verdict or an interrupt; returns the status."""
+        status = self._loop(bar)
+        last = self.rows[-1]["rounds"] if self.rows else -1
+        if self.record and self.algorithm.rounds > last and self._finite():
+            self._record(self.schedule.seconds)
+            self.schedule.forced = 1
+        return status
+
+    def _loop(self, bar: Bar) -> Status:
         s = self.schedule
         clock = Clock(s.seconds)
         self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
         self._trace(clock)
-        self.finite = (self.algorithm.x.copy(), self.algorithm.duals.copy())
+        self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         with _interrupts(self), np.errstate(over="ignore", invalid="ignore"):
             while True:
                 status = self._limit(clock)
@@ -152,8 +162,6 @@ class Driver:
         self.kkt = verdict.kkt
         if not self._finite():
             return Status.DIVERGED
-        if self.best is None:
-            self.finite = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         if verdict.full and verdict.kkt < s.best:
             s.best = verdict.kkt
             self.best = (self.algorithm.x.copy(), self.algorithm.duals.copy())
@@ -183,12 +191,12 @@ class Driver:
         )
 
     def best_point(self) -> tuple[Array, Array]:
-        """The best iterate whose residual is known, else the last finite one."""
+        """The best iterate whose residual is known, the present one, or where the run began."""
         x, duals = self.algorithm.x.copy(), self.algorithm.duals.copy()
         if self._finite():
             if self.best is None or self.judge.observe(x, duals).kkt <= self.schedule.best:
                 return x, duals
-        point = self.best or self.finite
+        point = self.best or self.origin
         assert point is not None
         return point
 
@@ -211,8 +219,11 @@ class Driver:
         if not self.record or rounds < s.trace:
             return
         s.trace = max(rounds + 1, int(rounds * _TRACE_RATIO))
+        self._record(clock.seconds)
+
+    def _record(self, seconds: float) -> None:
         verdict = self.judge.observe(self.algorithm.x, self.algorithm.duals)
-        row: dict[str, float] = {"seconds": clock.seconds, "kkt": verdict.kkt}
+        row: dict[str, float] = {"seconds": seconds, "kkt": verdict.kkt}
         if self.reference is not None:
             size = float(np.linalg.norm(self.reference))
             distance = float(np.linalg.norm(self.algorithm.x - self.reference))
@@ -232,6 +243,8 @@ class Driver:
         columns = [name for name in trace if name != "gap" or self.reference is not None]
         rows = range(len(trace["rounds"]) if columns else 0)
         self.rows = [{name: trace[name][k] for name in columns} for k in rows]
+        self.rows = self.rows[: len(self.rows) - self.schedule.forced]
+        self.schedule.forced = 0
         if self.reference is not None and "gap" not in trace:
             self.rows = []
 

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -236,13 +237,14 @@ class Result:
     def load(path: str | os.PathLike[str]) -> "Result":
         """Read what :meth:`save` wrote."""
         try:
-            with np.load(Path(path), allow_pickle=False) as data:
+            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as data:
                 arrays = {k: data[k] for k in data.files}
             meta = json.loads(str(arrays["meta"]))
-        except (OSError, KeyError, ValueError) as error:
+            version = meta["format"]
+        except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
             raise ProblemError(f"{path} is not a saved result of dual2: {error}") from error
-        if meta["format"] != FORMAT:
-            raise ProblemError(f"{path} has format {meta['format']}, this version reads {FORMAT}.")
+        if version != FORMAT:
+            raise ProblemError(f"{path} has format {version}, this version reads {FORMAT}.")
         part = lambda mark: {k[len(mark) :]: v for k, v in arrays.items() if k.startswith(mark)}  # noqa: E731
         return Result(
             x=[np.array(v, dtype=float) for v in meta["x"]],

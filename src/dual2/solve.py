@@ -124,7 +124,8 @@ def solve(
     _log.info("%s", plan.explanation)
     with Bar(found.name, tol, progress) as bar:
         status = driver.run(bar)
-    result = _assemble(driver, plan, status, mark)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = _assemble(driver, plan, status, mark)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)

@@ -23,7 +23,7 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.runtime import Stacked
-from dual2.subsolvers.idapg import IDAPG, IDAPGState
+from dual2.subsolvers import Exact, Subsolver
 from dual2.theory import (
     Constants,
     Facts,
@@ -36,6 +36,8 @@ from dual2.theory import (
 
 Array = np.ndarray
 _EPS = np.finfo(float).eps
+_BURST = 1000
+"""Outer iterations in one compiled call where each takes microseconds."""
 _GROWTH = 2.0
 """The relative rule's target may grow at most by this factor from one outer step to the next."""
 
@@ -120,13 +122,16 @@ class ID2A:
         Of the problem at the ρ in use.
     options : Options
         Accuracy rule and the like.
+    subsolver : Subsolver
+        Solver of the saddle problem of each outer iteration.
     """
 
     def __init__(
-        self, runtime: Stacked, facts: Facts, constants: Constants, options: Options
-    ) -> None:
+        self, runtime: Stacked, facts: Facts, constants: Constants, options: Options,
+        subsolver: Subsolver,
+    ) -> None:  # fmt: skip
         self.runtime, self.facts, self.constants, self.options = runtime, facts, constants, options
-        self.subsolver = IDAPG(runtime, facts, constants, options.slack, options.restart)
+        self.subsolver = subsolver
         self.per_mix = runtime.network.rounds
         self.step = 1.0 / constants.L_F if constants.L_F > 0 else 0.0
         strong = math.isfinite(constants.kappa_F) and constants.mu_H > 0
@@ -155,16 +160,16 @@ class ID2A:
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
         outer = {f"outer_{f.name}": getattr(self.outer, f.name) for f in fields(self.outer)}
-        inner = {f"inner_{k}": v for k, v in self.subsolver.state.as_dict().items()}
+        inner = {f"inner_{k}": v for k, v in self.subsolver.as_dict().items()}
         return outer | inner
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
-        pick = lambda kind, mark: {  # noqa: E731
-            f.name: _native(state[mark + f.name]) for f in fields(kind)
+        part = lambda mark: {  # noqa: E731
+            k.removeprefix(mark): _native(v) for k, v in state.items() if k.startswith(mark)
         }
-        self.outer = Outer(**pick(Outer, "outer_"))
-        self.subsolver.state = IDAPGState(**pick(IDAPGState, "inner_"))
+        self.outer = Outer(**part("outer_"))
+        self.subsolver.restore(part("inner_"))
         self._prepare()
 
     def _prepare(self) -> None:
@@ -181,7 +186,7 @@ class ID2A:
     @property
     def x(self) -> Array:
         """Flat primal iterate."""
-        return self.subsolver.state.x
+        return self.subsolver.x
 
     @property
     def duals(self) -> Array:
@@ -195,19 +200,16 @@ class ID2A:
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""
-        s = self.subsolver.state
-        local = int(s.calls[0].max())
-        return {
-            "grad_f": local, "prox_g": local, "A": s.iterations, "AT": s.iterations,
-            "prox_h": s.iterations, "iterations": s.iterations, "outer": self.outer.k,
-        }  # fmt: skip
+        return self.subsolver.oracle_calls() | {"outer": self.outer.k}
 
     # -- the loop --------------------------------------------------------------------------------
     def advance(self, rounds: int, seconds: float) -> None:
         """Continue until ``rounds`` exchanges or for about ``seconds``, whatever comes first."""
         end = time.perf_counter() + seconds
         while self.outer.rounds < rounds and time.perf_counter() < end:
-            if self.subsolver.local:
+            if isinstance(self.subsolver, Exact):
+                self._advance_exactly(rounds)
+            elif self.subsolver.local:
                 self._advance_local()
             else:
                 self._advance_together(rounds, end - time.perf_counter())
@@ -224,23 +226,22 @@ class ID2A:
     def _test(self) -> None:
         """Agree on the residual; end the subproblem, restart its momentum, or go on."""
         o, sub = self.outer, self.subsolver
-        rows = sub.dual_residual()
-        columns = [_squares(rows), sub.uphill(), _squares(sub.lam), _squares(sub.clam)]
-        if self._linear:
-            columns.append(self._squares_by_agent(sub.primal_residual()))
+        primal, dual = sub.residuals(o.z, with_primal=self._linear)
+        rows = dual if self._linear else sub.combined(primal, dual)
+        columns = [rows**2, sub.uphill(), _squares(sub.lam), _squares(sub.clam), primal**2]
         total = self.runtime.agree_sum(np.column_stack(columns))
         residual, size = math.sqrt(total[0]), math.sqrt(total[2])
         if o.reference == math.inf:
             o.reference = residual
             self._prepare()
         floor = 4 * _EPS * self.constants.L_phi * size
-        primal = math.sqrt(total[4]) if self._linear else 0.0
-        done = residual <= floor or o.inner >= self._cap() or self._accurate(residual, primal)
+        accurate = self._accurate(residual, math.sqrt(total[4]))
+        done = accurate or residual <= floor or o.inner >= sub.cap
         if done and self.runtime.n > 1:
             self._outer_step(math.sqrt(total[3]))
             return
         if sub.restarts and total[1] > 0:
-            sub.state.since[:] = 0
+            sub.restart()
             o.restarted = o.inner
         o.check = o.inner + max(self.options.check, (o.inner - o.restarted) // 8)
 
@@ -261,10 +262,6 @@ class ID2A:
         if options.accuracy == "paper":
             return convex_error(o.reference, o.k, options.delta)
         return options.eta * o.reference
-
-    def _cap(self) -> int:
-        beta = self.constants.inner_momentum
-        return 200_000 if beta < 0 else int(100 / (1.0 - beta)) + 1000
 
     def _outer_step(self, consensus: float) -> None:
         """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill."""
@@ -291,19 +288,32 @@ class ID2A:
         o, sub = self.outer, self.subsolver
         if not np.any(o.scale):
             sub.advance_local(o.z, np.zeros(self.runtime.n), steps=1)
-            o.scale = np.maximum(sub.state.moved, 1e-300)
+            o.scale = np.maximum(sub.local_size(), 1e-300)
         if not sub.advance_local(o.z, self._local_stop()):
             return
-        sub.state.clam[sub.state.now] = self.runtime.mix(sub.lam)
+        sub.settle()
         o.rounds += self.per_mix
         own = self.step * np.sqrt(_squares(sub.clam))
         o.scale = np.maximum(own, 0.5 * o.scale)
         self._outer_step(0.0)
 
+    def _advance_exactly(self, rounds: int) -> None:
+        """Whole outer iterations in one compiled call; with restarts a few at a time."""
+        o, sub, beta = self.outer, self.subsolver, self.constants.outer_momentum
+        assert isinstance(sub, Exact)
+        burst = _BURST if beta >= 0 else self.options.check
+        steps = max(1, min((rounds - o.rounds) // self.per_mix, burst - o.k % burst))
+        ascent = sub.iterate(o.w, o.z, steps, self.step, beta, o.since)
+        o.rounds += steps * self.per_mix
+        o.k += steps
+        o.since += steps
+        if beta < 0 and o.k % burst == 0 and self.runtime.agree_sum(ascent[:, None])[0] < 0:
+            o.since = 0
+
     def _local_stop(self) -> Array:
         """Residual at which each agent may stop, by what it knows itself."""
         o, n = self.outer, self.runtime.n
-        floor = 4 * _EPS / self.subsolver.step * np.sqrt(_squares(self.subsolver.lam))
+        floor = 4 * _EPS / self.subsolver.dual_step * np.sqrt(_squares(self.subsolver.lam))
         if self._schedule is not None:
             error = self._schedule.dual_error(o.k) / math.sqrt(n)
             return np.maximum(np.full(n, 0.5 * self.constants.mu_H * error), floor)
@@ -321,9 +331,6 @@ class ID2A:
         return initial_value_gap(
             self.constants, self.facts, rt.network.lambda_max, total[0], total[1], total[2]
         )
-
-    def _squares_by_agent(self, flat: Array) -> Array:
-        return np.add.reduceat(np.append(flat**2, 0.0), self.runtime.packed.local[0][:-1])
 
 
 def _squares(rows: Array) -> Array:

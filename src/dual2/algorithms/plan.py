@@ -9,9 +9,10 @@ from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Stacked
-from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
+from dual2.subsolvers import IDAPG, Exact, PrimalDual, Salim, Subsolver
+from dual2.theory import Constants, Facts, analyse, gather_facts, require_strong_convexity
 
-SUBSOLVERS = ("iDAPG",)
+SUBSOLVERS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS", "exact")
 DEFAULT_ACCURACY = "relative"
 _NETWORK_PARAMETERS = ("degree", "spectrum")
 
@@ -52,7 +53,8 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     facts = gather_facts(problem)
     constants = analyse(problem, network, settings.rho, settings.constants, options.mapping, facts)
     runtime = Stacked(problem, network)
-    algorithm = ID2A(runtime, facts, constants, options)
+    solver = _subsolver(name, runtime, facts, constants, options)
+    algorithm = ID2A(runtime, facts, constants, options, solver)
     parameters = _describe(settings, options, constants, network, name)
     return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, name))
 
@@ -67,6 +69,16 @@ def find_subsolver(name: str) -> str:
         if known.lower() == name.lower():
             return known
     raise CapabilityError(unknown_name("subsolver", name, SUBSOLVERS))
+
+
+def _subsolver(
+    name: str, runtime: Stacked, facts: Facts, constants: Constants, options: Options
+) -> Subsolver:
+    if name == "iDAPG":
+        return IDAPG(runtime, facts, constants, options.slack, options.restart)
+    if name in ("Salim", "exact"):
+        return {"Salim": Salim, "exact": Exact}[name](runtime, facts, constants)
+    return PrimalDual(name, runtime, facts, constants)
 
 
 def _options(settings: Settings, extra: dict[str, Any]) -> Options:

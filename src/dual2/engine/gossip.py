@@ -10,51 +10,72 @@ from dual2.engine.threads import meet
 
 
 @inlined
-def set_difference(target, i, weight, source, j):
-    """target_i = weight (source_i - source_j)."""
-    for k in range(target.shape[1]):
-        target[i, k] = weight * (source[i, k] - source[j, k])
+def set_one(target, t, i, weight, source, s, j):
+    """target_i = w (source_i - source_j); ``s`` and ``t`` pick the matrix in each stack."""
+    for k in range(target.shape[2]):
+        target[t, i, k] = weight * (source[s, i, k] - source[s, j, k])
 
 
 @inlined
-def add_difference(target, i, weight, source, j):
-    """target_i += weight (source_i - source_j)."""
-    for k in range(target.shape[1]):
-        target[i, k] += weight * (source[i, k] - source[j, k])
+def set_two(target, t, i, weight, source, s, j, other, h):
+    """target_i = w (source_i - source_j) + w' (source_i - source_h)."""
+    for k in range(target.shape[2]):
+        one = weight * (source[s, i, k] - source[s, j, k])
+        target[t, i, k] = one + other * (source[s, i, k] - source[s, h, k])
 
 
-@compiled
-def differences(first, last, nptr, nidx, nw, source, target):
-    """target_i = Σ_j w_ij (source_i - source_j) for the rows first … last-1."""
+@inlined
+def add_two(target, t, i, weight, source, s, j, other, h):
+    """target_i += w (source_i - source_j) + w' (source_i - source_h), from left to right."""
+    for k in range(target.shape[2]):
+        one = target[t, i, k] + weight * (source[s, i, k] - source[s, j, k])
+        target[t, i, k] = one + other * (source[s, i, k] - source[s, h, k])
+
+
+@inlined
+def differences(first, last, nptr, nidx, nw, source, s, target, t):
+    """target[t]_i = Σ_j w_ij (source[s]_i - source[s]_j) for the rows first … last-1.
+
+    Neighbours are taken two at a time: fewer passes over the target row.
+    """
     for i in range(first, last):
-        begin, end = nptr[i], nptr[i + 1]
-        if begin == end:
-            for k in range(target.shape[1]):
-                target[i, k] = 0.0
+        e, end = nptr[i], nptr[i + 1]
+        if e == end:
+            for k in range(target.shape[2]):
+                target[t, i, k] = 0.0
+        elif (end - e) % 2 == 1:
+            set_one(target, t, i, nw[e], source, s, nidx[e])
+            e += 1
         else:
-            set_difference(target, i, nw[begin], source, nidx[begin])
-        for e in range(begin + 1, end):
-            add_difference(target, i, nw[e], source, nidx[e])
+            set_two(target, t, i, nw[e], source, s, nidx[e], nw[e + 1], nidx[e + 1])
+            e += 2
+        while e < end:
+            add_two(target, t, i, nw[e], source, s, nidx[e], nw[e + 1], nidx[e + 1])
+            e += 2
 
 
 @compiled
-def mix(first, last, nptr, nidx, nw, recurrence, source, target, buffers, thread, threads, barrier):
-    """target = P_K(𝐂) source on the rows first … last-1, K = number of rows of ``recurrence``.
+def mix(
+    first, last, nptr, nidx, nw, recurrence, source, s, target, t, buffers,
+    thread, threads, barrier,
+):  # fmt: skip
+    """target[t] = P_K(𝐂) source[s] on the rows first … last-1, K the rows of ``recurrence``.
 
     With r₀ = 0 and rows (a_k, b_k, c_k) of ``recurrence``:
     r_{k+1} = a_k (r_k + c_k 𝐂(V - r_k)) - b_k r_{k-1};  P_K(𝐂)V = r_K.
-    For the network itself K = 1 and the row is (1, 0, 1). ``buffers`` has shape (3, n, p).
+    For the network itself K = 1 and the row is (1, 0, 1). ``source`` and ``target`` are stacks of
+    matrices (·, n, p) with the index of the one meant; ``buffers`` has shape (3, n, p).
     """
-    p = source.shape[1]
+    p = source.shape[2]
     degree = recurrence.shape[0]
     if degree == 1:
         meet(barrier, threads)
-        differences(first, last, nptr, nidx, nw, source, target)
+        differences(first, last, nptr, nidx, nw, source, s, target, t)
         scale = recurrence[0, 0] * recurrence[0, 2]
         if scale != 1.0:
             for i in range(first, last):
                 for k in range(p):
-                    target[i, k] *= scale
+                    target[t, i, k] *= scale
         meet(barrier, threads)
         return
     old, now, rest = 0, 1, 2
@@ -66,16 +87,16 @@ def mix(first, last, nptr, nidx, nw, recurrence, source, target, buffers, thread
         a, b, c = recurrence[step, 0], recurrence[step, 1], recurrence[step, 2]
         for i in range(first, last):
             for k in range(p):
-                buffers[rest, i, k] = source[i, k] - buffers[now, i, k]
+                buffers[rest, i, k] = source[s, i, k] - buffers[now, i, k]
         meet(barrier, threads)
-        differences(first, last, nptr, nidx, nw, buffers[rest], target)
+        differences(first, last, nptr, nidx, nw, buffers, rest, target, t)
         for i in range(first, last):
             for k in range(p):
-                fresh = a * (buffers[now, i, k] + c * target[i, k]) - b * buffers[old, i, k]
+                fresh = a * (buffers[now, i, k] + c * target[t, i, k]) - b * buffers[old, i, k]
                 buffers[old, i, k] = fresh
         old, now = now, old
         meet(barrier, threads)
     for i in range(first, last):
         for k in range(p):
-            target[i, k] = buffers[now, i, k]
+            target[t, i, k] = buffers[now, i, k]
     meet(barrier, threads)

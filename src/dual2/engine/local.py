@@ -171,6 +171,7 @@ def minimise_local(
     """
     d = x.shape[0]
     bound, strong = lip[i], mu[i]
+    force = math.sqrt(dot(c[:d], c[:d]))
     kappa = math.sqrt(bound / strong)
     momentum = (kappa - 1.0) / (kappa + 1.0)
     u, w, new = scratch[0, :d], scratch[1, :d], scratch[2, :d]
@@ -187,6 +188,7 @@ def minimise_local(
         for j in range(d):
             u[j] = new[j] + momentum * (new[j] - x[j])
             x[j] = new[j]
-        if (bound - strong) * moved <= max(strong * error, 1e-15 * bound * size):
+        rounding = 1e-15 * (bound * size + force)
+        if (bound - strong) * moved <= max(strong * error, rounding):
             return step + 1
     return int(_CAP * kappa) + 10

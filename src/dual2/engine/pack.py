@@ -44,14 +44,17 @@ class Packed:
         xptr, akind, place (D, 2), cols (·, p), sval, sidx: column j of A_i is row place[j, 0] of
         cols if A_i is dense, else entries place[j, 0] … place[j, 1] of sval, sidx; easy (1: the
         local problem separates and is solved coordinate by coordinate), coef (7, D) (curvature,
-        linear, slopes, kink and bounds of f_i + g_i where easy), fkind, fcoef (2, D), fptr, fpool,
-        fsize (f_i), gptr, gtab, gpar (prox blocks of g_i), lip, mu, sigma (L_i, μ_i, |A_i|).
+        linear, slopes, kink and bounds of g_i where separable, plus the diagonal part of f_i),
+        fkind, fcoef (2, D), fptr, fpool, fsize (f_i), gptr, gtab, gpar (prox blocks of g_i), lip,
+        mu, sigma (L_i, μ_i, |A_i|).
     prox_h, smooth_h : tuple of arrays
         (htab, hpar) of the blocks of h* (for its prox) and of h (for the gradient of h*).
     doorway : tuple
         inbox, outbox, address of the door.
     clip : bool
         Whether prox_{h*} is one scaled clip.
+    smooth : Function
+        What ``smooth_h`` gives the gradient of: h*, or a term of its own beside it.
     """
 
     n: int
@@ -61,6 +64,7 @@ class Packed:
     smooth_h: tuple[Array, Array]
     doorway: tuple[Array, Array, int]
     clip: bool
+    smooth: Function
     door: Door
 
     @property
@@ -76,15 +80,16 @@ class Packed:
     @property
     def work(self) -> float:
         """Multiply-adds of one iteration, roughly."""
-        return float(2 * self.local[3].size + 12 * self.n * self.p + self.local[10].size)
+        cols, sval, fpool = self.local[3], self.local[4], self.local[11]
+        return float(2 * (cols.size + sval.size) + 12 * self.n * self.p + 2 * fpool.size)
 
     def split(self, x: Array) -> list[Array]:
         """The flat x as one copy per agent."""
         return [part.copy() for part in np.split(x, self.local[0][1:-1])]
 
 
-def pack(problem: Problem) -> Packed:
-    """Lower a problem to arrays."""
+def pack(problem: Problem, smooth: Function | None = None) -> Packed:
+    """Lower a problem to arrays; ``smooth`` replaces h* where a gradient is taken."""
     agents, p = problem.agents, problem.p
     door = Door()
     dims = np.array([a.dim for a in agents], dtype=np.int64)
@@ -101,15 +106,21 @@ def pack(problem: Problem) -> Packed:
     sigma = np.sqrt(problem.sigma.max2)
     dual_blocks = prox_blocks(problem.h.conjugate, p)
     clip = len(dual_blocks) == 1 and _is_clip(dual_blocks[0])
-    own = _smooth_blocks(problem.h, p)
+    smooth = problem.h.conjugate if smooth is None else smooth
+    own = _smooth_blocks(smooth.conjugate, p)
     return Packed(
-        n=len(agents), p=p, door=door, clip=clip,
+        n=len(agents), p=p, door=door, clip=clip, smooth=smooth,
         local=(xptr, akind, *matrices, easy, coef, fkind, fcoef, fptr, fpool, fsize,
                gptr, gtab, gpar, lip, mu, sigma),
         prox_h=_pack_blocks([dual_blocks], PROX_H, door, inbox, outbox),
         smooth_h=_pack_blocks([own], GRAD_H, door, inbox, outbox),
         doorway=(inbox, outbox, door.address),
     )  # fmt: skip
+
+
+def is_separable(blocks: Sequence[ProxBlock]) -> bool:
+    """Whether a prox is one piecewise linear-quadratic block, taken as it is."""
+    return len(blocks) == 1 and blocks[0].kind == Kind.SEPARABLE and blocks[0].flags in (0, 4)
 
 
 def _is_clip(block: ProxBlock) -> bool:
@@ -203,16 +214,12 @@ def _pack_easy(
     for i, agent in enumerate(agents):
         own = blocks[i]
         part = slice(xptr[i], xptr[i + 1])
-        single = len(own) == 1 and own[0].kind == Kind.SEPARABLE and own[0].flags in (0, 4)
-        if not (single and akind[i] == DENSE_A and fkind[i] == SIMPLE_F and agent.dim > 0):
+        if not is_separable(own):
             continue
-        form = own[0].params.reshape(7, agent.dim)
-        curvature = form[0] + fcoef[0, part]
-        if np.all(curvature > 0):
-            easy[i] = 1
-            coef[:, part] = form
-            coef[0, part] = curvature
-            coef[1, part] += fcoef[1, part]
+        coef[:, part] = own[0].params.reshape(7, agent.dim)
+        coef[:2, part] += fcoef[:, part]
+        plain = akind[i] == DENSE_A and fkind[i] == SIMPLE_F
+        easy[i] = int(plain and np.all(coef[0, part] > 0))
     return easy, coef
 
 

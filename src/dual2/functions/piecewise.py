@@ -96,17 +96,17 @@ class PiecewiseQuadratic(Function):
         return bool(np.any(np.not_equal(self.slope_left, self.slope_right)))
 
     @cached_property
-    def mu(self) -> float:
+    def mu(self) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Smallest curvature; inf for coordinates that are fixed."""
         return float(np.min(np.where(np.equal(self.lower, self.upper), np.inf, self.curvature)))
 
     @cached_property
-    def L(self) -> float:
+    def L(self) -> float:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Largest curvature if there is neither kink nor bound."""
         return float(np.max(self.curvature)) if self.smooth else np.inf
 
     @cached_property
-    def smooth(self) -> bool:
+    def smooth(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Whether there is neither kink nor bound."""
         bounded = np.any(np.isfinite(self.lower)) or np.any(np.isfinite(self.upper))
         return not (self.kinked or bounded)

@@ -9,6 +9,7 @@ from dual2.engine import pack as packing
 from dual2.engine.gossip import mix
 from dual2.engine.residual import adjoints, products, stationarity_rows
 from dual2.engine.threads import Team, choose_threads
+from dual2.functions import Function
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 
@@ -28,11 +29,15 @@ class Stacked:
         What the agents know.
     network : Network or ChebyshevNetwork
         Who talks to whom.
+    smooth : Function, optional
+        A dual term that enters by its gradient beside h*, for saddle problems.
     """
 
-    def __init__(self, problem: Problem, network: Network | ChebyshevNetwork) -> None:
+    def __init__(
+        self, problem: Problem, network: Network | ChebyshevNetwork, smooth: Function | None = None
+    ) -> None:
         self.problem, self.network = problem, network
-        self.packed = packing.pack(problem)
+        self.packed = packing.pack(problem, smooth)
         self.n, self.p = self.packed.n, self.packed.p
         self.neighbours = network.neighbours
         self.recurrence = _recurrence(network)
@@ -47,13 +52,14 @@ class Stacked:
     # -- exchange -------------------------------------------------------------------------
     def mix(self, rows: Array) -> Array:
         """𝐂 rows, or P_K(𝐂) rows: ``network.rounds`` exchanges with the neighbours."""
+        rows = np.ascontiguousarray(rows)
         out = np.empty_like(rows)
         self.team.run(self._mix, rows, out)
         return out
 
     def _mix(self, rows: Array, out: Array, thread: int, threads: int, barrier: Array) -> None:
         first, last = self.n * thread // threads, self.n * (thread + 1) // threads
-        arrays = (*self.neighbours, self.recurrence, rows, out, self.buffers)
+        arrays = (*self.neighbours, self.recurrence, rows[None], 0, out[None], 0, self.buffers)
         mix(first, last, *arrays, thread, threads, barrier)
 
     # -- agreement ------------------------------------------------------------------------

@@ -7,19 +7,16 @@ local minimisation per agent and one exchange with the neighbours [Li & Li 2025]
 loop and its formulas are in :mod:`dual2.subsolvers.idapg_kernel`.
 """
 
-import time
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from dual2.runtime import Stacked
-from dual2.subsolvers.idapg_kernel import CLIP_H, PROX_H_MODE, SMOOTH_H, idapg_steps
+from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
+from dual2.subsolvers.idapg_kernel import BLOCK_H, BOTH_H, CLIP_H, SMOOTH_H, idapg_steps
 from dual2.theory import Constants, Facts, momentum
 from dual2.theory.constants import condition
-
-Array = np.ndarray
-_LOCAL_STEPS = 20_000
 
 
 @dataclass
@@ -40,8 +37,8 @@ class IDAPGState:
         Per row: iterations since the last restart, whether the local solve is done.
     calls : ndarray of int, shape (2, n)
         Per row: local gradients and iterations so far.
-    now : int
-        Which half of ``lam`` is current.
+    now, extra : int
+        Which half of ``lam`` is current; products with Aᵀ for residuals.
     """
 
     x: Array
@@ -54,6 +51,7 @@ class IDAPGState:
     finished: Array
     calls: Array
     now: int = 0
+    extra: int = 0
 
     @classmethod
     def at(cls, x: Array, lam: Array, clam: Array) -> "IDAPGState":
@@ -66,25 +64,14 @@ class IDAPGState:
             moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
         )  # fmt: skip
 
-    @property
-    def iterations(self) -> int:
-        """Iterations in all; with ρ = 0 the largest number over the agents."""
-        return int(self.calls[1].max())
 
-    def as_dict(self) -> dict[str, Any]:
-        """Fields by name, for saving."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-
-class IDAPG:
+class IDAPG(Subsolver):
     """The subproblem solver on one block of agents.
 
     Parameters
     ----------
-    runtime : Stacked
-        The rows and their exchange.
-    facts, constants
-        Of the problem at the ρ in use; they give step size and momentum.
+    runtime, facts, constants
+        As for every subsolver; the constants give step size and momentum.
     slack : float
         δ of the local accuracy rule: A_i(x_i - x_i*) at most δ times the last dual movement/t.
     restart : bool
@@ -97,42 +84,36 @@ class IDAPG:
         self, runtime: Stacked, facts: Facts, constants: Constants,
         slack: float = 0.3, restart: bool = False,
     ) -> None:  # fmt: skip
-        self.runtime, self.constants = runtime, constants
+        super().__init__(runtime, facts, constants)
         self.slack = float(slack)
-        self.local = constants.rho == 0 and runtime.n > 1
         n = runtime.n
-        smooth = constants.mapping == "smooth"
+        smooth = constants.mapping in ("smooth", "both")
         if self.local:
-            own = facts.sigma2 / facts.mu
-            bound = own + (facts.L_h / n if smooth else 0.0)
+            bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
             strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
             bound = np.where(bound > 0, bound, 1.0)
             kappas = [
                 condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)
             ]
-            self.step = 1.0 / bound
+            self.dual_step = 1.0 / bound
             self.beta = np.array([momentum(k) for k in kappas])
         else:
-            self.step = np.full(n, 1.0 / constants.L_phi)
+            self.dual_step = np.full(n, 1.0 / constants.L_phi)
             self.beta = np.full(n, constants.inner_momentum)
         if restart:
             self.beta[:] = -1.0
         self.restarts = bool(np.any(self.beta < 0))
+        slowest = float(self.beta.max())
+        self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed
-        self._mode = SMOOTH_H if smooth else CLIP_H if packed.clip else PROX_H_MODE
-        self._blocks = packed.smooth_h if smooth else packed.prox_h
-        self.floor = 0.0
-        self._seconds = 1e-6
+        modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
+        self._mode = modes[constants.mapping]
 
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles the loop if need be."""
-        self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
-        self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
-
-    def begin(self) -> None:
-        """Begin a new subproblem from where the last one ended."""
-        self.state.since[:] = 0
-        self.state.finished[:] = 0
+    # -- state ----------------------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal output."""
+        return self.state.x
 
     @property
     def lam(self) -> Array:
@@ -144,57 +125,91 @@ class IDAPG:
         """𝐂λ, shape (n, p)."""
         return self.state.clam[self.state.now]
 
-    def advance(self, z: Array, steps: int, seconds: float = 0.1) -> int:
-        """At most ``steps`` iterations and about ``seconds``; returns how many were made."""
-        affordable = max(1, int(seconds / self._seconds))
-        steps = min(steps, affordable)
-        begun = time.perf_counter()
-        self._run(z, steps, np.zeros(1), local=False)
-        self._learn(time.perf_counter() - begun, steps)
-        s = self.state
-        s.now = (s.now + steps) % 2
-        return steps
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
+        self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
+        self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
 
-    def advance_local(self, z: Array, stop: Array, steps: int = _LOCAL_STEPS) -> bool:
-        """ρ = 0: every agent iterates alone until its residual is ≤ ``stop``; True when all are."""
+    def begin(self) -> None:
+        """Begin a new subproblem from where the last one ended."""
+        self.state.since[:] = 0
+        self.state.finished[:] = 0
+
+    def restart(self) -> None:
+        """Forget the momentum."""
+        self.state.since[:] = 0
+
+    def settle(self) -> None:
+        """After local solves: 𝐂λ by one exchange."""
+        self.state.clam[self.state.now] = self.runtime.mix(self.lam)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The state by name, for saving."""
+        return {f.name: getattr(self.state, f.name) for f in fields(self.state)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.state = IDAPGState(**state)
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far: the maximum over agents for local work, iterations for the rest."""
+        local, iterations = (int(self.state.calls[k].max()) for k in (0, 1))
+        return {
+            "grad_f": local, "prox_g": local, "A": iterations, "AT": iterations + self.state.extra,
+            "prox_h": iterations, "iterations": iterations,
+        }  # fmt: skip
+
+    # -- iterations -------------------------------------------------------------------------------
+    def _steps(self, z: Array, steps: int) -> None:
+        self._run(z, steps, np.zeros(1), local=False)
+        self.state.now = (self.state.now + steps) % 2
+
+    def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
+        """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
         self._run(z, steps, stop, local=True)
         return bool(self.state.finished.all())
-
-    def _learn(self, seconds: float, steps: int) -> None:
-        if steps >= 10:
-            self._seconds = max(seconds / steps, 1e-8)
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt, s, c = self.runtime, self.state, self.constants
         rt.team.run(
-            idapg_steps, *rt.packed.local, *self._blocks, *rt.packed.doorway,
-            *rt.neighbours, rt.recurrence, rt.buffers,
+            idapg_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
+            *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
             s.x, s.lam, s.clam, s.v, s.cv, z, s.moved, s.since, s.calls, s.finished,
-            s.now, steps, self.step, self.beta, float(c.rho), 1.0 / rt.problem.n,
+            s.now, steps, self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n,
             self._mode, self.slack, self.floor, local, stop,
         )  # fmt: skip
         rt.packed.door.check()
 
-    # -- residuals of the subproblem, per row ------------------------------------------------
-    def dual_residual(self) -> Array:
-        """Rows of (v-λ)/t + ∇g₁(λ) - ∇g₁(v), an element of ∂_λ of the saddle function at (x, λ).
+    # -- how accurate ---------------------------------------------------------------------------
+    def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
+        """Per agent |A_iᵀ(λ-v)| and |r|, r = (v-λ)/t + ∇g₁(λ) - ∇g₁(v) ∈ ∂_λ at (x, λ).
 
+        x is exact for v up to the local accuracy, so A_iᵀ(λ-v) is what is left of ∂_x at (x, λ).
         g₁ is what enters by its gradient: (ρ/2)λᵀ𝐂λ, and h*/n with the smooth mapping.
         """
         s = self.state
-        rows = (s.v - self.lam) / self.step[:, None]
+        rows = (s.v - self.lam) / self.dual_step[:, None]
         if self.constants.rho > 0:
             rows -= self.constants.rho * (s.cv - self.clam)
-        if self.constants.mapping == "smooth":
-            grad, n = self.runtime.problem.h.conjugate.grad, self.runtime.problem.n
-            rows -= (grad(s.v) - grad(self.lam)) / n
-        return rows
+        if self.constants.mapping != "prox":
+            grad = self.runtime.packed.smooth.grad
+            rows -= (grad(s.v) - grad(self.lam)) / self.runtime.problem.n
+        primal = np.zeros(len(rows))
+        if with_primal:
+            pull = self.runtime.adjoints(self.lam - s.v)
+            primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.packed.local[0][:-1]))
+            s.extra += 1
+        return primal, np.linalg.norm(rows, axis=1)
 
-    def primal_residual(self) -> Array:
-        """Flat vector A_iᵀ(λ_i - v_i): what is left of ∂_x at (x, λ) when x is exact for v."""
-        return self.runtime.adjoints(self.lam - self.state.v)
+    def combined(self, primal: Array, dual: Array) -> Array:
+        """The dual residual alone: x follows λ by the local accuracy rule."""
+        return dual
 
     def uphill(self) -> Array:
-        """Rows of <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
+        """Per agent <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
         s = self.state
         return np.einsum("ij,ij->i", s.v - self.lam, self.lam - s.lam[1 - s.now])
+
+    def local_size(self) -> Array:
+        """Per agent |v-λ|/t of the last iteration."""
+        return self.state.moved

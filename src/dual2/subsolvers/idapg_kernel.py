@@ -16,10 +16,8 @@ exchange, until its residual |v - λ⁺|/t is at most ``stop``.
 import numpy as np
 
 from dual2.compiled import compiled, inlined
-from dual2.engine.door import GRAD_H, PROX_H, knock
 from dual2.engine.gossip import mix
 from dual2.engine.local import (
-    CALLBACK_KIND,
     FAILED,
     add_column,
     adjoint,
@@ -30,45 +28,10 @@ from dual2.engine.local import (
     minimise_local,
     set_column,
 )
-from dual2.functions.kernels import conjugate_grad_separable, prox_block
+from dual2.subsolvers.dual_oracles import grad_h, prox_h
 
-CLIP_H, PROX_H_MODE, SMOOTH_H = 0, 1, 2
-"""How h* enters: prox by one scaled clip; prox block by block; gradient."""
-
-
-@compiled
-def prox_h(step, v, out, htab, hpar, inbox, outbox, address, work):
-    """out = prox_{step·h*}(v), block by block; 0 on success."""
-    for b in range(htab.shape[0]):
-        kind, flags, start = htab[b, 0], htab[b, 1], htab[b, 2]
-        end = start + htab[b, 3]
-        if kind == CALLBACK_KIND:
-            copy(v[start:end], inbox, end - start)
-            inbox[inbox.shape[0] - 1] = step
-            if knock(address, PROX_H, b) != 0:
-                return FAILED
-            copy(outbox, out[start:end], end - start)
-        else:
-            params = hpar[htab[b, 4] : htab[b, 5]]
-            prox_block(kind, flags, step, v[start:end], out[start:end], params, work)
-    return 0
-
-
-@compiled
-def grad_h(v, out, htab, hpar, inbox, outbox, address):
-    """out = ∇h*(v), block by block; 0 on success (here the blocks describe h, not h*)."""
-    for b in range(htab.shape[0]):
-        kind, start = htab[b, 0], htab[b, 2]
-        end = start + htab[b, 3]
-        if kind == CALLBACK_KIND:
-            copy(v[start:end], inbox, end - start)
-            if knock(address, GRAD_H, b) != 0:
-                return FAILED
-            copy(outbox, out[start:end], end - start)
-        else:
-            params = hpar[htab[b, 4] : htab[b, 5]]
-            conjugate_grad_separable(v[start:end], out[start:end], params)
-    return 0
+CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
+"""How the dual terms enter: prox by one scaled clip, or block by block; gradient; both."""
 
 
 @inlined
@@ -125,7 +88,7 @@ def points_uphill(row, lam, at, i):
 @compiled
 def idapg_steps(
     xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, htab, hpar, inbox, outbox, address,
+    gptr, gtab, gpar, lip, mu, sigma, ptab, ppar, dtab, dpar, inbox, outbox, address,
     nptr, nidx, nw, recurrence, buffers,
     x, lam, clam, v, cv, z, moved, since, calls, finished,
     now, steps, step, beta, rho, share, mode, slack, floor, local, stop,
@@ -143,7 +106,7 @@ def idapg_steps(
     row, ax, u, shrink = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
     width = max(1, inbox.shape[0])
     c, scratch, work = np.empty(width), np.empty((3, width)), np.empty(3 * width + 8)
-    h = hpar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
+    h = ppar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
     shrunk_for = -1.0
 
     for group in range(last - first if local else 1):
@@ -191,16 +154,17 @@ def idapg_steps(
                         for k in range(p):
                             shrink[k] = 1.0 / (1.0 + t * share * h[0, k])
                     clipped_step(lam, row, clam, at, i, b, t, rho, z, ax, share, h, shrink)
-                elif mode == SMOOTH_H:
-                    if grad_h(row, u, htab, hpar, inbox, outbox, address):
-                        return FAILED
-                    gradient_step(ax, row, clam, at, i, b, t, rho, z, ax)
-                    for k in range(p):
-                        lam[1 - at, i, k] = ax[k] - t * share * u[k]
                 else:
                     gradient_step(ax, row, clam, at, i, b, t, rho, z, ax)
+                    if mode >= SMOOTH_H:
+                        if grad_h(row, u, dtab, dpar, inbox, outbox, address):
+                            return FAILED
+                        for k in range(p):
+                            ax[k] -= t * share * u[k]
                     new = lam[1 - at, i]
-                    if prox_h(t * share, ax, new, htab, hpar, inbox, outbox, address, work):
+                    if mode == SMOOTH_H:
+                        copy(ax, new, p)
+                    elif prox_h(t * share, ax, new, ptab, ppar, inbox, outbox, address, work):
                         return FAILED
                 if local or easy[i] == 0:
                     moved[i] = distance(row, lam[1 - at, i]) / t
@@ -213,7 +177,7 @@ def idapg_steps(
                     break
             else:
                 mix(
-                    r0, r1, nptr, nidx, nw, recurrence, lam[at], clam[at], buffers,
+                    r0, r1, nptr, nidx, nw, recurrence, lam, at, clam, at, buffers,
                     thread, threads, barrier,
                 )  # fmt: skip
         if local and at != now:

@@ -84,6 +84,8 @@ def condition(L: float, mu: float, mapping: str) -> float:
     """
     if mu <= 0:
         return math.inf
+    if math.isinf(mu):
+        return 1.0
     return (L + mu) / mu if mapping == "prox" else max(L / mu, 1.0)
 
 

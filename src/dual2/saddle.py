@@ -1,0 +1,178 @@
+"""Saddle problems by themselves: min_x max_y f₁(x) + f₂(x) + yᵀBx - g₁(y) - g₂(y).
+
+The solvers are those of iD2A's subproblem, run on one agent: f₁ strongly convex and smooth, g₁
+convex and smooth, f₂ and g₂ with a prox.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dual2.errors import CapabilityError, ProblemError, unknown_name
+from dual2.functions import Function, Zero
+from dual2.network import Network
+from dual2.problem import Agent, Problem
+from dual2.runtime import Stacked
+from dual2.subsolvers import IDAPG, PrimalDual, SaddleConstants, Salim, Subsolver
+from dual2.theory import Case, Constants, Facts, gather_facts
+from dual2.theory.facts import require_strong_convexity
+
+METHODS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS")
+"""Solvers by name."""
+
+
+@dataclass(frozen=True)
+class SaddleResult:
+    """Answer of :func:`solve`.
+
+    Attributes
+    ----------
+    x, y : ndarray
+        The point.
+    converged : bool
+        Whether the residual met the tolerance (or the distance to the reference did).
+    iterations : int
+        Iterations made.
+    residual : float
+        D_y + (σ̄(B)/μ_x)·D_x at the end, by proximal gradient mappings.
+    counts : dict
+        Calls to each oracle.
+    """
+
+    x: np.ndarray
+    y: np.ndarray
+    converged: bool
+    iterations: int
+    residual: float
+    counts: dict[str, int]
+
+
+def solve(
+    f1: Function, f2: Function | None, B: Any, g1: Function | None, g2: Function | None, *,
+    method: str = "iDAPG", tol: float = 1e-10, max_iterations: int = 1_000_000,
+    start: tuple[Any, Any] | None = None, reference: tuple[Any, Any] | None = None,
+    sigma_min: float | None = None, square: bool = False, every: int = 10, slack: float = 0.3,
+) -> SaddleResult:  # fmt: skip
+    """Solve min_x max_y f₁(x) + f₂(x) + yᵀBx - g₁(y) - g₂(y).
+
+    Parameters
+    ----------
+    f1, g1 : Function
+        Smooth; f₁ strongly convex. g₁ may be None (zero).
+    f2, g2 : Function or None
+        With a prox; None is zero.
+    B : array, shape (d_y, d_x)
+        Coupling; dense, sparse or LinearOperator.
+    method : str
+        iDAPG, PDPG, LPD, APDG (f₂ = g₂ = 0), Salim (also g₁ linear), ABPD-PGS.
+    tol : float
+        The residual must fall to ``tol`` times its value at the start, or, with ``reference``,
+        |(x,y) - (x*,y*)| to ``tol`` times its value at the start.
+    start, reference : (x, y), optional
+        Starting point (default zero) and known solution.
+    sigma_min : float, optional
+        Smallest nonzero singular value of B for APDG and Salim with rank-deficient B.
+    square : bool
+        APDG's parameter set for square nonsingular B.
+    every : int
+        Iterations between two tests.
+    slack : float
+        δ of iDAPG's local accuracy rule.
+
+    Examples
+    --------
+    >>> import numpy as np, dual2 as d2
+    >>> B = np.array([[1.0, 2.0]])
+    >>> answer = solve(d2.SquaredNorm(1.0), None, B, d2.SquaredNorm(1.0, -1.0), None, method="LPD")
+    >>> answer.converged, answer.x.round(6).tolist(), answer.y.round(6).tolist()
+    (True, [0.166667, 0.333333], [-0.166667])
+    """
+    f2, g1, g2 = f2 or Zero(), g1 or Zero(), g2 or Zero()
+    name = _find(method)
+    problem = Problem([Agent(B, f1, f2)], g2.conjugate)
+    require_strong_convexity(problem, name)
+    runtime = Stacked(problem, Network(nx.empty_graph(1)), smooth=g1)
+    solver = _solver(name, runtime, gather_facts(problem), g1, g2, sigma_min, square, slack)
+    x, y = _start(problem, start)
+    solver.start(x, y[None])
+    z = np.zeros((1, problem.p))
+    goal = None if reference is None else _flat(reference)
+    first = _distance(solver, goal) if goal is not None else math.inf
+    done, converged, now = 0, False, first
+    while done < max_iterations and not converged and math.isfinite(now) | (now == first):
+        done += solver.advance(z, min(every, max_iterations - done), 1.0)
+        now = _distance(solver, goal) if goal is not None else _residual(solver, z)
+        first = now if first == math.inf else first
+        converged = now <= tol * first
+    return SaddleResult(
+        x=solver.x.copy(), y=solver.lam[0].copy(), converged=bool(converged), iterations=done,
+        residual=_residual(solver, z), counts=solver.oracle_calls(),
+    )  # fmt: skip
+
+
+def _find(method: str) -> str:
+    for name in METHODS:
+        if name.lower() == str(method).lower():
+            return name
+    raise CapabilityError(unknown_name("saddle solver", str(method), METHODS))
+
+
+def _solver(
+    name: str, runtime: Stacked, facts: Facts, g1: Function, g2: Function,
+    sigma_min: float | None, square: bool, slack: float,
+) -> Subsolver:  # fmt: skip
+    """The solver with the constants of this saddle problem."""
+    plain = isinstance(g2, Zero) and facts.g_is_zero
+    if name in ("APDG", "Salim") and not plain:
+        raise CapabilityError(f"{name} needs f₂ = g₂ = 0. Use iDAPG, PDPG, LPD or ABPD-PGS.")
+    if name == "Salim" and g1.L > 0:
+        raise CapabilityError("Salim needs a linear g₁. Use iDAPG, APDG, PDPG, LPD or ABPD-PGS.")
+    small2 = facts.rank2[0] if sigma_min is None else sigma_min**2
+    facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
+    rank = small2 / facts.L[0] if facts.g_is_zero and sigma_min is None else 0.0
+    strong, bend = g1.mu + min(g2.mu, 1e300), facts.sigma2[0] / facts.mu[0]
+    constants = Constants(
+        case=Case("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
+        mapping="smooth" if isinstance(g2, Zero) else "both", L_F=0.0, mu_F=0.0,
+        L_phi=g1.L + bend, mu_phi=strong + float(np.nan_to_num(rank)), L_H=math.inf,
+        mu_H=strong, sources={},
+    )  # fmt: skip
+    if name == "iDAPG":
+        return IDAPG(runtime, facts, constants, slack)
+    if name == "Salim":
+        return Salim(runtime, facts, constants)
+    row = lambda value: np.array([float(value)])  # noqa: E731
+    saddle = SaddleConstants(
+        L_x=facts.L, mu_x=facts.mu, L_y=row(g1.L + min(g2.mu, 1e300)), mu_y=row(strong),
+        mu_gradient=row(g1.mu), sigma=np.sqrt(facts.sigma2),
+        sigma_min=row(math.sqrt(np.nan_to_num(small2))),
+    )  # fmt: skip
+    return PrimalDual(name, runtime, facts, constants, saddle, square)
+
+
+def _start(problem: Problem, start: tuple[Any, Any] | None) -> tuple[np.ndarray, np.ndarray]:
+    if start is None:
+        return np.zeros(problem.dims[0]), np.zeros(problem.p)
+    x, y = (np.array(part, dtype=float) for part in start)
+    if x.shape != (problem.dims[0],) or y.shape != (problem.p,):
+        raise ProblemError(
+            f"start has shapes {x.shape}, {y.shape}; expected ({problem.dims[0]},), ({problem.p},)."
+        )
+    return x, y
+
+
+def _flat(point: tuple[Any, Any]) -> np.ndarray:
+    return np.concatenate([np.asarray(part, dtype=float).ravel() for part in point])
+
+
+def _distance(solver: Subsolver, goal: np.ndarray) -> float:
+    return float(np.linalg.norm(_flat((solver.x, solver.lam)) - goal))
+
+
+def _residual(solver: Subsolver, z: np.ndarray) -> float:
+    primal, dual = solver.residuals(z)
+    weight = math.sqrt(solver.facts.sigma2[0]) / solver.facts.mu[0]
+    return float(dual[0] + weight * primal[0])

@@ -1,0 +1,168 @@
+"""What iD2A asks of a subproblem solver, and the constants all of them start from."""
+
+import time
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dual2.runtime import Stacked
+from dual2.theory import Constants, Facts
+
+Array = np.ndarray
+LOCAL_STEPS = 20_000
+"""With ρ = 0, most local iterations between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class SaddleConstants:
+    """Constants of min_x max_y f₁ + f₂ + yᵀBx - g₁ - g₂, one entry per row.
+
+    Attributes
+    ----------
+    L_x, mu_x : ndarray
+        Smoothness and strong convexity of f₁.
+    L_y, mu_y : ndarray
+        Of g₁, counting the strong convexity of h* in both even where h* enters by its prox.
+    mu_gradient : ndarray
+        The part of μ_y that is in the gradient of g₁ (0 where h* enters by its prox).
+    sigma, sigma_min : ndarray
+        Largest and smallest singular value of B (0 unless B has full row rank).
+    """
+
+    L_x: Array
+    mu_x: Array
+    L_y: Array
+    mu_y: Array
+    mu_gradient: Array
+    sigma: Array
+    sigma_min: Array
+
+
+def saddle_constants(facts: Facts, constants: Constants, lambda_max: float) -> SaddleConstants:
+    """Constants of iD2A's subproblem: per agent if ρ = 0, otherwise common to all."""
+    n = facts.n
+    smooth = constants.mapping == "smooth"
+    mu_y = facts.mu_h / n
+    L_y = constants.rho * lambda_max + (facts.L_h / n if smooth else mu_y)
+    rank2 = np.nan_to_num(facts.rank2)
+    own = constants.rho == 0
+    common = lambda values, reduce: values if own else np.full(n, reduce(values))  # noqa: E731
+    return SaddleConstants(
+        L_x=common(facts.L, np.max),
+        mu_x=common(facts.mu, np.min),
+        L_y=np.full(n, L_y),
+        mu_y=np.full(n, mu_y),
+        mu_gradient=np.full(n, mu_y if smooth else 0.0),
+        sigma=np.maximum(common(np.sqrt(facts.sigma2), np.max), 1e-150),
+        sigma_min=common(np.sqrt(rank2), np.min),
+    )
+
+
+class Subsolver(ABC):
+    """A solver for iD2A's subproblem on one block of agents.
+
+    Parameters
+    ----------
+    runtime : Stacked
+        The rows and their exchange.
+    facts, constants
+        Of the problem at the ρ in use.
+    """
+
+    name: str
+    restarts = False
+    """Whether the solver wants its momentum restarted when it points uphill."""
+    cap = 2_000_000
+    """Most iterations on one subproblem: residuals have a floor."""
+    dual_step: Array
+    """Step of the dual update, per row; its inverse scales rounding errors of the residual."""
+
+    def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
+        self.runtime, self.facts, self.constants = runtime, facts, constants
+        self.local = constants.rho == 0 and runtime.n > 1
+        self.floor = 0.0
+        self._seconds = 1e-6
+
+    # -- state --------------------------------------------------------------------------------
+    @property
+    @abstractmethod
+    def x(self) -> Array:
+        """Flat primal output."""
+
+    @property
+    @abstractmethod
+    def lam(self) -> Array:
+        """λ, shape (n, p)."""
+
+    @property
+    @abstractmethod
+    def clam(self) -> Array:
+        """𝐂λ, shape (n, p)."""
+
+    @abstractmethod
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Begin a new subproblem from where the last one ended."""
+
+    @abstractmethod
+    def settle(self) -> None:
+        """After local solves: 𝐂λ by one exchange."""
+
+    @abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """The state by name, for saving."""
+
+    @abstractmethod
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+
+    @abstractmethod
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far by name; ``iterations`` among them."""
+
+    # -- iterations ---------------------------------------------------------------------------
+    @abstractmethod
+    def _steps(self, z: Array, steps: int) -> None:
+        """That many iterations with an exchange each."""
+
+    @abstractmethod
+    def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
+        """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
+
+    def advance(self, z: Array, steps: int, seconds: float = 0.1) -> int:
+        """At most ``steps`` iterations and about ``seconds``; returns how many were made."""
+        steps = min(steps, max(1, int(seconds / self._seconds)))
+        begun = time.perf_counter()
+        self._steps(z, steps)
+        if steps >= 10:
+            self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
+        return steps
+
+    def restart(self) -> None:
+        """Forget the momentum; asked only of solvers with ``restarts``."""
+        self.begin()
+
+    # -- how accurate ---------------------------------------------------------------------------
+    @abstractmethod
+    def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
+        """Per agent, sizes of ∂_x and of ∂_λ of the saddle function at the present output.
+
+        Without ``with_primal`` the first may be zero where the solver needs it for nothing.
+        """
+
+    @abstractmethod
+    def combined(self, primal: Array, dual: Array) -> Array:
+        """One number per agent that the relative rule bounds, in the units of the dual residual."""
+
+    def uphill(self) -> Array:
+        """Per agent <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
+        return np.zeros(self.runtime.n)
+
+    @abstractmethod
+    def local_size(self) -> Array:
+        """Per agent, the residual after the last local iteration."""

@@ -1,0 +1,154 @@
+"""PDPG, LPD, ABPD-PGS and APDG as subsolvers: one class, one compiled loop, four formulas."""
+
+from typing import Any
+
+import numpy as np
+
+from dual2.runtime import Stacked
+from dual2.subsolvers import loop
+from dual2.subsolvers.apdg import RANK, SQUARE, apdg_parameters
+from dual2.subsolvers.base import LOCAL_STEPS, Array, SaddleConstants, Subsolver, saddle_constants
+from dual2.subsolvers.slots import *
+from dual2.theory import Constants, Facts
+
+_STATE = ("X", "Y", "S", "since", "calls", "finished", "residual")
+
+
+class PrimalDual(Subsolver):
+    """A single-loop primal-dual solver; formulas in the file of its name.
+
+    Parameters
+    ----------
+    name : str
+        ``"PDPG"``, ``"LPD"``, ``"ABPD-PGS"`` or ``"APDG"``.
+    runtime, facts, constants
+        As for every subsolver.
+    saddle : SaddleConstants, optional
+        Instead of those that follow from facts and constants.
+    square : bool
+        APDG: use the parameter set for square nonsingular A.
+    """
+
+    CODES = {"PDPG": loop.PDPG, "LPD": loop.LPD, "ABPD-PGS": loop.ABPD, "APDG": loop.APDG}  # noqa: RUF012
+
+    def __init__(
+        self, name: str, runtime: Stacked, facts: Facts, constants: Constants,
+        saddle: SaddleConstants | None = None, square: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(runtime, facts, constants)
+        self.name = name
+        self.saddle = saddle or saddle_constants(facts, constants, runtime.network.lambda_max)
+        self._code, self._square = self.CODES[name], square
+        self._by_grad = constants.mapping in ("smooth", "both")
+        self._by_prox = constants.mapping in ("prox", "both")
+        c = self.saddle
+        self.dual_step = 1.0 / (c.L_y + c.sigma**2 / c.mu_x)
+        self.weight = c.sigma / c.mu_x
+
+    # -- state ----------------------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal output."""
+        return self.X[XO]
+
+    @property
+    def lam(self) -> Array:
+        """λ, shape (n, p)."""
+        return self.Y[YO]
+
+    @property
+    def clam(self) -> Array:
+        """𝐂λ, shape (n, p)."""
+        return self.Y[CO]
+
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
+        n, p = lam.shape
+        self.X, self.Y = np.zeros((X_SLOTS, x.size)), np.zeros((Y_SLOTS, n, p))
+        self.S = self._scalars()
+        self.since, self.finished = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.calls, self.residual = np.zeros((4, n), np.int64), np.zeros((n, 2))
+        self.X[XO], self.Y[YO], self.Y[CO] = x, lam, self.runtime.mix(lam)
+        self.begin()
+        self._run(np.zeros((n, p)), 0, np.zeros(n), local=False)
+        self.calls[:] = 0
+
+    def begin(self) -> None:
+        """Begin a new subproblem from the last output: one product with A and one with Aᵀ."""
+        self.since[:] = 0
+        self.finished[:] = 0
+        self.X[AY] = self.runtime.adjoints(self.lam)
+        self.Y[AX] = self.runtime.products(self.x)
+        self.calls[2:] += 1
+
+    def settle(self) -> None:
+        """After local solves: 𝐂λ by one exchange."""
+        self.Y[CO] = self.runtime.mix(np.ascontiguousarray(self.lam))
+
+    def as_dict(self) -> dict[str, Any]:
+        """The state by name, for saving."""
+        return {name: getattr(self, name) for name in _STATE}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        for name in _STATE:
+            setattr(self, name, np.array(state[name]))
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far: per iteration one of each oracle, and one of each per residual."""
+        local, iterations, extra = (int(self.calls[k].max()) for k in (0, 1, 2))
+        both = local + extra + (iterations if self._square else 0)
+        return {
+            "grad_f": local, "prox_g": local, "A": both, "AT": both, "prox_h": local,
+            "iterations": iterations,
+        }  # fmt: skip
+
+    def _scalars(self) -> Array:
+        c, n = self.saddle, self.runtime.n
+        S = np.zeros((n, S_SLOTS))
+        S[:, LX], S[:, MX], S[:, MY], S[:, MG], S[:, SM] = (
+            c.L_x, c.mu_x, c.mu_y, c.mu_gradient, c.sigma,
+        )  # fmt: skip
+        # With h* in the prox its strong convexity is not part of what enters by the gradient.
+        S[:, LY] = c.L_y if self.name != "PDPG" else c.L_y - (c.mu_y - c.mu_gradient)
+        if self.name == "APDG":
+            for i in range(n):
+                kind = SQUARE if self._square else 0.0 if c.mu_y[i] > 0 else RANK
+                S[i, S1 : S8 + 1] = apdg_parameters(
+                    c.L_x[i], c.mu_x[i], c.L_y[i], c.mu_y[i], c.sigma[i], c.sigma_min[i], kind
+                )
+        return S
+
+    # -- iterations -------------------------------------------------------------------------------
+    def _steps(self, z: Array, steps: int) -> None:
+        self._run(z, steps, np.zeros(self.runtime.n), local=False)
+
+    def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
+        """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
+        self._run(z, max(steps, loop.TEST_EVERY), stop, local=True)
+        return bool(self.finished.all())
+
+    def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
+        rt = self.runtime
+        rt.team.run(
+            loop.saddle_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
+            *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
+            self.X, self.Y, self.S, z, self.since, self.calls, self.finished, self.residual,
+            self.dual_step, self._code, steps, float(self.constants.rho), 1.0 / rt.problem.n,
+            self._by_grad, self._by_prox, self._square, local, stop, self.weight,
+        )  # fmt: skip
+        rt.packed.door.check()
+
+    # -- how accurate ---------------------------------------------------------------------------
+    def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
+        """Per agent, sizes of ∂_x and of ∂_λ, measured by the proximal gradient mappings."""
+        self._run(z, 0, np.zeros(self.runtime.n), local=False)
+        return self.residual[:, 0].copy(), self.residual[:, 1].copy()
+
+    def combined(self, primal: Array, dual: Array) -> Array:
+        """D_λ + (σ̄/μ)D_x: what Lemma 1518 divides by μ_φ."""
+        return dual + self.weight * primal
+
+    def local_size(self) -> Array:
+        """Per agent, the combined residual at the last test."""
+        return self.combined(self.residual[:, 0], self.residual[:, 1])

@@ -1,0 +1,109 @@
+"""The compiled loop of Salim, Condat, Kovalev & Richtárik's Algorithm 1, agent by agent.
+
+For min f(x) subject to Ax = c, with l₁ ≥ σ̄²(A), 0 < l₂ ≤ σ²_min⁺(A), N = ⌈√(l₁/l₂)⌉, κ = L/μ,
+τ = min(1, ½√(19/(15κ))), η = 1/(4τL), ω = 15/(19η):
+
+    x_g = τx + (1-τ)x_f,   x̂ = (x - η(∇f(x_g) - μx_g + Aᵀy))/(1+ημ)
+    x̂ - Cheb(x̂) = -AᵀS  with S the sum of N Chebyshev steps on AAᵀ
+    y⁺ = y - ωS,   x⁺ = x̂ + ηωAᵀS/(1+ημ),   x_f⁺ = x_g + 2τ/(2-τ)(x⁺-x)
+
+S is accumulated in the dual, so that the multiplier y is known (the paper's listing has only Aᵀy).
+"""
+
+import math
+
+import numpy as np
+
+from dual2.compiled import compiled
+from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
+
+X_NOW, X_FAST, PULL = range(3)
+"""Slots of primal vectors: x, x_f (the output) and Aᵀy."""
+
+
+@compiled
+def salim_steps(
+    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
+    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
+    X, y, right, small2, steps, calls, finished, residual, stop, weight,
+):  # fmt: skip
+    """Advance every unfinished agent by at most ``steps`` iterations, until its residual ≤ stop.
+
+    ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; residual[i] = (D_x, D_y) with
+    D_x = |∇f(x_f) + Aᵀy|, D_y = |Ax_f - c|. Returns 0, or FAILED.
+    """
+    n, p = y.shape
+    width = max(1, inbox.shape[0])
+    hat, move, g, xg = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    r, s, total = np.empty(p), np.empty(p), np.empty(p)
+    for i in range(n):
+        if finished[i] != 0:
+            continue
+        first, last = xptr[i], xptr[i + 1]
+        d, bound, strong = last - first, lip[i], mu[i]
+        l1, l2 = sigma[i] ** 2, small2[i]
+        rounds = math.ceil(math.sqrt(l1 / l2) - 1e-9)
+        tau = min(1.0, 0.5 * math.sqrt(19.0 * strong / (15.0 * bound)))
+        eta = 1.0 / (4.0 * tau * bound)
+        omega = 15.0 / (19.0 * eta)
+        nu, spread = 0.5 * (l1 + l2), (l1 - l2) ** 2 / 16.0
+        x, xf, pull = X[X_NOW, first:last], X[X_FAST, first:last], X[PULL, first:last]
+        for _ in range(steps):
+            for j in range(d):
+                xg[j] = tau * x[j] + (1.0 - tau) * xf[j]
+            if grad_f(
+                i, xg[:d], g[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
+            ):
+                return FAILED
+            for j in range(d):
+                slope = g[j] - strong * xg[j] + pull[j]
+                hat[j] = (x[j] - eta * slope) / (1.0 + eta * strong)
+                g[j] = hat[j]
+                move[j] = 0.0
+            gamma = -nu
+            for k in range(p):
+                s[k], total[k] = 0.0, 0.0
+            for step in range(rounds):
+                if apply(i, g[:d], r, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+                    return FAILED
+                lead = 0.0
+                if step > 0:
+                    lead = spread / gamma if step > 1 else spread / (-0.5 * nu)
+                    gamma = -(nu + lead)
+                for k in range(p):
+                    s[k] = (r[k] - right[i, k] + lead * s[k]) / gamma
+                    total[k] += s[k]
+                if adjoint(
+                    i, total, move, xptr, akind, place, cols, sval, sidx, inbox, outbox, address
+                ):
+                    return FAILED
+                for j in range(d):
+                    g[j] = hat[j] + move[j]
+                calls[1, i] += 1
+            for k in range(p):
+                y[i, k] -= omega * total[k]
+            for j in range(d):
+                pull[j] -= omega * move[j]
+                new = hat[j] + eta * omega * move[j] / (1.0 + eta * strong)
+                xf[j] = xg[j] + 2.0 * tau / (2.0 - tau) * (new - x[j])
+                x[j] = new
+            calls[0, i] += 1
+            calls[2, i] += 1
+            if calls[2, i] % 10 != 0:
+                continue
+            if grad_f(
+                i, xf, g[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
+            ) or apply(i, xf, r, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+                return FAILED
+            calls[0, i] += 1
+            calls[1, i] += 1
+            for j in range(d):
+                g[j] += pull[j]
+            for k in range(p):
+                r[k] -= right[i, k]
+            residual[i, 0] = math.sqrt(dot(g[:d], g[:d]))
+            residual[i, 1] = math.sqrt(dot(r, r))
+            if residual[i, 1] + weight[i] * residual[i, 0] <= stop[i]:
+                finished[i] = 1
+                break
+    return 0

@@ -1,0 +1,258 @@
+"""The complexity table evaluated: which rows hold for a problem, and what they predict."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.errors import CapabilityError
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.theory.analysis import full_row_rank
+from dual2.theory.complexity_table import ASSUMPTIONS, BOUNDS, Bound
+from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers, condition_numbers
+from dual2.theory.facts import Facts, gather_facts
+
+
+@dataclass(frozen=True)
+class Complexity:
+    """One row of the paper's table for a concrete problem.
+
+    Attributes
+    ----------
+    method, subsolver, case, assumption : str
+        As in :class:`~dual2.theory.complexity_table.Bound`.
+    rho : float or None
+        Value of ρ; None for methods without.
+    applies : bool
+        Whether the problem meets the row's assumptions.
+    reason : str
+        Why it does not, or what to know about the numbers.
+    rounds, oracle_a, oracle_b : float
+        Predicted rounds and calls to 𝒜 and ℬ until |x - x*|² ≤ ε, every constant inside O(·) and
+        every logarithm hidden by Õ(·) taken as 1: for comparing rows, and for growth, not for
+        absolute counts. NaN where the row does not apply, infinite where a condition number is.
+    formulas : tuple of str
+        The three formulas.
+    """
+
+    method: str
+    subsolver: str
+    rho: float | None
+    case: str
+    assumption: str
+    applies: bool
+    reason: str
+    rounds: float
+    oracle_a: float
+    oracle_b: float
+    formulas: tuple[str, str, str]
+
+    @property
+    def name(self) -> str:
+        """Method and subsolver, as the paper writes them."""
+        return f"{self.method}-{self.subsolver}" if self.subsolver else self.method
+
+
+def complexities(
+    problem: Problem,
+    network: Network | ChebyshevNetwork,
+    eps: float = 1e-8,
+    rho: float | str = "auto",
+    numbers: ConditionNumbers | None = None,
+) -> list[Complexity]:
+    """Every row of the paper's complexity table, evaluated for a problem on a network.
+
+    Parameters
+    ----------
+    problem, network
+        The problem and its network.
+    eps : float
+        ε in |x - x*|² ≤ ε, 0 < ε < 1.
+    rho : float or "auto"
+        ``"auto"`` admits the rows with ρ = 0 and those with ρ*; a number only its own kind.
+    numbers : ConditionNumbers, optional
+        If known already (for the same ρ).
+
+    Returns
+    -------
+    list of Complexity
+        First the rows that apply, by predicted rounds, then the others.
+
+    Examples
+    --------
+    >>> import numpy as np, dual2 as d2
+    >>> agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0), d2.L1Norm(0.1)) for _ in range(3)]
+    >>> problem = d2.Problem(agents, d2.SquaredLoss(np.ones(2)))
+    >>> rows = complexities(problem, d2.Network([(0, 1), (1, 2)]))
+    >>> len(rows), sum(row.applies for row in rows)
+    (34, 18)
+    >>> print(f"{rows[0].rounds:.1f} = {rows[0].formulas[0]}")
+    55.3 = √κ_C max(√κ_f, √κ_pd) log(1/ε)
+    """
+    if not 0 < eps < 1:
+        raise CapabilityError(f"eps = {eps!r} found; expected a number between 0 and 1.")
+    facts = gather_facts(problem)
+    numbers = numbers or condition_numbers(problem, network, rho, facts)
+    judge = _Judge(facts, full_row_rank(problem), identity_coupling(problem), rho)
+    rows = [_evaluate(bound, judge, numbers, eps) for bound in BOUNDS]
+    return sorted(rows, key=lambda r: (not r.applies, at_end(r.rounds), at_end(r.oracle_a), r.name))
+
+
+def identity_coupling(problem: Problem) -> bool:
+    """Whether every A_i is the identity (an operator counts as not)."""
+    return all(_is_identity(agent.A) for agent in problem.agents)
+
+
+def _is_identity(A: Any) -> bool:
+    rows, columns = A.shape
+    if rows != columns or isinstance(A, LinearOperator):
+        return False
+    entries = A.count_nonzero() if issparse(A) else np.count_nonzero(A)
+    return entries == rows and bool(np.all(A.diagonal() == 1.0))
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Whether a row's assumptions hold."""
+
+    facts: Facts
+    full_rank: bool | None
+    identity: bool
+    rho: float | str
+
+    def objection(self, bound: Bound) -> str:
+        """What is missing; empty if nothing is."""
+        return self._case(bound.case) or self._assumption(bound) or self._rho(bound.rho)
+
+    def _case(self, case: str) -> str:
+        facts = self.facts
+        if not facts.mu_f > 0 or not math.isfinite(facts.L_f):
+            return "some f_i is not strongly convex and smooth"
+        if not math.isfinite(facts.L_h):
+            return "h* is not smooth: no linear rate is known"
+        if case == "1":
+            return "" if facts.mu_h > 0 else "h* is not strongly convex"
+        if not facts.g_is_zero:
+            return "some g_i ≠ 0"
+        if case == "3":
+            unknown = "it is not known whether [A_1 … A_n] has full row rank"
+            missing = "[A_1 … A_n] lacks full row rank"
+            return "" if self.full_rank else (unknown if self.full_rank is None else missing)
+        return "" if facts.row_rank > 0 else "some A_i lacks full row rank, or its rank is unknown"
+
+    def _assumption(self, bound: Bound) -> str:
+        facts = self.facts
+        holds = {
+            "①": facts.h_prox,
+            "②": facts.h_linear,
+            "③": facts.h_smooth,
+            "A_i = I, ②": self.identity and facts.h_linear,
+        }[bound.assumption]
+        if not holds:
+            return f"needs {bound.assumption}: {ASSUMPTIONS[bound.assumption]}"
+        if bound.subsolver == "APDG" and bound.assumption == "①" and not facts.h_linear:
+            return "APDG takes no prox of h*, so this row needs a linear h*"
+        return ""
+
+    def _rho(self, kind: str) -> str:
+        if self.rho == "auto" or not kind:
+            return ""
+        if kind == "0":
+            return "" if self.rho == 0 else f"needs ρ = 0; ρ = {self.rho:g} was given"
+        return "needs ρ > 0; ρ = 0 was given" if self.rho == 0 else ""
+
+
+def _evaluate(bound: Bound, judge: _Judge, numbers: ConditionNumbers, eps: float) -> Complexity:
+    objection = judge.objection(bound)
+    values = numbers.symbols | {"ε": eps}
+    formulas = bound.rounds, bound.oracle_a, bound.oracle_b
+    star = numbers.rho_prime if bound.method == "MiD2A" else numbers.rho
+    found = [math.nan if objection else formula(values) for formula in formulas]
+    return Complexity(
+        method=bound.method, subsolver=bound.subsolver, case=bound.case,
+        rho={"": None, "0": 0.0, "ρ*": star}[bound.rho], assumption=bound.assumption,
+        applies=not objection, reason=objection or _remark(bound, numbers),
+        rounds=found[0], oracle_a=found[1], oracle_b=found[2],
+        formulas=(str(formulas[0]), str(formulas[1]), str(formulas[2])),
+    )  # fmt: skip
+
+
+def _remark(bound: Bound, numbers: ConditionNumbers) -> str:
+    """What to know about the numbers of a row that applies."""
+    symbols = bound.rounds.symbols | bound.oracle_a.symbols
+    notes = {numbers.notes.get(SYMBOLS[s], "") for s in symbols if s in SYMBOLS} - {""}
+    if notes:
+        return "; ".join(sorted(notes))
+    if bound.subsolver and bound.assumption == "①":
+        return _left_out(bound, numbers)
+    return ""
+
+
+def _left_out(bound: Bound, numbers: ConditionNumbers) -> str:
+    """The rows under ① are printed without L_{h*}, which κ_F (Lemma kappa_F) contains."""
+    fast = bound.method == "MiD2A"
+    augmented = numbers.kappa_A_rho_prime if fast else numbers.kappa_A_rho
+    name, dropped, kept = {
+        "1": ("κ_h*", numbers.kappa_h, numbers.kappa_pd),
+        "2": ("κ_pd'", numbers.kappa_pd_prime, numbers.kappa_f * numbers.kappa_A),
+        "3": (
+            "κ_pd3" if fast else "κ_pd2",
+            numbers.kappa_pd3 if fast else numbers.kappa_pd2,
+            numbers.kappa_f * augmented,
+        ),
+    }[bound.case]
+    if not dropped > kept:
+        return ""
+    return f"optimistic: the printed bound leaves out {name} = {dropped:.3g}, which κ_F contains"
+
+
+def table(rows: Iterable[Complexity], every: bool = False) -> str:
+    """Rows as plain text: those that apply, with ``every`` the others and their reasons too.
+
+    Examples
+    --------
+    >>> row = Complexity("NPGA", "", None, "1", "①", True, "", 1e3, 1e3, 1e3, ("", "", ""))
+    >>> print(table([row]))
+    method  ρ  case  with  rounds     𝒜     ℬ
+    NPGA    -  1     ①       1000  1000  1000
+    """
+    rows = list(rows)
+    lines = [("method", "ρ", "case", "with", "rounds", "𝒜", "ℬ", "")]
+    lines += [_cells(row) for row in rows if row.applies or every]
+    widths = [max(len(line[k]) for line in lines) for k in range(7)]
+    return "\n".join(_line(line, widths) for line in lines)
+
+
+def _line(cells: tuple[str, ...], widths: list[int]) -> str:
+    left = [cell.ljust(width) for cell, width in zip(cells[:4], widths[:4], strict=True)]
+    right = [cell.rjust(width) for cell, width in zip(cells[4:7], widths[4:], strict=True)]
+    return "  ".join([*left, *right, cells[7]]).rstrip()
+
+
+def _cells(row: Complexity) -> tuple[str, ...]:
+    rho = "-" if row.rho is None else f"{row.rho:.4g}"
+    counts = [count(value) for value in (row.rounds, row.oracle_a, row.oracle_b)]
+    return (row.name, rho, row.case, row.assumption, *counts, row.reason)
+
+
+def count(value: float) -> str:
+    """A predicted number of calls, short.
+
+    Examples
+    --------
+    >>> count(1234.4), count(4.2e7), count(float("nan")), count(float("inf"))
+    ('1234', '4.2e+07', '-', 'inf')
+    """
+    if math.isnan(value):
+        return "-"
+    return f"{value:.0f}" if value < 1e6 else f"{value:.3g}"
+
+
+def at_end(value: float) -> float:
+    """NaN as infinity, for sorting."""
+    return math.inf if math.isnan(value) else value

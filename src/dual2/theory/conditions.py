@@ -1,0 +1,232 @@
+"""Table I of the paper: which f, g and h each algorithm needs to converge."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.functions import (
+    Affined,
+    Conjugate,
+    Function,
+    IndicatorAffine,
+    IndicatorBall,
+    IndicatorHalfspace,
+    IndicatorSimplex,
+    LeastSquares,
+    LogisticLoss,
+    PoissonLoss,
+    Proximable,
+    Stacked,
+)
+from dual2.problem import Agent, Problem
+
+_SETS = (IndicatorAffine, IndicatorBall, IndicatorHalfspace, IndicatorSimplex)
+
+AgentTest = Callable[[Agent], str]
+
+
+class Verdict(NamedTuple):
+    """Whether something is accepted, and the sentence that says why."""
+
+    accepted: bool
+    reason: str
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """One row of Table I.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        The algorithms that share the row.
+    f, g, h : str
+        The conditions, in words.
+    test_f, test_g : callable
+        What an agent's f or g lacks; empty if nothing.
+    point : bool
+        Whether h must be the indicator of a point.
+    equal : bool
+        Whether all x_i must have one dimension.
+    """
+
+    methods: tuple[str, ...]
+    f: str
+    g: str
+    h: str
+    test_f: AgentTest
+    test_g: AgentTest
+    point: bool = True
+    equal: bool = False
+
+
+def accepts(problem: Problem) -> dict[str, Verdict]:
+    """Which algorithms of Table I are proved to converge on a problem, and why not.
+
+    The printed conditions only: a reduction (slack variables, lifting) may still bring the
+    problem into the class of a method that is refused here.
+
+    Examples
+    --------
+    >>> import numpy as np, dual2 as d2
+    >>> agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0), d2.IndicatorNonnegative())]
+    >>> verdicts = accepts(d2.Problem(agents, d2.IndicatorPoint(np.ones(2))))
+    >>> [name for name, verdict in verdicts.items() if verdict.accepted]
+    ['IDC-ADMM', 'Proj-IDEA', 'DCDA', 'NPGA', 'iD2A', 'MiD2A']
+    >>> verdicts["NECPD"].reason
+    'agent 0: g must be the indicator of a compact set; IndicatorNonnegative() is unbounded'
+    """
+    return {name: _judge(row, problem) for row in TABLE for name in row.methods}
+
+
+def _judge(row: Conditions, problem: Problem) -> Verdict:
+    if row.point and not is_point(problem.h):
+        return Verdict(False, f"h must be the indicator of a point; found {problem.h!r}")
+    if row.equal and len(set(problem.dims)) > 1:
+        least, most = min(problem.dims), max(problem.dims)
+        return Verdict(False, f"all x_i must have one dimension; found {least} to {most}")
+    for i, agent in enumerate(problem.agents):
+        lack = row.test_f(agent) or row.test_g(agent)
+        if lack:
+            return Verdict(False, f"agent {i}: {lack}")
+    return Verdict(True, f"f: {row.f}; g: {row.g}; h: {row.h}")
+
+
+# -- h --------------------------------------------------------------------------------------
+
+
+def is_point(h: Function) -> bool:
+    """Whether h is the indicator of one point, that is, h* is linear."""
+    conjugate = h.conjugate
+    return conjugate.smooth and conjugate.L == 0
+
+
+# -- f --------------------------------------------------------------------------------------
+
+
+def _strong(agent: Agent) -> str:
+    """SC, SM."""
+    f = agent.f
+    if not f.mu > 0:
+        return f"f must be strongly convex; {f!r} has mu = {f.mu:g}"
+    return "" if math.isfinite(f.L) else f"f must be smooth; {f!r} has L = inf"
+
+
+def _strong_of_linear(agent: Agent) -> str:
+    """C1A: f(x) = f'(Ex), f' strongly convex and smooth.
+
+    E = I serves a strongly convex f, E = M a least squares term; the number of rows of E is taken
+    as free.
+    """
+    if not _strong(agent) or isinstance(agent.f, LeastSquares):
+        return ""
+    return f"f must be a strongly convex and smooth function of Ex; {agent.f!r} is not known to be"
+
+
+def _differentiable(agent: Agent) -> str:
+    """C2 and C3: convex on R^d; differentiable with a locally Lipschitz gradient."""
+    return "" if agent.f.smooth else f"f must be differentiable; {agent.f!r} is not"
+
+
+# -- g --------------------------------------------------------------------------------------
+
+
+def _any(agent: Agent) -> str:
+    """CPC: every function here is closed, proper and convex."""
+    return ""
+
+
+def _subdifferentiable(agent: Agent) -> str:
+    """C1B: closed proper convex with a subgradient everywhere on its domain."""
+    for part in _parts(agent.g):
+        if isinstance(part, Proximable):
+            return f"g needs a subgradient on its whole domain; unknown for {part!r}"
+        if isinstance(part, Conjugate) and isinstance(part.function, LogisticLoss | PoissonLoss):
+            return f"g needs a subgradient on its whole domain; {part!r} has none on its boundary"
+    return ""
+
+
+def _closed_set(agent: Agent) -> str:
+    """Indicator of a closed convex set, R^d included."""
+    if is_indicator(agent.g):
+        return ""
+    return f"g must be the indicator of a closed convex set; found {agent.g!r}"
+
+
+def _compact_set(agent: Agent) -> str:
+    """Indicator of a compact set."""
+    if not is_indicator(agent.g):
+        return f"g must be the indicator of a compact set; found {agent.g!r}"
+    if not is_bounded(agent.g):
+        return f"g must be the indicator of a compact set; {agent.g!r} is unbounded"
+    return ""
+
+
+def _parts(g: Function) -> list[Function]:
+    """The functions that g is made of, without scaling, shift and stacking."""
+    if isinstance(g, Stacked):
+        return [part for f in g.functions for part in _parts(f)]
+    if isinstance(g, Affined):
+        return _parts(g.function)
+    return [g]
+
+
+def is_indicator(g: Function) -> bool:
+    """Whether g takes the values 0 and inf only (up to a constant).
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> is_indicator(d2.IndicatorBall(1.0).shift([1.0])), is_indicator(d2.L1Norm(1.0))
+    (True, False)
+    """
+    if isinstance(g, Stacked):
+        return all(is_indicator(part) for part in g.functions)
+    form = g.form
+    if form is not None:
+        return not any(map(np.any, (form.curvature, form.slope, form.slope_left, form.slope_right)))
+    if isinstance(g, Affined):
+        return g.curvature == 0 and not np.any(g.slope) and is_indicator(g.function)
+    return isinstance(g, _SETS)
+
+
+def is_bounded(g: Function) -> bool:
+    """Whether the domain of an indicator is bounded."""
+    if isinstance(g, Stacked):
+        return all(is_bounded(part) for part in g.functions)
+    if g.form is not None:
+        return bool(np.isfinite(g.form.lower).all() and np.isfinite(g.form.upper).all())
+    if isinstance(g, Affined):
+        return is_bounded(g.function)
+    if isinstance(g, IndicatorAffine):
+        return len(g.basis[0]) == g.dim
+    return isinstance(g, IndicatorBall | IndicatorSimplex)
+
+
+TABLE = (
+    Conditions(
+        ("IDC-ADMM",), "strongly convex and smooth after a linear map, all d_i equal",
+        "closed proper convex, with subgradients on its domain", "indicator of a point",
+        _strong_of_linear, _subdifferentiable, equal=True,
+    ),
+    Conditions(
+        ("Tracking-ADMM", "NECPD"), "convex on R^d", "indicator of a compact set",
+        "indicator of a point", _differentiable, _compact_set,
+    ),
+    Conditions(
+        ("Proj-IDEA",), "convex with a locally Lipschitz gradient",
+        "indicator of a closed convex set", "indicator of a point", _differentiable, _closed_set,
+    ),
+    Conditions(
+        ("DCDA", "NPGA"), "strongly convex and smooth", "closed proper convex",
+        "indicator of a point", _strong, _any,
+    ),
+    Conditions(
+        ("iD2A", "MiD2A"), "strongly convex and smooth", "closed proper convex",
+        "closed proper convex", _strong, _any, point=False,
+    ),
+)  # fmt: skip
+"""Table I. NECPD's rate O(1/k) counts its outer iterations; the others converge asymptotically."""

@@ -1,0 +1,210 @@
+"""Oracle complexities of solvers for the general saddle point problem (Table 1229 of the paper).
+
+    min_x max_y  f_1(x) + f_2(x) + yᵀBx - g_1(y) - g_2(y)                                  (SPP)
+
+f_1 is μ_x-strongly convex and L_x-smooth, g_1 convex and L_y-smooth, f_2 and g_2 have a prox.
+𝒜 counts ∇f_1 and prox_{f_2}, ℬ counts B, Bᵀ, ∇g_1 and prox_{g_2}. O(·) is read with constant 1.
+"""
+
+import math
+from dataclasses import dataclass
+
+from dual2.errors import CapabilityError
+from dual2.theory.formula import Formula
+
+CASES = {
+    "concave": "strongly convex-concave: nothing more is assumed",
+    "strongly concave": "strongly convex-strongly concave: g_1 is μ_y-strongly convex",
+    "full rank": "strongly convex-full rank: f_2 = 0 and B has full row rank",
+    "linear": "strongly convex-linear: f_2 = 0, g_2 = 0 and g_1 is linear",
+    "augmented": "f_2 = 0, g_1(y) = g_3(y) + ½yᵀPy + yᵀb with BBᵀ + cP > 0 for every c > 0",
+    "dual": "φ(y) = g_1(y) + (f_1+f_2)*(-Bᵀy) is μ_φ-strongly convex",
+}
+"""The groups of the table."""
+
+
+@dataclass(frozen=True)
+class SaddleConstants:
+    """Constants of one saddle point problem.
+
+    Attributes
+    ----------
+    L_x, mu_x, L_y, mu_y : float
+        Smoothness and strong convexity of f_1 and g_1.
+    S, s : float
+        Largest and smallest singular value of B, s = 0 unless B has full row rank.
+    s_plus : float, optional
+        Smallest nonzero singular value of B; s if not given.
+    mu_phi : float, optional
+        Strong convexity of φ. If not given: the larger of μ_y and, for f_2 = 0, λ/L_x.
+    lambda_P : float, optional
+        λ = λ_min(BBᵀ + L_x P); s² if not given (P = 0).
+    f2_zero, g2_zero, g3_zero, linear : bool
+        Whether f_2 = 0, g_2 = 0, g_3 = 0 and whether g_1 is linear.
+    """
+
+    L_x: float
+    mu_x: float
+    L_y: float
+    mu_y: float
+    S: float
+    s: float
+    s_plus: float | None = None
+    mu_phi: float | None = None
+    lambda_P: float | None = None
+    f2_zero: bool = False
+    g2_zero: bool = False
+    g3_zero: bool = False
+    linear: bool = False
+
+    @property
+    def symbols(self) -> dict[str, float]:
+        """Constants and condition numbers by the names that the formulas use."""
+        S2, s2 = self.S**2, self.s**2
+        plus2 = s2 if self.s_plus is None else self.s_plus**2
+        return {
+            "L_x": self.L_x, "μ_x": self.mu_x, "L_y": self.L_y, "S": self.S,
+            "κ_x": self.L_x / self.mu_x, "κ_y": _over(self.L_y, self.mu_y),
+            "κ_xy": _over(S2, self.mu_x * self.mu_y), "κ_B": _over(S2, s2),
+            "κ_B'": _over(S2, plus2), "κ_xy'": _over(self.L_x * self.L_y, s2),
+            "κ_xy2": _over(self.L_x * self.L_y, self._lambda),
+            "κ_xy3": _over(S2, self._lambda), "μ_φ": self._mu_phi,
+        }  # fmt: skip
+
+    @property
+    def _lambda(self) -> float:
+        return self.s**2 if self.lambda_P is None else self.lambda_P
+
+    @property
+    def _mu_phi(self) -> float:
+        if self.mu_phi is not None:
+            return self.mu_phi
+        return max(self.mu_y, self._lambda / self.L_x if self.f2_zero else 0.0)
+
+
+@dataclass(frozen=True)
+class SaddleBound:
+    """One row of the table.
+
+    Attributes
+    ----------
+    case : str
+        Key of :data:`CASES`.
+    algorithm : str
+        Solver, or ``"lower bound"``.
+    requires : tuple of str
+        Additional assumptions, among ``"f2_zero"``, ``"g2_zero"``, ``"g3_zero"``.
+    oracle_a, oracle_b : Formula
+        Complexities of 𝒜 and ℬ.
+    """
+
+    case: str
+    algorithm: str
+    requires: tuple[str, ...]
+    oracle_a: Formula
+    oracle_b: Formula
+
+    def objection(self, constants: SaddleConstants) -> str:
+        """What the problem lacks for this row; empty if nothing."""
+        c = constants
+        holds = {
+            "concave": True,
+            "strongly concave": c.mu_y > 0,
+            "full rank": c.f2_zero and c.s > 0,
+            "linear": c.f2_zero and c.g2_zero and c.linear,
+            "augmented": c.f2_zero and c.symbols["κ_xy3"] < math.inf,
+            "dual": c.symbols["μ_φ"] > 0,
+        }[self.case]
+        if not holds:
+            return f"not {CASES[self.case]}"
+        missing = [name for name in self.requires if not getattr(c, name)]
+        return f"needs {' and '.join(_REQUIREMENT[name] for name in missing)}" if missing else ""
+
+    def evaluate(self, constants: SaddleConstants, eps: float) -> tuple[float, float]:
+        """Predicted calls to 𝒜 and ℬ until the accuracy ε."""
+        values = constants.symbols | {"ε": eps}
+        return self.oracle_a(values), self.oracle_b(values)
+
+
+_REQUIREMENT = {"f2_zero": "f_2 = 0", "g2_zero": "g_2 = 0", "g3_zero": "g_3 = 0"}
+_SMOOTH = ("f2_zero", "g2_zero")
+
+
+def _row(case: str, algorithm: str, requires: tuple[str, ...], a: str, b: str = "") -> SaddleBound:
+    """Row of the table; a single complexity holds for 𝒜 and ℬ."""
+    log = "" if case == "concave" else " log(1/ε)"
+    return SaddleBound(case, algorithm, requires, Formula(a + log), Formula((b or a) + log))
+
+
+_CONCAVE = "max(√κ_x log(1/ε), S/√(μ_x ε), √(L_y/ε))"
+_STRONG = "max(√κ_x, √κ_xy, √κ_y)"
+
+SADDLE_BOUNDS = (
+    _row("concave", "LPD", (), "max(√(L_x/ε), S/√(μ_x ε), √(L_y/ε))"),
+    _row("concave", "ABPD-PGS", (), _CONCAVE),
+    _row("concave", "lower bound", _SMOOTH, _CONCAVE),
+    _row("strongly concave", "LPD", (), _STRONG),
+    _row("strongly concave", "ABPD-PGS", (), _STRONG),
+    _row("strongly concave", "APDG", _SMOOTH, _STRONG),
+    _row("strongly concave", "iDAPG", (), "√κ_x max(√κ_xy, √κ_y)", "max(√κ_xy, √κ_y)"),
+    _row("strongly concave", "lower bound", _SMOOTH, _STRONG),
+    _row("full rank", "APDG", ("g2_zero",), "max(√κ_xy', √(κ_x κ_B), κ_B)"),
+    _row("full rank", "iDAPG", (), "√κ_x max(√κ_xy', √(κ_x κ_B))", "max(√κ_xy', √(κ_x κ_B))"),
+    _row("linear", "Salim", (), "√κ_x", "√(κ_x κ_B')"),
+    _row("linear", "APDG", (), "√(κ_x κ_B')"),
+    _row("linear", "iDAPG", (), "κ_x √κ_B'", "√(κ_x κ_B')"),
+    _row("linear", "lower bound", (), "√κ_x", "√(κ_x κ_B')"),
+    _row("augmented", "PDPG", ("g3_zero",), "max(κ_xy2, κ_x κ_xy3)"),
+    _row("augmented", "iDAPG", (), "√κ_x max(√κ_xy2, √(κ_x κ_xy3))", "max(√κ_xy2, √(κ_x κ_xy3))"),
+    _row("dual", "iDAPG", (), "√κ_x max(√(L_y/μ_φ), S/√(μ_x μ_φ))",
+         "max(√(L_y/μ_φ), S/√(μ_x μ_φ))"),
+)  # fmt: skip
+"""Every row. LPD and ABPD-PGS share one line of the paper in the strongly concave case. APDG's
+linear row is as printed; its own bound, and its runs, have κ_B' beside √(κ_x κ_B')."""
+
+
+@dataclass(frozen=True)
+class SaddleComplexity:
+    """A row evaluated for one problem: NaN and the reason where it does not apply."""
+
+    case: str
+    algorithm: str
+    applies: bool
+    reason: str
+    oracle_a: float
+    oracle_b: float
+
+
+def saddle_complexities(constants: SaddleConstants, eps: float = 1e-8) -> list[SaddleComplexity]:
+    """The whole table for one saddle point problem, in the order of the paper.
+
+    Examples
+    --------
+    >>> constants = SaddleConstants(L_x=100.0, mu_x=1.0, L_y=4.0, mu_y=1.0, S=3.0, s=0.0)
+    >>> for row in saddle_complexities(constants, eps=0.01):
+    ...     if row.applies and row.case == "strongly concave":
+    ...         print(f"{row.algorithm:<9} {row.oracle_a:.0f} {row.oracle_b:.0f}")
+    LPD       46 46
+    ABPD-PGS  46 46
+    iDAPG     138 14
+    """
+    if not constants.mu_x > 0 or not math.isfinite(constants.L_x):
+        raise CapabilityError(
+            f"mu_x = {constants.mu_x:g}, L_x = {constants.L_x:g} found; every row of the table "
+            "needs f_1 strongly convex (mu_x > 0) and smooth (L_x finite)."
+        )
+    if not 0 < eps < 1:
+        raise CapabilityError(f"eps = {eps!r} found; expected a number between 0 and 1.")
+    rows = []
+    for bound in SADDLE_BOUNDS:
+        objection = bound.objection(constants)
+        a, b = (math.nan, math.nan) if objection else bound.evaluate(constants, eps)
+        rows.append(
+            SaddleComplexity(bound.case, bound.algorithm, not objection, objection, a, b)
+        )  # fmt: skip
+    return rows
+
+
+def _over(a: float, b: float) -> float:
+    """a/b, infinite for b = 0."""
+    return a / b if b > 0 else math.inf

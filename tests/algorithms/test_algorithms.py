@@ -1,0 +1,130 @@
+"""iD2A and MiD2A: everything that ``check_algorithm`` asks, and what only they promise."""
+
+import math
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2 import testing
+from dual2.algorithms import METHODS, find_method
+from dual2.algorithms.id2a import ID2A
+from dual2.algorithms.plan import Settings, plan_id2a
+from dual2.testing import PAIRS, check_algorithm, known_problem
+
+LABELS = [f"{type(g).__name__}-{type(h).__name__}" for g, h in PAIRS]
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=LABELS)
+@pytest.mark.parametrize("name", METHODS)
+def test_methods_do_what_they_claim(name, pair):
+    check_algorithm(name, (pair,))
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=LABELS)
+def test_known_problems_are_solved_by_what_they_say(pair):
+    problem, x, price = known_problem(*pair)
+    assert problem.kkt(x, price).kkt <= 1e-13
+    assert np.abs(price).max() > 1e-3, "the coupling is active"
+
+
+# -- the check itself can fail -----------------------------------------------------------------
+def wrong_step(self, consensus):
+    """An outer loop whose z drifts off Range(𝐂)."""
+    RIGHT(self, consensus)
+    self.outer.z += 1e-7 * (1 + np.abs(self.outer.z))
+
+
+def forgetful(self, state):
+    """A restore that forgets the momentum."""
+    RESTORE(self, state)
+    self.subsolver.state.since[:] = 0
+
+
+def partial_agents(self, rounds, seconds):
+    """An algorithm that treats agent 0 differently."""
+    ADVANCE(self, rounds, seconds)
+    self.subsolver.lam[0] *= 1 + 1e-6
+
+
+RIGHT, RESTORE, ADVANCE = ID2A._outer_step, ID2A.restore, ID2A.advance
+
+
+@pytest.mark.parametrize(
+    "method, broken, message",
+    [
+        ("_outer_step", wrong_step, "differ|Σ|converge"),
+        ("restore", forgetful, "cut and continued"),
+        ("advance", partial_agents, "permuted|differ|converge"),
+    ],
+)
+def test_a_broken_algorithm_is_caught(method, broken, message, monkeypatch):
+    monkeypatch.setattr(ID2A, method, broken)
+    monkeypatch.setattr(testing, "solve", lambda *a, **k: d2.solve(*a, **{"max_rounds": 5000} | k))
+    with pytest.raises(AssertionError, match=message):
+        check_algorithm("iD2A", PAIRS[1:2])
+
+
+# -- the theorem's rate ------------------------------------------------------------------------
+def outer_errors(problem, network, x, settings, count):
+    """|x^k - x*| at the end of each of ``count`` outer iterations."""
+    algorithm = plan_id2a(problem, network, settings).algorithm
+    algorithm.start(np.zeros(x.size), np.zeros((problem.n, problem.p)))
+    errors, done = [], 0
+    while len(errors) < count:
+        before = algorithm.x.copy()
+        algorithm.advance(algorithm.rounds + 1, 60.0)
+        if algorithm.outer.k > done:
+            done = algorithm.outer.k
+            errors.append(float(np.linalg.norm(before - x)))
+    return np.array(errors), algorithm.constants
+
+
+@pytest.mark.parametrize("rho", ["auto", 0])
+@pytest.mark.parametrize("method", ["iD2A", "MiD2A"])
+@pytest.mark.parametrize("constants", ["tight", "paper"])
+def test_outer_rate_obeys_the_theorem(method, rho, constants):
+    """Case 1 with accurate subproblems: |x^k - x*|² falls at least like (1 - 1/√κ_F)^k."""
+    problem, best, _ = known_problem(d2.L1Norm(0.3), d2.SquaredLoss(0.0, 0.5))
+    network = d2.Network(nx.path_graph(problem.n))
+    x = np.concatenate(best)
+    settings = Settings(method, rho=rho, constants=constants, parameters={"eta": 1e-3})
+    errors, c = outer_errors(problem, network, x, settings, 60)
+    used = np.flatnonzero(errors > 1e-9 * errors[0])
+    window = used[len(used) // 4 :]
+    assert c.case.name == "1" and len(window) >= 8
+    slope = np.polyfit(window, np.log(errors[window]), 1)[0]
+    assert slope <= 0.5 * math.log(1 - 1 / math.sqrt(c.kappa_F)) * 0.98
+
+
+def test_accuracy_of_the_subproblems_decides_the_outer_path():
+    """With exact subproblems the outer loop is Nesterov's method on F_ρ: w⁺ = z + 𝐂λ/L_F."""
+    problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
+    network = d2.Network(nx.path_graph(problem.n))
+    algorithm = plan_id2a(problem, network, Settings(parameters={"eta": 1e-9})).algorithm
+    algorithm.start(np.zeros(20), np.zeros((5, 3)))
+    c, w, z = algorithm.constants, np.zeros((5, 3)), np.zeros((5, 3))
+    for k in range(1, 6):
+        while algorithm.outer.k < k:
+            algorithm.advance(algorithm.rounds + 1, 60.0)
+        new = z + network.mix(algorithm.duals) / c.L_F
+        w, z = new, new + c.outer_momentum * (new - w)
+        np.testing.assert_allclose(algorithm.outer.w, w, rtol=0, atol=1e-12 * np.abs(w).max())
+        np.testing.assert_allclose(algorithm.outer.z, z, rtol=0, atol=1e-12 * np.abs(z).max())
+
+
+# -- names ---------------------------------------------------------------------------------------
+def test_names_ignore_case():
+    assert find_method("MID2A").name == "MiD2A"
+    assert find_method("auto").name == "iD2A"
+
+
+def test_mid2a_is_id2a_over_a_chebyshev_network():
+    problem, _, _ = known_problem(*PAIRS[4])
+    network = d2.Network(nx.path_graph(5))
+    one = d2.solve(problem, network, method="MiD2A", degree=3, max_rounds=300, tol=1e-15)
+    two = d2.solve(problem, network.chebyshev(3), method="iD2A", max_rounds=300, tol=1e-15)
+    np.testing.assert_array_equal(one.duals, two.duals)
+    assert one.counts == two.counts
+    assert one.counts.rounds == 3 * one.counts.iterations

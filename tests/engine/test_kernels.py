@@ -1,0 +1,166 @@
+"""Compiled kernels against the plain NumPy definitions."""
+
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
+from dual2.engine.pack import pack
+from dual2.judge import Judge
+from dual2.runtime import Stacked
+from dual2.testing import known_problem
+from zoo import AGENTS, P, network, problem
+
+PROBLEM = problem()
+N = PROBLEM.n
+RNG = np.random.default_rng(0)
+X = [RNG.standard_normal(d) for d in PROBLEM.dims]
+FLAT = np.concatenate(X)
+ROWS = RNG.standard_normal((N, P))
+
+
+@pytest.fixture(scope="module")
+def packed():
+    return pack(PROBLEM)
+
+
+def parts(packed):
+    """The packed arrays by name."""
+    names = (
+        "xptr akind place cols sval sidx easy coef fkind fcoef fptr fpool fsize gptr gtab gpar "
+        "lip mu sigma"
+    ).split()
+    return dict(zip(names, packed.local, strict=True))
+
+
+def close(found, expected, scale=1.0):
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * scale)
+
+
+def test_every_kind_of_agent_is_there(packed):
+    arrays = parts(packed)
+    assert set(arrays["akind"]) == {0, 1, 2}
+    assert set(arrays["fkind"]) == {0, 1, 2, 4}
+    assert set(arrays["easy"]) == {0, 1}
+    assert 8 in arrays["gtab"][:, 0] and len(set(arrays["gtab"][:, 0])) >= 6
+
+
+@pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
+def test_products_with_a_matrix(i, packed):
+    a, agent = parts(packed), PROBLEM.agents[i]
+    matrices = [a[k] for k in "xptr akind place cols sval sidx".split()]
+    out, back = np.full(P, 9.0), np.full(agent.dim, 9.0)
+    assert apply(i, X[i], out, *matrices, *packed.doorway) == 0
+    assert adjoint(i, ROWS[i], back, *matrices, *packed.doorway) == 0
+    close(out, agent.apply(X[i]))
+    close(back, agent.adjoint(ROWS[i]))
+
+
+@pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
+@pytest.mark.parametrize("size", [1.0, 40.0])
+def test_gradient_of_f(i, size, packed):
+    a, agent = parts(packed), PROBLEM.agents[i]
+    smooth = [a[k] for k in "fkind fcoef fptr fpool fsize".split()]
+    out, x = np.full(agent.dim, 9.0), size * X[i]
+    assert grad_f(i, x, out, a["xptr"][i], *smooth, *packed.doorway) == 0
+    close(out, agent.f.grad(x), 100 * size)
+
+
+@pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
+@pytest.mark.parametrize("step", [1e-3, 0.7, 50.0])
+def test_prox_of_g(i, step, packed):
+    a, agent = parts(packed), PROBLEM.agents[i]
+    out, work = np.full(agent.dim, 9.0), np.empty(100)
+    blocks = (a["gptr"], a["gtab"], a["gpar"])
+    assert prox_g(i, step, X[i], out, *blocks, *packed.doorway, work) == 0
+    close(out, agent.g.prox(X[i], step))
+
+
+@pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
+def test_local_minimiser(i, packed):
+    """x* is where one proximal gradient step stays, and the error asked for is kept."""
+    a, agent = parts(packed), PROBLEM.agents[i]
+    c, L = agent.adjoint(ROWS[i]), agent.f.L
+
+    def minimise(error):
+        x = X[i].copy()
+        steps = minimise_local(
+            i, c, x, error, a["lip"], a["mu"], a["xptr"][i], a["fkind"], a["fcoef"], a["fptr"],
+            a["fpool"], a["fsize"], a["gptr"], a["gtab"], a["gpar"], *packed.doorway,
+            np.empty((3, 20)), np.empty(100),
+        )  # fmt: skip
+        return x, steps
+
+    best, many = minimise(0.0)
+    still = agent.g.prox(best - (agent.f.grad(best) + c) / L, 1 / L)
+    np.testing.assert_allclose(best, still, rtol=0, atol=1e-12)
+    for error in (1e-1, 1e-4, 1e-8):
+        x, steps = minimise(error)
+        assert np.linalg.norm(x - best) <= error * (1 + 1e-6) + 1e-12
+        assert 1 <= steps <= many
+
+
+@pytest.fixture(scope="module")
+def runtime():
+    return Stacked(PROBLEM, network(N))
+
+
+def test_all_products_at_once(runtime):
+    expected = [a.apply(x) for a, x in zip(PROBLEM.agents, X, strict=True)]
+    close(runtime.products(FLAT), expected)
+    pulls = [a.adjoint(row) for a, row in zip(PROBLEM.agents, ROWS, strict=True)]
+    close(runtime.adjoints(ROWS), np.concatenate(pulls))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_stationarity(shared, runtime):
+    rows = np.tile(ROWS[0], (N, 1)) if shared else ROWS
+    found = runtime.stationarity(FLAT, ROWS[0] if shared else ROWS)
+    for i, (agent, x) in enumerate(zip(PROBLEM.agents, X, strict=True)):
+        gradient, pull, L = agent.f.grad(x), agent.adjoint(rows[i]), agent.f.L
+        moved = x - agent.g.prox(x - (gradient + pull) / L, 1 / L)
+        expected = [L * np.linalg.norm(moved), np.linalg.norm(gradient), np.linalg.norm(pull)]
+        close(found[i], expected, 1e2)
+
+
+@pytest.mark.parametrize("h", [d2.SquaredLoss(np.ones(P)), d2.IndicatorAtMost(np.ones(P))])
+def test_the_judge_agrees_with_the_definition(h):
+    """The agreed residual and the unagreed one are Problem.kkt at the mean price."""
+    here = problem(h)
+    runtime = Stacked(here, network(N))
+    judge = Judge(runtime, 1e-8, 1e-12)
+    expected = here.kkt(X, ROWS.mean(axis=0))
+    for verdict in (judge.test(FLAT, ROWS, full=True), judge.observe(FLAT, ROWS)):
+        assert verdict.kkt == pytest.approx(expected.kkt, rel=1e-12)
+        assert not verdict.met
+    kind = Judge(runtime, expected.kkt * 1.001, 0.0)
+    assert kind.test(FLAT, ROWS, full=True).met
+    assert not Judge(runtime, expected.kkt * 0.999, 0.0).test(FLAT, ROWS, full=True).met
+
+
+@pytest.mark.parametrize("broken", ["coupling", "stationarity"])
+def test_the_judge_looks_at_both_parts(broken):
+    """At a known solution one condition is spoilt at a time."""
+    here, x, price = known_problem(d2.L1Norm(0.3), d2.SquaredLoss(0.0))
+    if broken == "coupling":
+        here = d2.Problem(here.agents, here.h.shift(0.1))
+    else:
+        extra = d2.Agent(np.zeros((3, 1)), d2.SquaredNorm(1.0, 0.1))
+        here, x = d2.Problem([*here.agents, extra], here.h), [*x, np.zeros(1)]
+    expected = here.kkt(x, price)
+    assert getattr(expected, broken) == expected.kkt > 1e-3
+    runtime = Stacked(here, network(here.n))
+    flat, rows = np.concatenate(x), np.tile(price, (here.n, 1))
+    judge = Judge(runtime, 1e-8, 1e-12)
+    for verdict in (judge.test(flat, rows, full=True), judge.observe(flat, rows)):
+        assert verdict.kkt == pytest.approx(expected.kkt, rel=1e-9) and not verdict.met
+    assert not judge.test(flat, rows).met
+
+
+def test_agreement_counts_what_it_sends(runtime):
+    before = runtime.agree_rounds, runtime.agree_floats
+    close(runtime.agree_sum(ROWS), ROWS.sum(axis=0))
+    np.testing.assert_array_equal(runtime.agree_max(ROWS), ROWS.max(axis=0))
+    height = runtime.network.tree.height
+    assert runtime.agree_rounds - before[0] == 2 * 2 * height
+    assert runtime.agree_floats - before[1] == 2 * 2 * (N - 1) * P

@@ -1,0 +1,53 @@
+"""Threads: the same bits as one thread, chosen by size."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.engine.threads import WORTH, Team, choose_threads
+from dual2.runtime import Stacked
+from zoo import COMPILED, problem
+
+
+def answer(threads, monkeypatch, names, **wishes):
+    monkeypatch.setenv("DUAL2_THREADS", threads)
+    here = problem(names=names)
+    network = d2.Network(nx.cycle_graph(here.n) if here.n > 2 else nx.path_graph(here.n))
+    result = d2.solve(here, network, tol=1e-15, max_rounds=150, **wishes)
+    return result
+
+
+@pytest.mark.parametrize(
+    "wishes",
+    [{}, {"method": "MiD2A", "degree": 3}, {"rho": 0}, {"mapping": "smooth"}],
+    ids=["iD2A", "MiD2A", "rho=0", "smooth"],
+)
+@pytest.mark.parametrize("names", [COMPILED, COMPILED[:1], COMPILED[:2]], ids=["10", "1", "2"])
+def test_threads_give_the_same_bits(names, wishes, monkeypatch):
+    one, two, three = (answer(k, monkeypatch, names, **wishes) for k in "123")
+    for other in (two, three):
+        assert other.counts == one.counts
+        np.testing.assert_array_equal(other.duals, one.duals)
+        np.testing.assert_array_equal(np.concatenate(other.x), np.concatenate(one.x))
+
+
+def test_user_functions_stay_on_one_thread(monkeypatch):
+    monkeypatch.setenv("DUAL2_THREADS", "2")
+    here = problem()
+    assert Stacked(here, d2.Network(nx.path_graph(here.n))).team.threads == 1
+
+
+def test_small_work_takes_one_thread(monkeypatch):
+    monkeypatch.delenv("DUAL2_THREADS", raising=False)
+    assert choose_threads(0.5 * WORTH) == 1
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: range(3), raising=False)
+    assert choose_threads(100 * WORTH) == 3
+    monkeypatch.setenv("DUAL2_THREADS", "5")
+    assert choose_threads(1.0) == 5
+
+
+def test_a_team_runs_everyone():
+    seen = []
+    Team(3).run(lambda thread, threads, barrier: seen.append((thread, threads)))
+    assert sorted(seen) == [(0, 3), (1, 3), (2, 3)]
