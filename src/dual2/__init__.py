@@ -18,6 +18,7 @@ from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.result import Certificate, Counts, NotSolved, Result, Status
 from dual2.solve import solve
+from dual2.theory import Costs
 
 __all__ = [
     *_functions,
@@ -25,6 +26,7 @@ __all__ = [
     "Agent",
     "CapabilityError",
     "Certificate",
+    "Costs",
     "ChebyshevNetwork",
     "Counts",
     "Dual2Error",

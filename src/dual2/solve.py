@@ -60,7 +60,8 @@ def solve(
         ``"iD2A"`` or ``"MiD2A"``, any case; ``"auto"`` is iD2A. As an instance it may carry
         parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
     subsolver : str
-        ``"iDAPG"``; ``"auto"`` chooses.
+        ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
+        ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
     rho : float or "auto"
         Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
     tol, atol : float
@@ -95,7 +96,8 @@ def solve(
         Raise :class:`NotSolved` unless the status is CONVERGED.
     **parameters
         Parameters of the method, see :class:`dual2.algorithms.id2a.Options`; ``degree`` and
-        ``spectrum`` of MiD2A's Chebyshev polynomial.
+        ``spectrum`` of MiD2A's Chebyshev polynomial; ``cost`` (:class:`dual2.Costs`,
+        ``"communication"`` or ``"computation"``) for the automatic choice of the subsolver.
 
     Returns
     -------

@@ -13,7 +13,7 @@ import numpy as np
 
 from dual2 import functions as fn
 from dual2.algorithms.plan import Settings
-from dual2.algorithms.registry import Algorithm, find_method
+from dual2.algorithms.registry import find_method
 from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
@@ -362,16 +362,15 @@ def check_algorithm(
     network, moved = Network(edges), Network(np.argsort(order)[edges])
     for g, h in pairs:
         problem, best, price = known_problem(g, h)
-        x, label = np.concatenate(best), f"{name} with g = {g!r}, h = {h!r}"
+        x, lam, label = np.concatenate(best), np.tile(price, (5, 1)), f"{name}, g = {g!r}, h = {h!r}"
         run = partial(solve, problem, network, method=name, tol=0.0, atol=1e-300)
         _expect(label, (found := run(tol=1e-10)).status == "CONVERGED", "it does not converge")
         _close(label, np.concatenate(found.x), x, 1e-6, "its answer", "the solution")
-        zero, prices = np.zeros((5, 3)), np.tile(price, (5, 1))
-        kept = _iterate(name, problem, network, x, prices, 300)
-        _close(label, kept.x, x, 1e-9, "a run from the solution", "the solution")
-        once = _iterate(name, problem, network, 0 * x, zero, 300).duals
+        kept = _iterate(name, problem, network, x, lam, 300).x
+        _close(label, kept, x, 1e-9, "a run from the solution", "the solution")
+        once = _iterate(name, problem, network, 0 * x, 0 * lam, 300).duals
         permuted = Problem([problem.agents[i] for i in order], problem.h)
-        other = _iterate(name, permuted, moved, 0 * x, zero, 300).duals
+        other = _iterate(name, permuted, moved, 0 * x, 0 * lam, 300).duals
         _close(label, other, once[order], 1e-9 * np.abs(other).max(), "permuted", "plain λ")
         whole = part = run(max_rounds=300)
         for cut in (1, 14, 101, 300):
@@ -381,21 +380,18 @@ def check_algorithm(
         _expect(label, same, "a run that was cut and continued differs from one that was not")
         declared = whole.counts.iterations * whole.parameters["rounds_per_mix"][0]
         _expect(label, whole.counts.rounds == declared, f"{whole.counts.rounds} rounds counted")
-        late = _iterate(name, problem, network, 0 * x, zero, long)
+        late = _iterate(name, problem, network, 0 * x, 0 * lam, long)
         _close(label, late.x, x, 1e-9, f"x after {long} iterations", "the solution")
         rows = late.state()[conserved]
-        leak = float(np.abs(rows.sum(axis=0)).max() / np.abs(rows).max())
+        leak = np.abs(rows.sum(axis=0)).max() / np.abs(rows).max()
         _expect(label, leak <= 5e-9, f"Σ {conserved} has grown to {leak:.1e} of its size")
 
 
-def _iterate(
-    name: str, problem: Problem, network: Network, x: Array, lam: Array, count: int
-) -> Algorithm:
-    """The method after ``count`` iterations: the last iterate, which a result need not hold."""
+def _iterate(name: str, problem: Problem, network: Network, x: Array, lam: Array, k: int) -> Any:
     plan = find_method(name).plan(problem, network, Settings(find_method(name).name))
     plan.algorithm.start(x, lam)
-    plan.algorithm.advance(count * plan.runtime.network.rounds, 3600.0)
-    return plan.algorithm
+    plan.algorithm.advance(k * plan.runtime.network.rounds, 3600.0)
+    return plan.algorithm  # at its last iterate, which a Result need not hold
 
 
 def known_problem(g: Function, h: Function) -> tuple[Problem, list[Array], Array]:

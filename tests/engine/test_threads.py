@@ -29,6 +29,7 @@ def test_threads_give_the_same_bits(names, wishes, monkeypatch):
     for other in (two, three):
         assert other.counts == one.counts
         np.testing.assert_array_equal(other.duals, one.duals)
+        np.testing.assert_array_equal(other.state["inner_lam"], one.state["inner_lam"])
         np.testing.assert_array_equal(np.concatenate(other.x), np.concatenate(one.x))
 
 

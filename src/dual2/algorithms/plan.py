@@ -4,15 +4,21 @@ import math
 from dataclasses import dataclass, fields
 from typing import Any
 
+from dual2.algorithms.choice import (
+    Choice,
+    choose_subsolver,
+    find_subsolver,
+    make_subsolver,
+    wanted_mapping,
+    wanted_rho,
+)
 from dual2.algorithms.id2a import ID2A, Options
 from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Stacked
-from dual2.subsolvers import IDAPG, Exact, PrimalDual, Salim, Subsolver
-from dual2.theory import Constants, Facts, analyse, gather_facts, require_strong_convexity
+from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
 
-SUBSOLVERS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS", "exact")
 DEFAULT_ACCURACY = "relative"
 _NETWORK_PARAMETERS = ("degree", "spectrum")
 
@@ -44,6 +50,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     require_strong_convexity(problem, settings.method)
     name = find_subsolver(settings.subsolver)
     extra = dict(settings.parameters or {})
+    cost = extra.pop("cost", "communication")
     wishes = {k: extra.pop(k) for k in _NETWORK_PARAMETERS if k in extra}
     if settings.method == "MiD2A" and isinstance(network, Network):
         network = network.chebyshev(**wishes)
@@ -51,34 +58,18 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
         raise CapabilityError(f"{', '.join(wishes)} belong(s) to MiD2A, not to {settings.method}.")
     options = _options(settings, extra)
     facts = gather_facts(problem)
-    constants = analyse(problem, network, settings.rho, settings.constants, options.mapping, facts)
+    constants = analyse(
+        problem, network, wanted_rho(name, settings.rho), settings.constants,
+        wanted_mapping(name, options.mapping), facts,
+    )  # fmt: skip
     runtime = Stacked(problem, network)
-    solver = _subsolver(name, runtime, facts, constants, options)
+    choice = choose_subsolver(name, runtime, facts, constants, cost)
+    if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
+        constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
+    solver = make_subsolver(choice.name, runtime, facts, constants, options.slack, options.restart)
     algorithm = ID2A(runtime, facts, constants, options, solver)
-    parameters = _describe(settings, options, constants, network, name)
-    return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, name))
-
-
-def find_subsolver(name: str) -> str:
-    """Look a subsolver up, ignoring case; ``"auto"`` is iDAPG."""
-    if not isinstance(name, str):
-        raise CapabilityError(f"subsolver = {name!r} found; expected a name.")
-    if name.lower() == "auto":
-        return SUBSOLVERS[0]
-    for known in SUBSOLVERS:
-        if known.lower() == name.lower():
-            return known
-    raise CapabilityError(unknown_name("subsolver", name, SUBSOLVERS))
-
-
-def _subsolver(
-    name: str, runtime: Stacked, facts: Facts, constants: Constants, options: Options
-) -> Subsolver:
-    if name == "iDAPG":
-        return IDAPG(runtime, facts, constants, options.slack, options.restart)
-    if name in ("Salim", "exact"):
-        return {"Salim": Salim, "exact": Exact}[name](runtime, facts, constants)
-    return PrimalDual(name, runtime, facts, constants)
+    parameters = _describe(settings, options, constants, network, choice)
+    return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, choice))
 
 
 def _options(settings: Settings, extra: dict[str, Any]) -> Options:
@@ -93,18 +84,19 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
 
 def _describe(
     settings: Settings, options: Options, c: Constants, network: Network | ChebyshevNetwork,
-    subsolver: str,
+    choice: Choice,
 ) -> dict[str, tuple[Any, str]]:  # fmt: skip
     """Every parameter with where it came from."""
     given = settings.parameters or {}
     origin = lambda name, rule: "given" if name in given else rule  # noqa: E731
-    chosen = "ρ* = L'/λ_max, Remark 2138" if settings.rho == "auto" else "given"
+    local = "the subsolver needs 0" if c.rho == 0 else "ρ* = L'/λ_max, Remark 2138"
+    chosen = local if settings.rho == "auto" else "given"
     outer = c.outer_momentum
     inner = -1.0 if options.restart else c.inner_momentum
     named = lambda b, k: "k/(k+3) with restart" if b < 0 else f"(√{k}-1)/(√{k}+1)"  # noqa: E731
     return {
         "method": (settings.method, "given or default"),
-        "subsolver": (subsolver, "default"),
+        "subsolver": (choice.name, choice.reason),
         "rho": (c.rho, "n = 1 needs none" if network.n == 1 else chosen),
         "lambda_max": (float(network.lambda_max), "spectrum of the gossip matrix"),
         "lambda_min": (float(network.lambda_min), "spectrum of the gossip matrix"),
@@ -127,7 +119,7 @@ def _describe(
 
 
 def _explain(
-    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, subsolver: str
+    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, choice: Choice
 ) -> str:
     exchange = f"{network.rounds} round(s) of communication per product with the gossip matrix"
     rate = (
@@ -146,7 +138,8 @@ def _explain(
         else f"ρ = {c.rho:.6g} (ρ* = {c.rho_star:.6g}): the subproblems are solved together"
     )
     return (
-        f"{settings.method} with {subsolver}. Case {c.case.name}: {c.case.reason}.\n"
+        f"{settings.method} with {choice.name}. Case {c.case.name}: {c.case.reason}.\n"
         f"{where}; {exchange}, κ_C = {network.kappa:.4g}.\n"
-        f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}."
+        f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}.\n"
+        f"Subproblem solver {choice.name}: {choice.reason}."
     )

@@ -1,0 +1,92 @@
+"""Which subproblem solver runs: by name with a check that it can, or by predicted cost."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dual2.errors import CapabilityError, unknown_name
+from dual2.runtime import Stacked
+from dual2.subsolvers import IDAPG, Exact, PrimalDual, Salim, Subsolver
+from dual2.theory import Constants, Facts, admissible_subsolvers, select_subsolver
+
+SUBSOLVERS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS", "exact")
+"""Subproblem solvers by name."""
+
+LOCAL_ONLY = ("Salim", "exact")
+"""Those that solve local problems only: ρ = 0."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A solver's name and the sentence that says why it was taken."""
+
+    name: str
+    reason: str
+
+
+def find_subsolver(name: str) -> str:
+    """Look a subsolver up, ignoring case; ``"auto"`` stays ``"auto"``.
+
+    Examples
+    --------
+    >>> find_subsolver("idapg")
+    'iDAPG'
+    """
+    if not isinstance(name, str):
+        raise CapabilityError(f"subsolver = {name!r} found; expected a name.")
+    for known in ("auto", *SUBSOLVERS):
+        if known.lower() == name.lower():
+            return known
+    raise CapabilityError(unknown_name("subsolver", name, SUBSOLVERS))
+
+
+def wanted_rho(name: str, rho: Any) -> Any:
+    """ρ = 0 where the solver works on local problems only and nothing else was asked for."""
+    return 0.0 if name in LOCAL_ONLY and rho == "auto" else rho
+
+
+def wanted_mapping(name: str, mapping: str) -> str:
+    """APDG takes h* by its gradient; the others as it comes."""
+    return "smooth" if name == "APDG" and mapping == "auto" else mapping
+
+
+def choose_subsolver(
+    name: str, runtime: Stacked, facts: Facts, constants: Constants, cost: Any
+) -> Choice:
+    """The solver asked for, if it is admissible; for ``"auto"`` the one of least predicted cost.
+
+    Raises
+    ------
+    CapabilityError
+        If the solver cannot solve this subproblem; the message names those that can.
+    """
+    if name == "auto":
+        closed = bool(runtime.packed.local[6].all())
+        rounds = runtime.network.rounds
+        found, why = select_subsolver(constants, facts, cost, rounds, closed)
+        return Choice(found, why)
+    if name == "exact":
+        if constants.rho > 0:
+            raise CapabilityError(
+                f"The subsolver 'exact' solves local problems, which needs rho = 0; found "
+                f"rho = {constants.rho:g}."
+            )
+        return Choice(name, "asked for")
+    verdicts = admissible_subsolvers(facts, constants.rho, constants.mapping)
+    if not verdicts[name].accepted:
+        able = [n for n, v in verdicts.items() if v.accepted]
+        raise CapabilityError(
+            f"The subsolver {name} cannot solve this subproblem: it {verdicts[name].reason}. "
+            f"Admissible here: {', '.join(able)}."
+        )
+    return Choice(name, f"asked for; {verdicts[name].reason}")
+
+
+def make_subsolver(
+    name: str, runtime: Stacked, facts: Facts, constants: Constants, slack: float, restart: bool
+) -> Subsolver:
+    """The solver itself."""
+    if name == "iDAPG":
+        return IDAPG(runtime, facts, constants, slack, restart)
+    if name in LOCAL_ONLY:
+        return {"Salim": Salim, "exact": Exact}[name](runtime, facts, constants)
+    return PrimalDual(name, runtime, facts, constants)
