@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.algorithms.plan import Plan
+from dual2.algorithms.method import Plan
 from dual2.judge import Judge, Verdict
 from dual2.progress import Bar
 from dual2.result import Counts, Status
@@ -76,11 +76,11 @@ class Driver:
     ) -> None:  # fmt: skip
         self.plan, self.algorithm, self.runtime = plan, plan.algorithm, plan.runtime
         self.judge = Judge(plan.runtime, tol, atol)
-        self.max_rounds = max_rounds - max_rounds % plan.runtime.network.rounds
+        self.max_rounds = max_rounds - max_rounds % plan.algorithm.stride
         self.time_limit = time_limit
         self.reference, self.record, self.callback = reference, record, callback
-        per_mix = plan.runtime.network.rounds
-        self.schedule = Schedule(test=10 * per_mix, milestone=_MILESTONE * per_mix)
+        stride = plan.algorithm.stride
+        self.schedule = Schedule(test=10 * stride, milestone=_MILESTONE * stride)
         self.schedule.anchor = np.zeros(plan.runtime.p)
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
@@ -96,13 +96,13 @@ class Driver:
         network, tests = self.runtime.network, self.judge.tests + self.schedule.tests
         for name in ("grad_f", "prox_g", "A", "AT", "prox_h"):
             calls[name] += tests
-        rounds = self.algorithm.rounds
+        rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
         agreed = self.schedule.agree_floats + self.runtime.agree_floats
         return Counts(
             rounds=rounds,
-            vectors=rounds,
+            vectors=vectors,
             agree_rounds=self.schedule.agree_rounds + self.runtime.agree_rounds,
-            floats=2 * len(network.edges) * self.runtime.p * rounds + agreed,
+            floats=2 * len(network.edges) * self.runtime.p * vectors + agreed,
             **calls,
         )
 
@@ -153,7 +153,7 @@ class Driver:
         verdict = self.judge.test(
             self.algorithm.x, self.algorithm.duals, full=rounds >= s.milestone
         )
-        gap = 5 * self.runtime.network.rounds
+        gap = 5 * self.algorithm.stride
         s.test = max(int(rounds * _TEST_RATIO), rounds + gap)
         return verdict
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 import dual2
-from dual2.algorithms.plan import Plan, Settings
-from dual2.algorithms.registry import Method, find_method
+from dual2.algorithms.method import Method, Plan, Settings
+from dual2.algorithms.registry import find_method, require
 from dual2.driver import Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import ChebyshevNetwork, Network
@@ -118,6 +118,7 @@ def solve(
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
+    require(found, problem)
     plan = found.plan(problem, network, settings)
     flat = None if reference is None else _flatten(problem, reference, "reference")
     driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)

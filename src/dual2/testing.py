@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dual2 import functions as fn
-from dual2.algorithms.plan import Settings
+from dual2.algorithms.method import Settings
 from dual2.algorithms.registry import find_method
 from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
@@ -362,7 +362,8 @@ def check_algorithm(
     network, moved = Network(edges), Network(np.argsort(order)[edges])
     for g, h in pairs:
         problem, best, price = known_problem(g, h)
-        x, lam, label = np.concatenate(best), np.tile(price, (5, 1)), f"{name}, g = {g!r}, h = {h!r}"
+        label = f"{name}, g = {g!r}, h = {h!r}"
+        x, lam = np.concatenate(best), np.tile(price, (5, 1))
         run = partial(solve, problem, network, method=name, tol=0.0, atol=1e-300)
         _expect(label, (found := run(tol=1e-10)).status == "CONVERGED", "it does not converge")
         _close(label, np.concatenate(found.x), x, 1e-6, "its answer", "the solution")
@@ -378,7 +379,7 @@ def check_algorithm(
         names = whole.state.keys() - {"driver_seconds"}
         same = all(np.array_equal(part.state[k], whole.state[k]) for k in names)
         _expect(label, same, "a run that was cut and continued differs from one that was not")
-        declared = whole.counts.iterations * whole.parameters["rounds_per_mix"][0]
+        declared = whole.counts.iterations * _iterate(name, problem, network, x, lam, 0).stride
         _expect(label, whole.counts.rounds == declared, f"{whole.counts.rounds} rounds counted")
         late = _iterate(name, problem, network, 0 * x, 0 * lam, long)
         _close(label, late.x, x, 1e-9, f"x after {long} iterations", "the solution")
@@ -390,7 +391,7 @@ def check_algorithm(
 def _iterate(name: str, problem: Problem, network: Network, x: Array, lam: Array, k: int) -> Any:
     plan = find_method(name).plan(problem, network, Settings(find_method(name).name))
     plan.algorithm.start(x, lam)
-    plan.algorithm.advance(k * plan.runtime.network.rounds, 3600.0)
+    plan.algorithm.advance(k * plan.algorithm.stride, 3600.0)
     return plan.algorithm  # at its last iterate, which a Result need not hold
 
 

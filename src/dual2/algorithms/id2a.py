@@ -198,6 +198,16 @@ class ID2A:
         """Exchanges of p-vectors with the neighbours so far."""
         return self.outer.rounds
 
+    @property
+    def vectors(self) -> int:
+        """p-vectors sent to each neighbour so far: one per round."""
+        return self.outer.rounds
+
+    @property
+    def stride(self) -> int:
+        """Rounds of one product with the gossip matrix."""
+        return self.per_mix
+
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""
         return self.subsolver.oracle_calls() | {"outer": self.outer.k}

@@ -1,7 +1,7 @@
 """From a problem and a network to an algorithm with every parameter chosen."""
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 from dual2.algorithms.choice import (
@@ -13,6 +13,7 @@ from dual2.algorithms.choice import (
     wanted_rho,
 )
 from dual2.algorithms.id2a import ID2A, Options
+from dual2.algorithms.method import Plan, Settings
 from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
@@ -20,29 +21,8 @@ from dual2.runtime import Stacked
 from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
 
 DEFAULT_ACCURACY = "relative"
+__all__ = ["Plan", "Settings", "plan_id2a"]
 _NETWORK_PARAMETERS = ("degree", "spectrum")
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What the caller of ``solve`` may say about the method."""
-
-    method: str = "iD2A"
-    subsolver: str = "auto"
-    rho: float | str = "auto"
-    constants: str = "tight"
-    accuracy: str = "auto"
-    parameters: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A ready algorithm with its runtime, its parameters and the reasons for them."""
-
-    algorithm: ID2A
-    runtime: Stacked
-    parameters: dict[str, tuple[Any, str]]
-    explanation: str
 
 
 def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:

@@ -1,90 +1,39 @@
-"""The methods by name, and how each is made ready for a problem."""
+"""The methods by name, which of them can solve a problem, and the error if one cannot."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
-
-import numpy as np
-
-from dual2.algorithms.plan import Plan, plan_id2a
+from dual2.algorithms.admm_methods import ADMM_METHODS
+from dual2.algorithms.method import Method, Needs
+from dual2.algorithms.needs import dual_h
+from dual2.algorithms.npga_methods import NPGA_METHODS
+from dual2.algorithms.plan import plan_id2a
 from dual2.errors import CapabilityError, unknown_name
+from dual2.problem import Problem
+from dual2.theory.conditions import strong
 
-
-class Algorithm(Protocol):
-    """What the driver asks of an algorithm."""
-
-    @property
-    def x(self) -> np.ndarray:
-        """Flat primal iterate."""
-        ...
-
-    @property
-    def duals(self) -> np.ndarray:
-        """λ, one row per agent."""
-        ...
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges of p-vectors so far."""
-        ...
-
-    def start(self, x: np.ndarray, lam: np.ndarray) -> None:
-        """Begin from x (flat) and λ (n, p), and compile what will be needed."""
-        ...
-
-    def advance(self, rounds: int, seconds: float) -> None:
-        """Continue until ``rounds`` exchanges or for about ``seconds``."""
-        ...
-
-    def oracle_calls(self) -> dict[str, int]:
-        """Calls so far, by the names of :class:`dual2.Counts`."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue bit for bit."""
-        ...
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved :meth:`state`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Method:
-    """One row of the table of methods.
-
-    Attributes
-    ----------
-    name : str
-        The paper's name.
-    plan : callable
-        ``plan(problem, network, settings) -> Plan``.
-    summary : str
-        One sentence.
-    requires : str
-        Conditions on f, g and h.
-    parameters : dict
-        What the caller chose; theory chooses the rest.
-    """
-
-    name: str
-    plan: Callable[..., Plan]
-    summary: str
-    requires: str
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __call__(self, **parameters: Any) -> "Method":
-        """The same method with parameters of the caller's choice."""
-        return replace(self, parameters=parameters)
-
-
-_REQUIRES = "f_i strongly convex and smooth; g_i prox-friendly; h with prox or smooth conjugate"
+_NEEDS = Needs(
+    f="strongly convex, smooth", g="prox-friendly", h="with prox or smooth conjugate",
+    test_f=strong, test_h=dual_h,
+)  # fmt: skip
+_SOURCES = {
+    "rho": "ρ* = L'/λ_max (theorem)",
+    "subsolver": "least predicted cost (theory)",
+    "accuracy": "relative (measured)",
+    "constants": "tight (theory)",
+    "eta, c, delta, slack, mapping, restart, check": "defaults",
+}
 _ALL = [
-    Method("iD2A", plan_id2a, "inexact dual² accelerated gradient method", _REQUIRES),
-    Method("MiD2A", plan_id2a, "iD2A over a Chebyshev polynomial of the network", _REQUIRES),
-]
+    Method(
+        "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, sources=_SOURCES
+    ),
+    Method(
+        "MiD2A", plan_id2a, "iD2A over a Chebyshev polynomial of the network", _NEEDS,
+        rounds="K", vectors="K",
+        sources=_SOURCES | {"degree": "K = ⌈√κ_C⌉ (theorem)", "spectrum": "exact"},
+    ),
+    *NPGA_METHODS,
+    *ADMM_METHODS,
+]  # fmt: skip
 METHODS = {method.name: method for method in _ALL}
-"""Every method, by its name."""
+"""Every method, by its name; aliases lead to the same row."""
 
 
 def find_method(name: str | Method) -> Method:
@@ -92,8 +41,8 @@ def find_method(name: str | Method) -> Method:
 
     Examples
     --------
-    >>> find_method("mid2a").name
-    'MiD2A'
+    >>> find_method("mid2a").name, find_method("DCPA").name
+    ('MiD2A', 'NPGA-P2D2')
     """
     if isinstance(name, Method):
         return name
@@ -101,7 +50,40 @@ def find_method(name: str | Method) -> Method:
         raise CapabilityError(f"method = {name!r} found; expected a name or a Method.")
     if name.lower() == "auto":
         return METHODS["iD2A"]
-    for known, method in METHODS.items():
+    names = {alias: method for method in _ALL for alias in (method.name, *method.aliases)}
+    for known, method in names.items():
         if known.lower() == name.lower():
             return method
-    raise CapabilityError(unknown_name("method", name, METHODS))
+    raise CapabilityError(unknown_name("method", name, names))
+
+
+def able_methods(problem: Problem) -> list[str]:
+    """Names of the methods that can solve a problem as it is.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0), d2.L1Norm(1.0))] * 2
+    >>> names = able_methods(d2.Problem(agents, d2.SquaredLoss([1.0])))
+    >>> "NPGA-ED" in names, "DCDA" in names
+    (True, False)
+    """
+    return [method.name for method in _ALL if not method.lack(problem)]
+
+
+def require(method: Method, problem: Problem) -> None:
+    """Refuse a problem outside the method's class: what fails, and which methods would work.
+
+    Raises
+    ------
+    CapabilityError
+        If the problem lacks something that the method needs.
+    """
+    lack = method.lack(problem)
+    if not lack:
+        return
+    able = able_methods(problem)
+    advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
+    if method.needs.test_f is strong and any(not agent.f.mu > 0 for agent in problem.agents):
+        advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
+    raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

@@ -107,7 +107,7 @@ def is_point(h: Function) -> bool:
 # -- f --------------------------------------------------------------------------------------
 
 
-def _strong(agent: Agent) -> str:
+def strong(agent: Agent) -> str:
     """SC, SM."""
     f = agent.f
     if not f.mu > 0:
@@ -121,12 +121,12 @@ def _strong_of_linear(agent: Agent) -> str:
     E = I serves a strongly convex f, E = M a least squares term; the number of rows of E is taken
     as free.
     """
-    if not _strong(agent) or isinstance(agent.f, LeastSquares):
+    if not strong(agent) or isinstance(agent.f, LeastSquares):
         return ""
     return f"f must be a strongly convex and smooth function of Ex; {agent.f!r} is not known to be"
 
 
-def _differentiable(agent: Agent) -> str:
+def differentiable(agent: Agent) -> str:
     """C2 and C3: convex on R^d; differentiable with a locally Lipschitz gradient."""
     return "" if agent.f.smooth else f"f must be differentiable; {agent.f!r} is not"
 
@@ -149,14 +149,14 @@ def _subdifferentiable(agent: Agent) -> str:
     return ""
 
 
-def _closed_set(agent: Agent) -> str:
+def closed_set(agent: Agent) -> str:
     """Indicator of a closed convex set, R^d included."""
     if is_indicator(agent.g):
         return ""
     return f"g must be the indicator of a closed convex set; found {agent.g!r}"
 
 
-def _compact_set(agent: Agent) -> str:
+def compact_set(agent: Agent) -> str:
     """Indicator of a compact set."""
     if not is_indicator(agent.g):
         return f"g must be the indicator of a compact set; found {agent.g!r}"
@@ -214,19 +214,19 @@ TABLE = (
     ),
     Conditions(
         ("Tracking-ADMM", "NECPD"), "convex on R^d", "indicator of a compact set",
-        "indicator of a point", _differentiable, _compact_set,
+        "indicator of a point", differentiable, compact_set,
     ),
     Conditions(
         ("Proj-IDEA",), "convex with a locally Lipschitz gradient",
-        "indicator of a closed convex set", "indicator of a point", _differentiable, _closed_set,
+        "indicator of a closed convex set", "indicator of a point", differentiable, closed_set,
     ),
     Conditions(
         ("DCDA", "NPGA"), "strongly convex and smooth", "closed proper convex",
-        "indicator of a point", _strong, _any,
+        "indicator of a point", strong, _any,
     ),
     Conditions(
         ("iD2A", "MiD2A"), "strongly convex and smooth", "closed proper convex",
-        "closed proper convex", _strong, _any, point=False,
+        "closed proper convex", strong, _any, point=False,
     ),
 )  # fmt: skip
 """Table I. NECPD's rate O(1/k) counts its outer iterations; the others converge asymptotically."""
