@@ -19,6 +19,7 @@ from dual2.problem import Agent, Problem
 from dual2.result import Certificate, Counts, NotSolved, Result, Status
 from dual2.solve import solve
 from dual2.theory import Costs
+from dual2.tune import Trial, Tuned, tune
 
 __all__ = [
     *_functions,
@@ -38,5 +39,8 @@ __all__ = [
     "ProblemError",
     "Result",
     "Status",
+    "Trial",
+    "Tuned",
     "solve",
+    "tune",
 ]

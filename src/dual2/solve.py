@@ -5,18 +5,21 @@ import logging
 import math
 import platform
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 import dual2
 from dual2.algorithms.method import Method, Plan, Settings
-from dual2.algorithms.registry import find_method, require
+from dual2.algorithms.registry import find_method
+from dual2.algorithms.sourced import with_sources
 from dual2.driver import Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.progress import Bar
+from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
 
 Array = np.ndarray
@@ -90,8 +93,8 @@ def solve(
     runtime : str
         ``"stacked"``: all agents in this process.
     reduce : bool
-        Whether a problem outside the method's class may be reduced to one inside; iD2A and
-        MiD2A need no reduction.
+        Whether a problem outside the method's class may be reduced to one inside, by slack
+        variables or by moving h to one agent; see :mod:`dual2.reductions`.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
     **parameters
@@ -118,8 +121,8 @@ def solve(
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
-    require(found, problem)
-    plan = found.plan(problem, network, settings)
+    plan = plan_for(found, problem, network, settings, reduce)
+    plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
     flat = None if reference is None else _flatten(problem, reference, "reference")
     driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)
     mark = _fingerprint(plan)

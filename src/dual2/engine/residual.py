@@ -9,6 +9,15 @@ from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f, prox_g
 
 
 @compiled
+def step_constant(lip, slope, size):
+    """L_i, or its substitute slope/size where it is 0 or infinite, as in :class:`KKT`."""
+    if 0.0 < lip < math.inf:
+        return lip
+    ratio = slope / size if size > 0.0 else 0.0
+    return ratio if 0.0 < ratio < math.inf else 1.0
+
+
+@compiled
 def stationarity_rows(
     xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
     gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, x, dual, out,
@@ -31,16 +40,17 @@ def stationarity_rows(
             i, own, grad[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
         ):
             return FAILED
+        out[i, 1] = math.sqrt(dot(grad[:d], grad[:d]))
+        out[i, 2] = math.sqrt(dot(c[:d], c[:d]))
+        L = step_constant(lip[i], max(out[i, 1], out[i, 2]), math.sqrt(dot(own, own)))
         for j in range(d):
-            w[j] = own[j] - (grad[j] + c[j]) / lip[i]
-        if prox_g(i, 1.0 / lip[i], w[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
+            w[j] = own[j] - (grad[j] + c[j]) / L
+        if prox_g(i, 1.0 / L, w[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
             return FAILED
         s = 0.0
         for j in range(d):
             s += (own[j] - new[j]) ** 2
-        out[i, 0] = lip[i] * math.sqrt(s)
-        out[i, 1] = math.sqrt(dot(grad[:d], grad[:d]))
-        out[i, 2] = math.sqrt(dot(c[:d], c[:d]))
+        out[i, 0] = L * math.sqrt(s)
     return 0
 
 

@@ -7,7 +7,7 @@ With ρ = 0 the subproblem of agent i is, in primal form,
 with g_i separable and piecewise linear-quadratic and ψ smooth. A primal-dual active set method (a
 semismooth Newton method on x = prox(x - γ∇)) solves it: coordinates at a kink or a bound are
 fixed there, the others take a Newton step. The multiplier is λ_k = ψ_k'((A_i x)_k). Where the
-active sets cycle, proximal gradient steps help out.
+active sets cycle, proximal gradient steps help out. A term (q/2)|x - anchor|² may be added.
 """
 
 import math
@@ -20,6 +20,10 @@ from dual2.engine.local import adjoint, apply
 
 QUADRATIC_H, LOGISTIC_H, POISSON_H = range(3)
 _ROUNDS = 60
+_PATIENT = 24
+"""Newton steps after which rounding errors a hundred times larger are accepted."""
+_TINY = 1e-9
+"""Curvature, relative to the largest, that is added where the problem may have none."""
 
 
 @compiled
@@ -67,14 +71,17 @@ def solve_system(matrix, right, size):
 
 @compiled
 def gradient(
-    i, own, z, g, ax, slope, bend, hkind, hpar, share,
+    i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share,
     xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
 ):  # fmt: skip
-    """g = ∇(f_i + smooth part of g_i + Σψ)(x), slope = ψ', bend = ψ''; returns its terms' size."""
+    """g = ∇(f_i + smooth part of g_i + Σψ + (q/2)|· - anchor|²)(x), slope = ψ', bend = ψ''.
+
+    Returns the size of its terms.
+    """
     a, d, p = xptr[i], own.shape[0], ax.shape[0]
     apply(i, own, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
     for k in range(p):
-        slope[k], bend[k] = slope_h(hkind, hpar, k, p, (ax[k] - z[i, k]) / share)
+        slope[k], bend[k] = slope_h(hkind, hpar, k, p, (ax[k] - z[k]) / share)
         bend[k] /= share
     adjoint(i, slope, g, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
     size = 0.0
@@ -83,6 +90,8 @@ def gradient(
         if fkind[i] != 0:
             for m in range(d):
                 own_part += fpool[fptr[i] + j * d + m] * own[m]
+        if q > 0.0:
+            own_part += q * (own[j] - anchor[j])
         size = max(size, abs(g[j]) + abs(own_part) + abs(coef[1, a + j]))
         g[j] += own_part + coef[1, a + j]
     return size
@@ -143,6 +152,49 @@ def newton_step(count, free, right, full, reduced, change):
 
 
 @compiled
+def solve_local(
+    i, own, z, anchor, q, hkind, hpar, share, vectors, free, full, reduced, ax, slope, bend,
+    xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu, sigma,
+    inbox, outbox, address,
+):  # fmt: skip
+    """Minimise ½xᵀPx + qᵀx + g_i(x) + Σψ + (q/2)|x - anchor|² from ``own``, in place.
+
+    ``vectors`` (3, ·), ``free``, ``full`` and ``reduced`` are scratch. On return ``slope`` is
+    ψ'(A_i x). Where neither f_i nor q gives curvature, the Newton system gets a little (the
+    gradient does not, so the answer is the same) and x stays within its bounds.
+
+    Returns (gradients, whether the solution is exact to rounding).
+    """
+    a, d = xptr[i], own.shape[0]
+    g, change, right = vectors[0], vectors[1], vectors[2]
+    flat = mu[i] + q <= 0.0
+    for attempt in range(_ROUNDS):
+        size = gradient(
+            i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share, xptr, akind, place, cols,
+            sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
+        )  # fmt: skip
+        steep = lip[i]
+        for k in range(bend.shape[0]):
+            steep = max(steep, lip[i] + bend[k] * sigma[i] ** 2)
+        steep += q
+        gamma = 1.0 / steep if steep > 0.0 else 1.0
+        count, worst, reach = classify(a, own, g, gamma, coef, change[:d], free, right)
+        exact = 1e-15 if attempt < _PATIENT else 1e-13
+        if worst <= exact * (reach + gamma * size):
+            return attempt + 1, True
+        if attempt % 8 != 7:
+            hessian(i, d, bend, full, xptr, place, cols, coef, fkind, fptr, fpool)
+            for j in range(d):
+                full[j, j] += q + (_TINY * steep if flat else 0.0)
+            newton_step(count, free, right, full, reduced, change[:d])
+        for j in range(d):
+            own[j] += change[j]
+            if flat:
+                own[j] = min(max(own[j], coef[5, a + j]), coef[6, a + j])
+    return _ROUNDS, False
+
+
+@compiled
 def exact_steps(
     xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
     gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
@@ -159,37 +211,17 @@ def exact_steps(
     first, last = n * thread // threads, n * (thread + 1) // threads
     wide = max(1, inbox.shape[0])
     full, reduced = np.empty((wide, wide)), np.empty((wide, wide))
-    g, change, right, free = (
-        np.empty(wide),
-        np.empty(wide),
-        np.empty(wide),
-        np.empty(wide, np.int64),
-    )
+    vectors, free = np.empty((3, wide)), np.empty(wide, np.int64)
     ax, slope, bend = np.empty(p), np.empty(p), np.empty(p)
     for _ in range(steps):
         for i in range(first, last):
-            a, d = xptr[i], xptr[i + 1] - xptr[i]
-            own = x[a : a + d]
-            settled = False
-            for attempt in range(_ROUNDS):
-                size = gradient(
-                    i, own, z, g, ax, slope, bend, hkind, hpar, share, xptr, akind, place, cols,
-                    sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
-                )  # fmt: skip
-                calls[0, i] += 1
-                steep = lip[i]
-                for k in range(p):
-                    steep = max(steep, lip[i] + bend[k] * sigma[i] ** 2)
-                gamma = 1.0 / steep
-                count, worst, reach = classify(a, own, g, gamma, coef, change[:d], free, right)
-                if worst <= 1e-15 * (reach + gamma * size):
-                    settled = True
-                    break
-                if attempt % 8 != 7:
-                    hessian(i, d, bend, full, xptr, place, cols, coef, fkind, fptr, fpool)
-                    newton_step(count, free, right, full, reduced, change[:d])
-                for j in range(d):
-                    own[j] += change[j]
+            own = x[xptr[i] : xptr[i + 1]]
+            tried, settled = solve_local(
+                i, own, z[i], own, 0.0, hkind, hpar, share, vectors, free, full, reduced, ax, slope,
+                bend, xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu,
+                sigma, inbox, outbox, address,
+            )  # fmt: skip
+            calls[0, i] += tried
             if not settled:
                 calls[1, i] += 1
             for k in range(p):
