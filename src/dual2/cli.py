@@ -17,6 +17,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from dual2.algorithms import METHODS, Method, find_method
 from dual2.compiled import cache_directory
 from dual2.documents import to_json
 from dual2.errors import Dual2Error
@@ -25,6 +26,7 @@ from dual2.experiments.reproduce import QUICK, TARGET, Run
 from dual2.experiments.reproduce import reproduce as run_experiment
 from dual2.files import refuse_existing, write_atomically
 from dual2.folder import load_problem, save_problem
+from dual2.problem import Problem
 from dual2.result import Result, Status
 from dual2.solve import solve as solve_problem
 from dual2.solve import versions
@@ -57,6 +59,15 @@ local     calls to ∇f and prox g
 coupling  calls to A, Aᵀ and prox h*
 """
 """What the columns of the table mean."""
+
+METHODS_LEGEND = """\
+sends      p-vectors per neighbour, in rounds (exchanges) per iteration; scalars agreed for the
+           stopping test come on top
+=          the same iteration under other names: as far as it is known here, one implementation
+reconstructed  rebuilt from its family and checked to solve the problem, not read from its listing
+A problem outside a method's class is reduced to one inside where that is possible.
+"""
+"""What the table of ``methods`` says."""
 
 PACKAGES = ("llvmlite", "networkx", "typer", "matplotlib", "scikit-learn", "mpi4py")
 """Packages whose version ``info`` tells besides those of every result."""
@@ -238,6 +249,87 @@ def _cost(spent: dict[str, float] | None, columns: tuple[str, ...]) -> str:
     if columns == ("seconds",):
         return f"{total:.2g}"
     return f"{total:.0f}" if total < 1e6 else f"{total / 1e6:.1f}M"
+
+
+@app.command()
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, with its parameters.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--for", metavar="DIR", help="Which can solve this problem?")
+    ] = None,
+) -> None:
+    """Every method: the problems it accepts, its messages and parameters; which are the same."""
+    if name is not None:
+        Console().print(_describe(find_method(name)))
+        return
+    if folder is not None:
+        problem, _, _ = load_problem(folder)
+        Console().print(_verdicts(problem))
+        return
+    Console().print(_conditions())
+    print(METHODS_LEGEND)
+    Console().print(_sources())
+
+
+def _plain(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, overflow="fold", no_wrap=column == "method")
+    return table
+
+
+def _conditions() -> Table:
+    """What each method accepts and sends."""
+    table = _plain(
+        "Methods", "method", "f", "g", "h", "A", "sends", "what leaves an agent, remarks"
+    )
+    for method in METHODS.values():
+        needs = method.needs
+        table.add_row(
+            method.name, needs.f, needs.g, needs.h, needs.A or "any",
+            f"{method.vectors} in {method.rounds}",
+            "; ".join(part for part in (method.reveals, method.remark) if part),
+        )  # fmt: skip
+    return table
+
+
+def _sources() -> Table:
+    """Where the parameters come from, methods with the same ones together."""
+    groups: dict[str, list[str]] = {}
+    for method in METHODS.values():
+        text = "; ".join(f"{key}: {source}" for key, source in method.sources.items())
+        groups.setdefault(text, []).append(method.name)
+    table = _plain("Parameters and where their values come from unless given", "methods", "values")
+    for text, names in groups.items():
+        table.add_row(", ".join(names), text)
+    return table
+
+
+def _verdicts(problem: Problem) -> Table:
+    """Which methods can solve a problem as it is, and what the others miss."""
+    table = _plain("Methods for this problem", "method", "verdict")
+    for method in METHODS.values():
+        lack = method.lack(problem)
+        table.add_row(method.name, f"no: {lack}" if lack else "yes")
+    return table
+
+
+def _describe(method: Method) -> Table:
+    """One method in full."""
+    table = Table.grid(padding=(0, 2))
+    needs = method.needs
+    rows = {
+        "method": method.name + (f" ({method.remark})" if method.remark else ""),
+        "what it is": method.summary,
+        "f": needs.f, "g": needs.g, "h": needs.h, "A": needs.A or "any",
+        "sends": f"{method.vectors} p-vector(s) per neighbour in {method.rounds} round(s) "
+        "per iteration",
+        "leaves an agent": method.reveals,
+        **method.sources,
+    }  # fmt: skip
+    for key, value in rows.items():
+        table.add_row(key, value)
+    return table
 
 
 @app.command()

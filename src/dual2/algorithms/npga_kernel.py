@@ -14,8 +14,9 @@ L acts by differences over the edges, so that Σ_i s_i stays at rounding level f
 import numpy as np
 
 from dual2.compiled import compiled, fast_compiled, inlined
-from dual2.engine.gossip import mix
+from dual2.engine.gossip import differences, mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
+from dual2.engine.threads import meet
 from dual2.subsolvers.dual_oracles import prox_h
 
 LAM, S, V, LV, LLV, CL, DV, SLOTS = range(8)
@@ -26,11 +27,11 @@ KEEP, FORCE, PUSH, RIGHT, LEFT, KINK, LOWER, UPPER, STEP_ROWS = range(9)
 
 
 @fast_compiled
-def dot_dual(cols, j, Y, i):
+def dot_dual(cols, j, lam, i):
     """<column j, λ_i>, in any order."""
     s = 0.0
-    for k in range(Y.shape[2]):
-        s += cols[j, k] * Y[LAM, i, k]
+    for k in range(lam.shape[1]):
+        s += cols[j, k] * lam[i, k]
     return s
 
 
@@ -47,50 +48,75 @@ def step_coordinate(fast, j, x, pull):
 
 
 @inlined
-def begin_v(Y, i, factor, cols, j):
+def begin_v(v, i, lam, clam, s, factor, cols, j):
     """v_i = λ_i - (𝐂λ)_i - s_i + factor · column j."""
-    for k in range(Y.shape[2]):
-        Y[V, i, k] = Y[LAM, i, k] - Y[CL, i, k] - Y[S, i, k] + factor * cols[j, k]
+    for k in range(v.shape[1]):
+        v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + factor * cols[j, k]
 
 
 @inlined
-def add_to_v(Y, i, factor, cols, j):
+def begin_v_uncoupled(v, i, lam, s, factor, cols, j):
+    """The same where 𝐂 = 0."""
+    for k in range(v.shape[1]):
+        v[i, k] = lam[i, k] - s[i, k] + factor * cols[j, k]
+
+
+@inlined
+def add_to_v(v, i, factor, cols, j):
     """v_i += factor · column j."""
-    for k in range(Y.shape[2]):
-        Y[V, i, k] += factor * cols[j, k]
+    for k in range(v.shape[1]):
+        v[i, k] += factor * cols[j, k]
 
 
 @inlined
-def set_v(Y, i, beta, ax):
+def set_v(v, i, lam, clam, s, beta, ax):
     """v_i = λ_i - (𝐂λ)_i - s_i + β ax."""
-    for k in range(Y.shape[2]):
-        Y[V, i, k] = Y[LAM, i, k] - Y[CL, i, k] - Y[S, i, k] + beta * ax[k]
+    for k in range(v.shape[1]):
+        v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + beta * ax[k]
 
 
 @inlined
-def settle(Y, i, source, b, t, d):
-    """s_i += b·Y[source]_i and v_i -= d·Y[t]_i: one power of L in γ𝐁²v and in 𝐃v."""
-    for k in range(Y.shape[2]):
-        Y[S, i, k] += b * Y[source, i, k]
-        Y[V, i, k] -= d * Y[t, i, k]
+def add_row(target, i, factor, source):
+    """target_i += factor · source_i."""
+    for k in range(target.shape[1]):
+        target[i, k] += factor * source[i, k]
 
 
 @inlined
-def clip_dual(Y, i, clip):
+def clip_dual(lam, i, v, clip):
     """λ_i = clip(v_i · clip_0 - clip_1, clip_2, clip_3): the prox of a scaled clip."""
-    for k in range(Y.shape[2]):
-        lam = Y[V, i, k] * clip[0, k] - clip[1, k]
-        Y[LAM, i, k] = min(max(lam, clip[2, k]), clip[3, k])
+    for k in range(lam.shape[1]):
+        new = v[i, k] * clip[0, k] - clip[1, k]
+        lam[i, k] = min(max(new, clip[2, k]), clip[3, k])
 
 
 @inlined
-def settle_and_clip(Y, i, b, d, clip):
-    """Both of the above in one pass, for polynomials of degree one with the same L."""
-    for k in range(Y.shape[2]):
-        lv = Y[LV, i, k]
-        Y[S, i, k] += b * lv
-        lam = (Y[V, i, k] - d * lv) * clip[0, k] - clip[1, k]
-        Y[LAM, i, k] = min(max(lam, clip[2, k]), clip[3, k])
+def clip_mixed(lam, i, v, d, lv, clip):
+    """The same of v_i - d·(Lv)_i."""
+    for k in range(lam.shape[1]):
+        new = (v[i, k] - d * lv[i, k]) * clip[0, k] - clip[1, k]
+        lam[i, k] = min(max(new, clip[2, k]), clip[3, k])
+
+
+@inlined
+def exchange(
+    first, last, nptr, nidx, nw, recurrence, Y, source, target, buffers, thread, threads, barrier
+):
+    """Y[target] = L Y[source] on the rows first … last-1.
+
+    The network's own L is taken in line: for short rows the call costs more than the work.
+    """
+    if recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0:
+        if threads > 1:
+            meet(barrier, threads)
+        differences(first, last, nptr, nidx, nw, Y, source, Y, target)
+        if threads > 1:
+            meet(barrier, threads)
+    else:
+        mix(
+            first, last, nptr, nidx, nw, recurrence, Y, source, Y, target, buffers,
+            thread, threads, barrier,
+        )  # fmt: skip
 
 
 @inlined
@@ -105,14 +131,11 @@ def mix_duals(
     first, last, nptr, nidx, nw, recurrence, Y, one, two, buffers, thread, threads, barrier
 ):
     """Y[CL] = one·Lλ + two·L²λ on the rows first … last-1."""
-    mix(
-        first, last, nptr, nidx, nw, recurrence, Y, LAM, Y, CL, buffers, thread, threads, barrier
-    )  # fmt: skip
+    exchange(first, last, nptr, nidx, nw, recurrence, Y, LAM, CL, buffers, thread, threads, barrier)
     if two != 0.0:
-        mix(
-            first, last, nptr, nidx, nw, recurrence, Y, CL, Y, LLV, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
+        exchange(
+            first, last, nptr, nidx, nw, recurrence, Y, CL, LLV, buffers, thread, threads, barrier
+        )
     if two != 0.0 or one != 1.0:
         for i in range(first, last):
             set_coupling(Y, i, one, two)
@@ -138,6 +161,7 @@ def npga_steps(
     width = max(1, inbox.shape[0])
     c, w, new, ax = np.empty(width), np.empty(width), np.empty(width), np.empty(p)
     work = np.empty(3 * width + 8)
+    lam, s, v, lv, llv, clam, dv = Y[LAM], Y[S], Y[V], Y[LV], Y[LLV], Y[CL], Y[DV]
     weights_b, weights_c, weights_d = weights[0], weights[1], weights[2]
     b1, b2, c1, c2, d1, d2 = (
         powers[0, 0], powers[0, 1], powers[1, 0], powers[1, 1], powers[2, 0], powers[2, 1]
@@ -147,22 +171,24 @@ def npga_steps(
         own = own or (weights_b[e] != weights_d[e])
     own = own and (d1 != 0.0 or d2 != 0.0)
     deep = b2 != 0.0 or d2 != 0.0
+    coupled = c1 != 0.0 or c2 != 0.0
     for _ in range(steps):
         for i in range(first, last):
             if quick[i] != 0:
                 for j in range(xptr[i], xptr[i + 1]):
                     column, before = place[j, 0], x[j]
-                    x[j] = step_coordinate(fast, j, before, dot_dual(cols, column, Y, i))
+                    x[j] = step_coordinate(fast, j, before, dot_dual(cols, column, lam, i))
                     factor = beta * (x[j] + theta * (x[j] - before))
-                    if j == xptr[i]:
-                        begin_v(Y, i, factor, cols, column)
+                    if j == xptr[i] and coupled:
+                        begin_v(v, i, lam, clam, s, factor, cols, column)
+                    elif j == xptr[i]:
+                        begin_v_uncoupled(v, i, lam, s, factor, cols, column)
                     else:
-                        add_to_v(Y, i, factor, cols, column)
+                        add_to_v(v, i, factor, cols, column)
                 continue
             own_x = x[xptr[i] : xptr[i + 1]]
             d = own_x.shape[0]
-            lam = Y[LAM, i]
-            if adjoint(i, lam, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            if adjoint(i, lam[i], c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
                 return FAILED
             if grad_f(
                 i, own_x, w[:d], xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
@@ -177,33 +203,69 @@ def npga_steps(
                 own_x[j] = new[j]
             if apply(i, w[:d], ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
                 return FAILED
-            set_v(Y, i, beta, ax)
-        mix(
-            first, last, nptr, nidx, weights_b, recurrence, Y, V, Y, LV, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
+            set_v(v, i, lam, clam, s, beta, ax)
+        exchange(
+            first,
+            last,
+            nptr,
+            nidx,
+            weights_b,
+            recurrence,
+            Y,
+            V,
+            LV,
+            buffers,
+            thread,
+            threads,
+            barrier,
+        )
         if deep:
-            mix(
-                first, last, nptr, nidx, weights_b, recurrence, Y, LV, Y, LLV, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            exchange(
+                first,
+                last,
+                nptr,
+                nidx,
+                weights_b,
+                recurrence,
+                Y,
+                LV,
+                LLV,
+                buffers,
+                thread,
+                threads,
+                barrier,
+            )
         if own:
-            mix(
-                first, last, nptr, nidx, weights_d, recurrence, Y, V, Y, DV, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            exchange(
+                first,
+                last,
+                nptr,
+                nidx,
+                weights_d,
+                recurrence,
+                Y,
+                V,
+                DV,
+                buffers,
+                thread,
+                threads,
+                barrier,
+            )
         for i in range(first, last):
-            if clipped and not deep and not own:
-                settle_and_clip(Y, i, b1, d1, clip)
-                continue
-            settle(Y, i, LV, b1, DV if own else LV, d1)
+            add_row(s, i, b1, lv)
             if deep:
-                settle(Y, i, LLV, b2, LLV, d2)
+                add_row(s, i, b2, llv)
+            elif clipped and not own:
+                clip_mixed(lam, i, v, d1, lv, clip)
+                continue
+            add_row(v, i, -d1, dv if own else lv)
+            if deep:
+                add_row(v, i, -d2, llv)
             if clipped:
-                clip_dual(Y, i, clip)
-            elif prox_h(beta * share, Y[V, i], Y[LAM, i], ptab, ppar, inbox, outbox, address, work):
+                clip_dual(lam, i, v, clip)
+            elif prox_h(beta * share, v[i], lam[i], ptab, ppar, inbox, outbox, address, work):
                 return FAILED
-        if c1 != 0.0 or c2 != 0.0:
+        if coupled:
             mix_duals(
                 first, last, nptr, nidx, weights_c, recurrence, Y, c1, c2, buffers,
                 thread, threads, barrier,

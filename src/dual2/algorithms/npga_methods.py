@@ -43,7 +43,7 @@ NPGA_METHODS = [
     _npga("NPGA-II", "2", "B² = C = I-W, D = W (assumed)"),
     Method(
         "NPGA", plan_npga, "NPGA with network matrices of your own", _ANY,
-        rounds="by degree", vectors="by degree", reconstructed=True,
+        rounds="1-4", vectors="1-4", reconstructed=True,
         sources=_FAMILY | {"B2": "to be given", "C": "0", "D": "I"},
     ),
     Method(
