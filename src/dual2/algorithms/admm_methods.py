@@ -1,6 +1,5 @@
 """Parameters of the methods with exact local solves, and their rows in the table of methods."""
 
-import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -9,24 +8,19 @@ import numpy as np
 
 from dual2.algorithms.admm import ADMM, KINDS, Data
 from dual2.algorithms.admm_kernel import ETA, GAMMA, IDC, SCALARS, SIGMA, THETA, Q
+from dual2.algorithms.coupling import UNIT, cone_h, coupling_cone, lipschitz_f, scales
+from dual2.algorithms.idea import IDEA_METHODS
 from dual2.algorithms.local_argmin import penalty_rows
 from dual2.algorithms.method import Method, Needs, Plan, Settings
 from dual2.algorithms.needs import point_h
 from dual2.algorithms.parameters import given_parameters, positive
 from dual2.errors import CapabilityError
-from dual2.functions import Function
-from dual2.functions.separable import separable_form
 from dual2.network import ChebyshevNetwork, Network
-from dual2.problem import Agent, Problem
+from dual2.problem import Problem
 from dual2.runtime import Stacked
 from dual2.theory import accepts
-from dual2.theory.conditions import is_indicator, is_point
 
-Array = np.ndarray
 Values = dict[str, tuple[Any, str]]
-_UNIT = "√(μL)/σ̄²(A), μ = max(μ_f, L_f/100): derived; tune() for better"
-_FLATTEST = 0.01
-"""Curvature, relative to L_f, that the rules count on where f_i has less."""
 
 
 def plan_admm(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
@@ -50,39 +44,22 @@ def plan_admm(problem: Problem, network: Network | ChebyshevNetwork, settings: S
 
 
 # -- parameters --------------------------------------------------------------------------------
-def penalty_unit(problem: Problem) -> tuple[float, float]:
-    """√(μL)/σ̄² and μ, the scales that every rule here starts from.
-
-    L = max L_i, μ = max(min μ_i, L/100), σ̄² = max σ̄²(A_i); 1 replaces what is zero.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> agents = [d2.Agent([[2.0]], d2.SquaredNorm(w)) for w in (1.0, 4.0)]
-    >>> penalty_unit(d2.Problem(agents, d2.IndicatorPoint([1.0])))
-    (0.5, 1.0)
-    """
-    L = max(float(agent.f.L) for agent in problem.agents) or 1.0
-    mu = max(min(float(agent.f.mu) for agent in problem.agents), _FLATTEST * L)
-    sigma2 = float(problem.sigma.max2.max()) or 1.0
-    return math.sqrt(mu * L) / sigma2, mu
-
-
 def _values(
     settings: Settings, problem: Problem, network: Network | ChebyshevNetwork
 ) -> dict[str, tuple[Any, str]]:
     """The method's parameters, as given or by its rule."""
-    unit, mu = penalty_unit(problem)
+    found = scales(problem)
+    unit, mu = found.unit, found.mu
     method, lam = settings.method, float(network.lambda_max) or 1.0
     mixing = (min(2.0, 1.0 / lam), "W = I - mixing·C, positive semidefinite")
     near = (10.0 / mu, "10/μ: derived")
     degree = max(1.0, 2.0 * len(network.edges) / network.n)
     rules: dict[str, Values] = {
-        "Tracking-ADMM": {"c": (0.2 * unit, f"0.2·{_UNIT}"), "mixing": mixing},
-        "NECPD": {"rho": (unit, _UNIT), "eta": (None, "η = ρ"), "tau": near, "mixing": mixing},
-        "DC-ADMM": {"c": (0.5 / (degree * unit), f"1/(2·mean degree·unit), unit = {_UNIT}")},
+        "Tracking-ADMM": {"c": (0.2 * unit, f"0.2·{UNIT}"), "mixing": mixing},
+        "NECPD": {"rho": (unit, UNIT), "eta": (None, "η = ρ"), "tau": near, "mixing": mixing},
+        "DC-ADMM": {"c": (0.5 / (degree * unit), f"1/(2·mean degree·unit), unit = {UNIT}")},
         "DPMM": {
-            "gamma": (2.0 * unit, f"2·{_UNIT}"), "alpha": near,
+            "gamma": (2.0 * unit, f"2·{UNIT}"), "alpha": near,
             "beta": (None, "0.9/(γ λ_max(C))"), "theta": (1.0, "default"),
         },
     }  # fmt: skip
@@ -133,51 +110,6 @@ def _data(
     )  # fmt: skip
 
 
-def coupling_cone(h: Function, p: int) -> tuple[Array, Array, Array]:
-    """b and the bounds of λ for a coupling of equations and inequalities, row by row.
-
-    z = b leaves λ free, z ≤ b asks for λ ≥ 0, z ≥ b for λ ≤ 0, no condition for λ = 0.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> h = d2.Stacked([d2.IndicatorPoint(1.0), d2.IndicatorAtMost(2.0)], [1, 1])
-    >>> [part.tolist() for part in coupling_cone(h, 2)]
-    [[1.0, 2.0], [-inf, 0.0], [inf, inf]]
-    """
-    form = separable_form(h, p)
-    if form is None:
-        return h.conjugate.grad(np.zeros(p)), np.full(p, -np.inf), np.full(p, np.inf)
-    lower, upper = np.broadcast_to(form.lower, (p,)), np.broadcast_to(form.upper, (p,))
-    b = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower, 0.0))
-    return b, np.where(np.isfinite(lower), -np.inf, 0.0), np.where(np.isfinite(upper), np.inf, 0.0)
-
-
-def cone_h(h: Function) -> str:
-    """Whether each coupling row is an equation or an inequality with one side.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> cone_h(d2.IndicatorAtMost(1.0)), cone_h(d2.IndicatorBox(0.0, 1.0))
-    ('', 'each row of h must be z = b, z ≤ b or z ≥ b; found IndicatorBox(lower=0, upper=1)')
-    """
-    form = h.form
-    if is_point(h):
-        return ""
-    if form is not None and is_indicator(h):
-        two = np.isfinite(form.lower) & np.isfinite(form.upper)
-        if not np.any(two & (np.asarray(form.lower) != form.upper)):
-            return ""
-    return f"each row of h must be z = b, z ≤ b or z ≥ b; found {h!r}"
-
-
-def lipschitz_f(agent: Agent) -> str:
-    """Whether ∇f_i has a known Lipschitz constant."""
-    known = agent.f.smooth and math.isfinite(agent.f.L)
-    return "" if known else f"f must be smooth with a finite L; found {agent.f!r}"
-
-
 def _explain(method: str, problem: Problem) -> str:
     text = f"{method}: {SUMMARIES[method]}."
     verdict = accepts(problem).get(method)
@@ -205,23 +137,26 @@ _CONE = Needs(
     test_f=lipschitz_f, test_h=cone_h,
 )  # fmt: skip
 _SOURCES = {
-    "Tracking-ADMM": {"c": f"0.2·{_UNIT}", "mixing": "W = I - mixing·C, min(2, 1/λ_max)"},
-    "NECPD": {"rho": _UNIT, "eta": "ρ", "tau": "10/μ", "mixing": "min(2, 1/λ_max)"},
-    "DC-ADMM": {"c": f"1/(2·mean degree·unit), unit = {_UNIT}"},
+    "Tracking-ADMM": {"c": f"0.2·{UNIT}", "mixing": "W = I - mixing·C, min(2, 1/λ_max)"},
+    "NECPD": {"rho": UNIT, "eta": "ρ", "tau": "10/μ", "mixing": "min(2, 1/λ_max)"},
+    "DC-ADMM": {"c": f"1/(2·mean degree·unit), unit = {UNIT}"},
     "IDC-ADMM": {
-        "c": f"1/(2·mean degree·unit), unit = {_UNIT}", "beta": "L_i + σ̄²(A_i)/(2c d_i)",
+        "c": f"1/(2·mean degree·unit), unit = {UNIT}", "beta": "L_i + σ̄²(A_i)/(2c d_i)",
     },
-    "DPMM": {"gamma": f"2·{_UNIT}", "alpha": "10/μ", "beta": "0.9/(γ λ_max)", "theta": "1"},
+    "DPMM": {"gamma": f"2·{UNIT}", "alpha": "10/μ", "beta": "0.9/(γ λ_max)", "theta": "1"},
 }  # fmt: skip
 _REVEALS = {"Tracking-ADMM": "dual vectors and trackers, which start at A_i x_i - b_i"}
 
 ADMM_METHODS: list[Method] = [
-    Method(
-        name=name, plan=plan_admm, summary=summary, needs=_CONE if name == "DPMM" else _POINT,
-        vectors="2" if name == "Tracking-ADMM" else "1", sources=_SOURCES[name],
-        reconstructed=name in ("NECPD", "DC-ADMM", "IDC-ADMM"),
-        reveals=_REVEALS.get(name, "dual vectors"),
-    )
-    for name, summary in SUMMARIES.items()
+    *(
+        Method(
+            name=name, plan=plan_admm, summary=summary, needs=_CONE if name == "DPMM" else _POINT,
+            vectors="2" if name == "Tracking-ADMM" else "1", sources=_SOURCES[name],
+            reconstructed=name in ("NECPD", "DC-ADMM", "IDC-ADMM"),
+            reveals=_REVEALS.get(name, "dual vectors"),
+        )
+        for name, summary in SUMMARIES.items()
+    ),
+    *IDEA_METHODS,
 ]  # fmt: skip
-"""Rows of the table of methods."""
+"""Rows of the table of methods, IDEA and Proj-IDEA included."""

@@ -1,0 +1,94 @@
+"""What the methods for equations ask of f and h, and the scales that their rules start from."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.functions import Function
+from dual2.functions.separable import separable_form
+from dual2.problem import Agent, Problem
+from dual2.theory.conditions import is_indicator, is_point
+
+Array = np.ndarray
+_FLATTEST = 0.01
+"""Curvature, relative to L_f, that the rules count on where f_i has less."""
+UNIT = "√(μL)/σ̄²(A), μ = max(μ_f, L_f/100): derived; tune() for better"
+"""The source of :attr:`Scales.unit` in words."""
+
+
+class Scales(NamedTuple):
+    """Units of a problem: L = max L_i, μ = max(min μ_i, L/100), σ̄² = max σ̄²(A_i).
+
+    1 replaces what is zero.
+    """
+
+    L: float
+    mu: float
+    sigma2: float
+
+    @property
+    def unit(self) -> float:
+        """√(μL)/σ̄²: the unit of penalties on the coupling."""
+        return math.sqrt(self.mu * self.L) / self.sigma2
+
+
+def scales(problem: Problem) -> Scales:
+    """The scales that every rule of these methods starts from.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[2.0]], d2.SquaredNorm(w)) for w in (1.0, 4.0)]
+    >>> found = scales(d2.Problem(agents, d2.IndicatorPoint([1.0])))
+    >>> found, found.unit
+    (Scales(L=4.0, mu=1.0, sigma2=4.0), 0.5)
+    """
+    L = max(float(agent.f.L) for agent in problem.agents) or 1.0
+    mu = max(min(float(agent.f.mu) for agent in problem.agents), _FLATTEST * L)
+    return Scales(L, mu, float(problem.sigma.max2.max()) or 1.0)
+
+
+def coupling_cone(h: Function, p: int) -> tuple[Array, Array, Array]:
+    """b and the bounds of λ for a coupling of equations and inequalities, row by row.
+
+    z = b leaves λ free, z ≤ b asks for λ ≥ 0, z ≥ b for λ ≤ 0, no condition for λ = 0.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> h = d2.Stacked([d2.IndicatorPoint(1.0), d2.IndicatorAtMost(2.0)], [1, 1])
+    >>> [part.tolist() for part in coupling_cone(h, 2)]
+    [[1.0, 2.0], [-inf, 0.0], [inf, inf]]
+    """
+    form = separable_form(h, p)
+    if form is None:
+        return h.conjugate.grad(np.zeros(p)), np.full(p, -np.inf), np.full(p, np.inf)
+    lower, upper = np.broadcast_to(form.lower, (p,)), np.broadcast_to(form.upper, (p,))
+    b = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower, 0.0))
+    return b, np.where(np.isfinite(lower), -np.inf, 0.0), np.where(np.isfinite(upper), np.inf, 0.0)
+
+
+def cone_h(h: Function) -> str:
+    """Whether each coupling row is an equation or an inequality with one side.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> cone_h(d2.IndicatorAtMost(1.0)), cone_h(d2.IndicatorBox(0.0, 1.0))
+    ('', 'each row of h must be z = b, z ≤ b or z ≥ b; found IndicatorBox(lower=0, upper=1)')
+    """
+    form = h.form
+    if is_point(h):
+        return ""
+    if form is not None and is_indicator(h):
+        two = np.isfinite(form.lower) & np.isfinite(form.upper)
+        if not np.any(two & (np.asarray(form.lower) != form.upper)):
+            return ""
+    return f"each row of h must be z = b, z ≤ b or z ≥ b; found {h!r}"
+
+
+def lipschitz_f(agent: Agent) -> str:
+    """Whether ∇f_i has a known Lipschitz constant."""
+    known = agent.f.smooth and math.isfinite(agent.f.L)
+    return "" if known else f"f must be smooth with a finite L; found {agent.f!r}"
