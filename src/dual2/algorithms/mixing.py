@@ -125,6 +125,11 @@ def from_arrays(
         own, power = _read(network, name, matrix, scale)
         weights.append(own)
         powers.append(power)
+    if powers[2][1] and not np.array_equal(weights[0], weights[2]):
+        raise CapabilityError(
+            "D is of degree two in W but B2 is no polynomial of W. Give both as polynomials, or D "
+            "with the graph's sparsity."
+        )
     return _count(network, np.array(weights), np.array(powers))
 
 

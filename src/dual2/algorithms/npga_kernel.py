@@ -131,14 +131,41 @@ def mix_duals(
     first, last, nptr, nidx, nw, recurrence, Y, one, two, buffers, thread, threads, barrier
 ):
     """Y[CL] = one·Lλ + two·L²λ on the rows first … last-1."""
-    exchange(first, last, nptr, nidx, nw, recurrence, Y, LAM, CL, buffers, thread, threads, barrier)
+    mix(
+        first, last, nptr, nidx, nw, recurrence, Y, LAM, Y, CL, buffers,
+        thread, threads, barrier,
+    )  # fmt: skip
     if two != 0.0:
-        exchange(
-            first, last, nptr, nidx, nw, recurrence, Y, CL, LLV, buffers, thread, threads, barrier
-        )
+        mix(
+            first, last, nptr, nidx, nw, recurrence, Y, CL, Y, LLV, buffers,
+            thread, threads, barrier,
+        )  # fmt: skip
     if two != 0.0 or one != 1.0:
         for i in range(first, last):
             set_coupling(Y, i, one, two)
+
+
+@compiled
+def general_step(
+    i, x, lam, ax, alpha, theta,
+    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize,
+    gptr, gtab, gpar, inbox, outbox, address, scratch, work,
+):  # fmt: skip
+    """x = prox_{αg_i}(x - α(∇f_i(x) + A_iᵀλ)) and ax = A_i(x + θ(x - x_prev)); 0 on success."""
+    d = x.shape[0]
+    c, w, new = scratch[0], scratch[1, :d], scratch[2, :d]
+    if adjoint(i, lam, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        return FAILED
+    if grad_f(i, x, w, xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
+        return FAILED
+    for j in range(d):
+        w[j] = x[j] - alpha * (w[j] + c[j])
+    if prox_g(i, alpha, w, new, gptr, gtab, gpar, inbox, outbox, address, work):
+        return FAILED
+    for j in range(d):
+        w[j] = new[j] + theta * (new[j] - x[j])
+        x[j] = new[j]
+    return apply(i, w, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
 
 
 @compiled
@@ -159,8 +186,7 @@ def npga_steps(
     n = xptr.shape[0] - 1
     first, last = n * thread // threads, n * (thread + 1) // threads
     width = max(1, inbox.shape[0])
-    c, w, new, ax = np.empty(width), np.empty(width), np.empty(width), np.empty(p)
-    work = np.empty(3 * width + 8)
+    scratch, work, ax = np.empty((3, width)), np.empty(3 * width + 8), np.empty(p)
     lam, s, v, lv, llv, clam, dv = Y[LAM], Y[S], Y[V], Y[LV], Y[LLV], Y[CL], Y[DV]
     weights_b, weights_c, weights_d = weights[0], weights[1], weights[2]
     b1, b2, c1, c2, d1, d2 = (
@@ -186,71 +212,27 @@ def npga_steps(
                     else:
                         add_to_v(v, i, factor, cols, column)
                 continue
-            own_x = x[xptr[i] : xptr[i + 1]]
-            d = own_x.shape[0]
-            if adjoint(i, lam[i], c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
-                return FAILED
-            if grad_f(
-                i, own_x, w[:d], xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
-            ):
-                return FAILED
-            for j in range(d):
-                w[j] = own_x[j] - alpha * (w[j] + c[j])
-            if prox_g(i, alpha, w[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
-                return FAILED
-            for j in range(d):
-                w[j] = new[j] + theta * (new[j] - own_x[j])
-                own_x[j] = new[j]
-            if apply(i, w[:d], ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            if general_step(
+                i, x[xptr[i] : xptr[i + 1]], lam[i], ax, alpha, theta,
+                xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize,
+                gptr, gtab, gpar, inbox, outbox, address, scratch, work,
+            ):  # fmt: skip
                 return FAILED
             set_v(v, i, lam, clam, s, beta, ax)
         exchange(
-            first,
-            last,
-            nptr,
-            nidx,
-            weights_b,
-            recurrence,
-            Y,
-            V,
-            LV,
-            buffers,
-            thread,
-            threads,
-            barrier,
-        )
+            first, last, nptr, nidx, weights_b, recurrence, Y, V, LV, buffers,
+            thread, threads, barrier,
+        )  # fmt: skip
         if deep:
-            exchange(
-                first,
-                last,
-                nptr,
-                nidx,
-                weights_b,
-                recurrence,
-                Y,
-                LV,
-                LLV,
-                buffers,
-                thread,
-                threads,
-                barrier,
-            )
+            mix(
+                first, last, nptr, nidx, weights_b, recurrence, Y, LV, Y, LLV, buffers,
+                thread, threads, barrier,
+            )  # fmt: skip
         if own:
-            exchange(
-                first,
-                last,
-                nptr,
-                nidx,
-                weights_d,
-                recurrence,
-                Y,
-                V,
-                DV,
-                buffers,
-                thread,
-                threads,
-                barrier,
-            )
+            mix(
+                first, last, nptr, nidx, weights_d, recurrence, Y, V, Y, DV, buffers,
+                thread, threads, barrier,
+            )  # fmt: skip
         for i in range(first, last):
             add_row(s, i, b1, lv)
             if deep:

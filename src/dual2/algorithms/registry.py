@@ -1,7 +1,9 @@
 """The methods by name, which of them can solve a problem, and the error if one cannot."""
 
 from dual2.algorithms.admm_methods import ADMM_METHODS
+from dual2.algorithms.apapc import APAPC_METHODS
 from dual2.algorithms.method import Method, Needs
+from dual2.algorithms.nedic import NEDIC_METHODS
 from dual2.algorithms.needs import dual_h
 from dual2.algorithms.npga_methods import NPGA_METHODS
 from dual2.algorithms.plan import plan_id2a
@@ -30,6 +32,8 @@ _ALL = [
         sources=_SOURCES | {"degree": "K = ⌈√κ_C⌉ (theorem)", "spectrum": "exact"},
     ),
     *NPGA_METHODS,
+    *APAPC_METHODS,
+    *NEDIC_METHODS,
     *ADMM_METHODS,
 ]  # fmt: skip
 METHODS = {method.name: method for method in _ALL}

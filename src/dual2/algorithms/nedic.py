@@ -1,0 +1,202 @@
+"""The accelerated weighted gradient method of Nedić, Olshevsky and Shi for Σ x_i = b.
+
+Problem: min Σ f_i(x_i) subject to Σ x_i = b (A_i = I, no g_i). From a feasible x = y,
+
+    x⁺ = y - C ∇f(y)/(L_f λ_max(C)),      y⁺ = x⁺ + q (x⁺ - x),
+    q = (√κ - 1)/(√κ + 1),  κ = κ_f κ_C:
+
+Nesterov's method on z ↦ f(x⁰ + √C z), so the error falls like (1 - 1/√κ)^k and every iterate is
+feasible. What travels is the **gradient** ∇f_i(y_i). Reconstructed from eq. (80) of "Improved
+convergence rates for distributed resource allocation", 2018. The price of agent i is -∇f_i(y_i).
+"""
+
+import time
+from typing import Any
+
+import numpy as np
+
+from dual2.algorithms.method import Method, Needs, Plan, Settings
+from dual2.algorithms.needs import identity_A, point_h, zero_g
+from dual2.algorithms.parameters import given_parameters, positive
+from dual2.compiled import compiled
+from dual2.engine.gossip import mix
+from dual2.engine.local import FAILED, SIMPLE_F, grad_f
+from dual2.errors import CapabilityError
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.runtime import Stacked
+from dual2.theory import gather_facts, momentum
+from dual2.theory.conditions import strong
+
+Array = np.ndarray
+_X, _Y = 0, 1
+
+
+@compiled
+def gradients(
+    xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address, P, G, first, last
+):  # fmt: skip
+    """G[0]_i = ∇f_i(y_i) on the rows first … last-1; 0 on success."""
+    for i in range(first, last):
+        if fkind[i] == SIMPLE_F:
+            for k in range(G.shape[2]):
+                j = xptr[i] + k
+                G[0, i, k] = fcoef[0, j] * P[_Y, i, k] + fcoef[1, j]
+        elif grad_f(
+            i, P[_Y, i], G[0, i], xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
+        ):
+            return FAILED
+    return 0
+
+
+@compiled
+def nedic_steps(
+    xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address,
+    nptr, nidx, nw, recurrence, buffers, P, G, step, q, steps, thread, threads, barrier,
+):  # fmt: skip
+    """Advance by ``steps`` iterations; P = (x, y), G = (∇f(y), C∇f(y)). Returns 0, or FAILED."""
+    n, p = G.shape[1], G.shape[2]
+    first, last = n * thread // threads, n * (thread + 1) // threads
+    for _ in range(steps):
+        mix(
+            first, last, nptr, nidx, nw, recurrence, G, 0, G, 1, buffers, thread, threads, barrier
+        )  # fmt: skip
+        for i in range(first, last):
+            for k in range(p):
+                new = P[_Y, i, k] - step * G[1, i, k]
+                P[_Y, i, k] = new + q * (new - P[_X, i, k])
+                P[_X, i, k] = new
+        if gradients(
+            xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address, P, G, first, last
+        ):
+            return FAILED
+    return 0
+
+
+class Nedic:
+    """The iteration on one block of agents; see the module's text.
+
+    Parameters
+    ----------
+    runtime : Stacked
+        The rows, their exchange and agreement.
+    step, q : float
+        Step size and momentum.
+    """
+
+    def __init__(self, runtime: Stacked, step: float, q: float) -> None:
+        self.runtime, self.step, self.q = runtime, step, q
+        local = runtime.packed.local
+        self._local = (local[0], *local[8:13], *runtime.packed.doorway)
+        self._seconds = 1e-6
+
+    # -- start, save, restore ------------------------------------------------------------------
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from the feasible point nearest to x; λ is not used."""
+        rt = self.runtime
+        rows = np.array(x, dtype=float).reshape(rt.n, rt.p)
+        share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / rt.n
+        rows = rows + share - (rt.agree_sum(rows) / rt.n if np.any(x) else 0.0)
+        self.P, self.G = np.stack([rows, rows]), np.zeros((2, rt.n, rt.p))
+        self.iterations = 0
+        gradients(*self._local, self.P, self.G, 0, rt.n)
+        rt.packed.door.check()
+        self._run(0)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        return {"P": self.P, "G": self.G, "iterations": self.iterations}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        self.P, self.G = np.array(state["P"]), np.array(state["G"])
+        self.iterations = int(state["iterations"])
+
+    # -- what others read ------------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal iterate, feasible."""
+        return self.P[_X].ravel()
+
+    @property
+    def duals(self) -> Array:
+        """-∇f_i(y_i), one row per agent."""
+        return -self.G[0]
+
+    @property
+    def stride(self) -> int:
+        """Rounds of one iteration: one product with C."""
+        return self.runtime.network.rounds
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges with the neighbours so far."""
+        return self.iterations * self.stride
+
+    @property
+    def vectors(self) -> int:
+        """Gradients sent to each neighbour so far."""
+        return self.rounds
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far: gradients only, one of them at the start."""
+        none = dict.fromkeys(("prox_g", "A", "AT", "prox_h"), 0)
+        return none | {"grad_f": self.iterations + 1, "iterations": self.iterations}
+
+    # -- the loop --------------------------------------------------------------------------------
+    def advance(self, rounds: int, seconds: float) -> None:
+        """Continue until ``rounds`` exchanges or for about ``seconds``, whatever comes first."""
+        end = time.perf_counter() + seconds
+        while self.rounds < rounds and (begun := time.perf_counter()) < end:
+            wanted = -(-(rounds - self.rounds) // self.stride)
+            steps = min(wanted, max(1, int((end - begun) / self._seconds)))
+            self._run(steps)
+            self.iterations += steps
+            if steps >= 10:
+                self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
+
+    def _run(self, steps: int) -> None:
+        rt = self.runtime
+        rt.team.run(
+            nedic_steps, *self._local, *rt.neighbours, rt.recurrence, rt.buffers,
+            self.P, self.G, self.step, self.q, steps,
+        )  # fmt: skip
+        rt.packed.door.check()
+
+
+def plan_nedic(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
+    """Step 1/(L_f λ_max) and momentum of √(κ_f κ_C), unless given."""
+    given = given_parameters(settings, ("step", "momentum"))
+    facts = gather_facts(problem)
+    rule = 1.0 / (facts.L_f * network.lambda_max) if network.n > 1 else 1.0
+    step = positive("step", given.get("step", rule))
+    q = given.get("momentum", momentum(facts.kappa_f * network.kappa))
+    if not 0 <= q < 1:
+        raise CapabilityError(f"momentum = {q!r} found; expected 0 ≤ momentum < 1.")
+    runtime = Stacked(problem, network)
+    source = lambda name, why: "given" if name in given else why  # noqa: E731
+    parameters: dict[str, tuple[Any, str]] = {
+        "method": (settings.method, "given"),
+        "step": (step, source("step", "theorem: 1/(L_f λ_max)")),
+        "momentum": (float(q), source("momentum", "theorem: (√κ-1)/(√κ+1), κ = κ_f κ_C")),
+        "rounds_per_iteration": (int(network.rounds), "one product with C"),
+        "vectors_per_iteration": (int(network.rounds), "one per round"),
+    }
+    kappa = facts.kappa_f * network.kappa
+    text = (
+        f"Nedic (reconstructed): Nesterov's method with κ_f κ_C = {kappa:.4g}. Agents send their "
+        "gradients; every iterate is feasible."
+    )
+    return Plan(Nedic(runtime, step, float(q)), runtime, parameters, text)
+
+
+NEDIC_METHODS = [
+    Method(
+        "Nedic", plan_nedic, "accelerated weighted gradient descent, eq. (80)",
+        Needs("strongly convex, smooth", "zero", "a point", "identity", test_f=strong,
+              test_g=zero_g, test_h=point_h, test_A=identity_A),
+        sources={"step": "1/(L_f λ_max) (theorem)", "momentum": "√(κ_f κ_C) (theorem)"},
+        reconstructed=True, reveals="gradients ∇f_i",
+    ),
+]  # fmt: skip
+"""The method and its conditions."""
