@@ -14,7 +14,6 @@ from pathlib import Path
 
 import networkx as nx
 import numpy as np
-from engine import CURVATURE, L1, SIZES, WEIGHT, best_times
 from report import Report, load
 
 import dual2 as d2
@@ -22,6 +21,7 @@ from dual2.algorithms import NPGA, Settings, find_method
 from dual2.algorithms.npga_kernel import LAM, LV, S, V
 from dual2.engine.threads import Team
 from dual2.experiments.exp1 import experiment1
+from engine import CURVATURE, L1, SIZES, WEIGHT, best_times
 
 FOR_EVER = 1e9
 AIM = 3.0
@@ -121,17 +121,18 @@ def report_c(report: Report, repeats: int) -> None:
             if not error < 1e-11:
                 raise SystemExit(f"The C loop and the library differ by {error:.1e}.")
             count = max(2, int(2e7 / (own.runtime.packed.work + 1)))
-            loops = [lambda o=own, c=count: iterate(o, c), *(lambda r=r, c=count: r(c) for r in runs)]
-            times = best_times(loops, repeats)
+            loops = [lambda c, o=own: iterate(o, c), *runs]
+            times = best_times([lambda f=f, c=count: f(c) for f in loops], repeats)
             micro = [1e6 * t / count for t in times]
             ratios = [f"{times[0] / t:.2f}" for t in times[1:]]
             rows.append([size, *micro, *ratios, f"≤ {AIM:g}", f"{error:.0e}"])
     over = [f"over {name}" for name in VARIANTS]
     head = ["(n, p, Σd)", "dual2 µs", *(f"{name} µs" for name in VARIANTS), *over, "aim", "differ"]
-    report.table("One iteration of NPGA-ED against C (gcc -O3 -march=native), one thread", head, rows)
+    title = "One iteration of NPGA-ED against C (gcc -O3 -march=native), one thread"
+    report.table(title, head, rows)
 
 
-# -- Experiment I ------------------------------------------------------------------------------------
+# -- Experiment I ----------------------------------------------------------------------------
 
 
 def report_experiment(report: Report, iterations: int) -> None:
@@ -150,12 +151,14 @@ def report_experiment(report: Report, iterations: int) -> None:
     report.table(f"Experiment I, {iterations} iterations", head, rows)
 
 
-# -- counts ------------------------------------------------------------------------------------------
+# -- counts ----------------------------------------------------------------------------------
 
 
 def family(kind: str) -> tuple[d2.Problem, d2.Network]:
-    """Eight agents on a path, κ_f = 10: A h quadratic, g l1; B h a point, g = 0; C h quadratic on
-    z ≥ 0, g = 0; D h a point, g l1."""
+    """Eight agents on a path, κ_f = 10.
+
+    A: h quadratic, g l1; B: h a point, g = 0; C: h quadratic on z ≥ 0, g = 0; D: h a point, g l1.
+    """
     rng = np.random.default_rng(3)
     n, p, d = 8, 6, 3
     g = d2.L1Norm(0.1) if kind in "AD" else d2.Zero()

@@ -61,11 +61,12 @@ coupling  calls to A, Aᵀ and prox h*
 """What the columns of the table mean."""
 
 METHODS_LEGEND = """\
-sends      p-vectors per neighbour, in rounds (exchanges) per iteration; scalars agreed for the
-           stopping test come on top
-=          the same iteration under other names: as far as it is known here, one implementation
-reconstructed  rebuilt from its family and checked to solve the problem, not read from its listing
-A problem outside a method's class is reduced to one inside where that is possible.
+sends   p-vectors per neighbour in one iteration, one per round unless "in rounds"
+        is said; scalars agreed for the stopping test come on top
+=       other names of the same iteration, as far as it is known here
+reconstructed: rebuilt from its family and checked to solve the problem, not
+        read from its listing
+A problem outside a method's class is reduced to one inside where possible.
 """
 """What the table of ``methods`` says."""
 
@@ -274,23 +275,25 @@ def methods(
 def _plain(title: str, *columns: str) -> Table:
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
-        table.add_column(column, overflow="fold", no_wrap=column == "method")
+        table.add_column(column, no_wrap=column in ("method", "sends"))
     return table
 
 
 def _conditions() -> Table:
     """What each method accepts and sends."""
-    table = _plain(
-        "Methods", "method", "f", "g", "h", "A", "sends", "what leaves an agent, remarks"
-    )
+    table = _plain("Methods", "method", "accepts", "sends", "what leaves an agent; remarks")
     for method in METHODS.values():
         needs = method.needs
-        table.add_row(
-            method.name, needs.f, needs.g, needs.h, needs.A or "any",
-            f"{method.vectors} in {method.rounds}",
-            "; ".join(part for part in (method.reveals, method.remark) if part),
-        )  # fmt: skip
+        accepts = f"f {needs.f}; g {needs.g}; h {needs.h}" + (f"; A {needs.A}" if needs.A else "")
+        remarks = "; ".join(part for part in (method.reveals, method.remark) if part)
+        table.add_row(method.name, accepts, _messages(method), remarks)
     return table
+
+
+def _messages(method: Method) -> str:
+    """p-vectors of one iteration, with the rounds where they are not as many."""
+    same = method.vectors == method.rounds
+    return method.vectors if same else f"{method.vectors} in {method.rounds}"
 
 
 def _sources() -> Table:

@@ -5,9 +5,11 @@ Problem: min Σ f_i(x_i) subject to Σ x_i = b (A_i = I, no g_i). From a feasibl
     x⁺ = y - C ∇f(y)/(L_f λ_max(C)),      y⁺ = x⁺ + q (x⁺ - x),
     q = (√κ - 1)/(√κ + 1),  κ = κ_f κ_C:
 
-Nesterov's method on z ↦ f(x⁰ + √C z), so the error falls like (1 - 1/√κ)^k and every iterate is
-feasible. What travels is the **gradient** ∇f_i(y_i). Reconstructed from eq. (80) of "Improved
-convergence rates for distributed resource allocation", 2018. The price of agent i is -∇f_i(y_i).
+computed as δ⁺ = qδ - step·C∇f(x + qδ), x⁺ = x + δ⁺, so that rounding leaves Σx alone once δ is
+small. This is Nesterov's method on z ↦ f(x⁰ + √C z): the error falls like (1 - 1/√κ)^k, and every
+iterate is feasible. What travels is the **gradient** ∇f_i(y_i). Reconstructed from eq. (80) of
+"Improved convergence rates for distributed resource allocation", 2018. The price of agent i is
+-∇f_i(y_i).
 """
 
 import time
@@ -29,7 +31,8 @@ from dual2.theory import gather_facts, momentum
 from dual2.theory.conditions import strong
 
 Array = np.ndarray
-_X, _Y = 0, 1
+_X, _MOVE, _Y = range(3)
+"""Rows of the stack: x, δ and y = x + qδ."""
 
 
 @compiled
@@ -54,7 +57,7 @@ def nedic_steps(
     xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address,
     nptr, nidx, nw, recurrence, buffers, P, G, step, q, steps, thread, threads, barrier,
 ):  # fmt: skip
-    """Advance by ``steps`` iterations; P = (x, y), G = (∇f(y), C∇f(y)). Returns 0, or FAILED."""
+    """Advance by ``steps`` iterations; P = (x, δ, y), G = (∇f(y), C∇f(y)). Returns 0, or FAILED."""
     n, p = G.shape[1], G.shape[2]
     first, last = n * thread // threads, n * (thread + 1) // threads
     for _ in range(steps):
@@ -63,9 +66,10 @@ def nedic_steps(
         )  # fmt: skip
         for i in range(first, last):
             for k in range(p):
-                new = P[_Y, i, k] - step * G[1, i, k]
-                P[_Y, i, k] = new + q * (new - P[_X, i, k])
-                P[_X, i, k] = new
+                move = q * P[_MOVE, i, k] - step * G[1, i, k]
+                P[_X, i, k] += move
+                P[_MOVE, i, k] = move
+                P[_Y, i, k] = P[_X, i, k] + q * move
         if gradients(
             xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address, P, G, first, last
         ):
@@ -97,7 +101,8 @@ class Nedic:
         rows = np.array(x, dtype=float).reshape(rt.n, rt.p)
         share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / rt.n
         rows = rows + share - (rt.agree_sum(rows) / rt.n if np.any(x) else 0.0)
-        self.P, self.G = np.stack([rows, rows]), np.zeros((2, rt.n, rt.p))
+        self.P = np.stack([rows, np.zeros_like(rows), rows])
+        self.G = np.zeros((2, rt.n, rt.p))
         self.iterations = 0
         gradients(*self._local, self.P, self.G, 0, rt.n)
         rt.packed.door.check()
