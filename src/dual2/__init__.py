@@ -8,8 +8,6 @@ by exchanging dual vectors with their neighbours only. State a :class:`Problem` 
 :class:`Network`, call :func:`solve`, read the :class:`Result` and its certificate.
 """
 
-__version__ = "0.1.0"
-
 from dual2.algorithms import METHODS, Method
 from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
 from dual2.functions import *  # noqa: F403
@@ -20,6 +18,7 @@ from dual2.result import Certificate, Counts, NotSolved, Result, Status
 from dual2.solve import solve
 from dual2.theory import Costs
 from dual2.tune import Trial, Tuned, tune
+from dual2.version import __version__
 
 __all__ = [
     *_functions,
@@ -41,6 +40,7 @@ __all__ = [
     "Status",
     "Trial",
     "Tuned",
+    "__version__",
     "solve",
     "tune",
 ]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-import dual2
 from dual2.algorithms.method import Method, Plan, Settings
 from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import with_sources
@@ -21,6 +20,7 @@ from dual2.problem import Problem
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
+from dual2.version import __version__
 
 Array = np.ndarray
 Start = tuple[Any, Any] | Result | None
@@ -277,7 +277,7 @@ def versions() -> dict[str, str]:
     import scipy
 
     return {
-        "dual2": dual2.__version__,
+        "dual2": __version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
