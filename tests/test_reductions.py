@@ -139,9 +139,10 @@ def test_where_no_reduction_helps_the_error_names_other_methods():
     assert "reduce=True" not in str(caught.value)
 
 
-def test_a_smooth_and_strongly_convex_h_joins_f_where_g_must_be_zero():
+@pytest.mark.parametrize("name", ["IDEA", "APAPC-Chebyshev", "DCDA", "iD2GT"])
+def test_a_smooth_and_strongly_convex_h_joins_f_where_g_must_be_zero(name):
     problem = problem_with(COUPLINGS["squared"], "zero")
-    result = d2.solve(problem, path_network(), method="IDEA", tol=1e-9)
+    result = d2.solve(problem, path_network(), method=name, tol=1e-9)
     assert result.status == "CONVERGED"
     assert distance(result.x, solve_reference(problem).x) <= 1e-7
     assert "moved into f of agent 7" in result.explain()
