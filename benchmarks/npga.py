@@ -116,8 +116,8 @@ def report_c(report: Report, repeats: int) -> None:
                 run(20)
                 x, Y = run.state  # pyright: ignore[reportFunctionMemberAccess]
                 for mine, other in ((own.x, x), (own.duals, Y[LAM]), (own.Y[S], Y[S])):
-                    size = max(float(np.abs(other).max()), 1e-300)
-                    error = max(error, float(np.abs(mine - other).max()) / size)
+                    largest = max(float(np.abs(other).max()), 1e-300)
+                    error = max(error, float(np.abs(mine - other).max()) / largest)
             if not error < 1e-11:
                 raise SystemExit(f"The C loop and the library differ by {error:.1e}.")
             count = max(2, int(2e7 / (own.runtime.packed.work + 1)))

@@ -61,8 +61,8 @@ coupling  calls to A, Aᵀ and prox h*
 """What the columns of the table mean."""
 
 METHODS_LEGEND = """\
-sends   p-vectors per neighbour in one iteration, one per round unless "in rounds"
-        is said; scalars agreed for the stopping test come on top
+sends   p-vectors per neighbour in one iteration, one per round, or so many
+        "in" so many rounds; scalars agreed for the stopping test come on top
 =       other names of the same iteration, as far as it is known here
 reconstructed: rebuilt from its family and checked to solve the problem, not
         read from its listing
