@@ -5,6 +5,7 @@ their KKT system; the others are built around a solution: points, multipliers an
 drawn first, then the linear terms that make them optimal.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -166,12 +167,15 @@ def linear(kx: float, kB: float, seed: int, rank: int = 30) -> Saddle:
 
 
 def augmented(k: float, seed: int) -> Saddle:
-    """E: B of rank 15 and P of rank 20 of 30, BBᵀ + L_xP positive definite."""
+    """E: B of rank 15 and P of rank 20 of 30 rows, BBᵀ + L_xP positive definite."""
     rng = np.random.default_rng([seed, 5])
-    P, B = positive(rng, 40, 1.0, k), coupling(rng, 30, 40, 0.7, 1.0, rank=15)
-    Q = positive(rng, 30, 0.5 / k, 1 / k, rank=20)
-    mu_phi = float(np.linalg.eigvalsh(B @ B.T + k * Q)[0] / k)
-    return from_kkt(P, B, Q, rng.standard_normal(40), rng.standard_normal(30), mu_phi=mu_phi)
+    U, V = orthogonal(rng, 30), orthogonal(rng, 40)
+    P = positive(rng, 40, 1.0, k)
+    B = (U[:, :15] * spectrum(rng, 15, 0.7, 1.0)) @ V[:, :15].T
+    Q = (U[:, 10:] * spectrum(rng, 20, 0.5 / k, 1.0 / k)) @ U[:, 10:].T
+    Q = (Q + Q.T) / 2
+    known = {"mu_phi": float(np.linalg.eigvalsh(B @ B.T + k * Q)[0] / k)}
+    return from_kkt(P, B, Q, rng.standard_normal(40), rng.standard_normal(30), **known)
 
 
 def softplus(rng: Rng, n: int, low: float, high: float) -> d2.LogisticRegression:
@@ -240,3 +244,84 @@ def commuting(
     x, y = rng.standard_normal((2, len(p)))
     B = np.diag(s)
     return around(d2.Quadratic(p), B, d2.Quadratic(q) if q.any() else d2.Zero(), x, y)
+
+
+# -- what independent runs took -----------------------------------------------------------------
+Counts = dict[str, tuple[int, ...]]
+FAMILIES: dict[str, tuple[Callable[[float], Saddle], Counts]] = {
+    "A": (
+        lambda k: strongly(k, k, k, 1),
+        {"LPD": (429, 712, 1366), "ABPD-PGS": (488, 948, 1879), "APDG": (560, 974, 1924),
+         "PDPG": (1930, 5852, 17383), "iDAPG": (281, 560, 1131)},
+    ),
+    "B, κ_x": (
+        lambda k: strongly(k, 2, 2, 1),
+        {"LPD": (230, 436, 809), "ABPD-PGS": (371, 731, 1451), "APDG": (577, 1111, 2176),
+         "PDPG": (1866, 7511, 30092), "iDAPG": (28, 28, 28)},
+    ),
+    "B, κ_y": (
+        lambda k: strongly(2, k, 2, 1),
+        {"LPD": (250, 455, 867), "ABPD-PGS": (378, 743, 1473), "APDG": (637, 1216, 2373),
+         "PDPG": (2044, 8170, 32696), "iDAPG": (222, 456, 925)},
+    ),
+    "B, κ_xy": (
+        lambda k: strongly(2, 2, k, 1),
+        {"LPD": (346, 682, 1360), "ABPD-PGS": (475, 936, 1863), "APDG": (635, 1306, 2660),
+         "PDPG": (1023, 2163, 3016), "iDAPG": (151, 232, 289)},
+    ),
+    "N1, l1 box": (
+        lambda k: nonsmooth(k, "l1 box", 1),
+        {"LPD": (331, 654, 1216), "ABPD-PGS": (481, 946, 1892), "PDPG": (2468, 7372, 30104),
+         "iDAPG": (297, 594, 1182)},
+    ),
+    "N1, box l1": (
+        lambda k: nonsmooth(k, "box l1", 1),
+        {"LPD": (319, 652, 1307), "ABPD-PGS": (476, 944, 1873), "PDPG": (1712, 4563, 17684),
+         "iDAPG": (291, 586, 1198)},
+    ),
+    "C, κ_B = 4": (
+        lambda k: full_rank(k, 4, 1),
+        {"APDG": (812, 1377, 2729), "PDPG": (2907, 9339, 29328), "iDAPG": (367, 752, 1530)},
+    ),
+    "C, κ_B = 16": (
+        lambda k: full_rank(k, 16, 1),
+        {"APDG": (1459,), "PDPG": (8895,), "iDAPG": (711,)},
+    ),
+    "N2, box": (
+        lambda k: full_rank(k, 4, 1, True),
+        {"PDPG": (1800, 5343, 28025), "iDAPG": (308, 600, 949)},
+    ),
+    "D, κ_B = 4": (
+        lambda k: linear(k, 4, 1),
+        {"Salim": (393, 787, 1564), "APDG": (920, 1497, 2782), "PDPG": (3180, 10304, 30273),
+         "iDAPG": (414, 835, 1684)},
+    ),
+    "D, κ_B = 16": (
+        lambda k: linear(k, 16, 1),
+        {"Salim": (400,), "APDG": (1495,), "PDPG": (9773,), "iDAPG": (828,)},
+    ),
+    "D, rank 20": (
+        lambda k: linear(k, 4, 1, 20),
+        {"Salim": (424, 785, 1621), "APDG": (727, 1302, 2520), "PDPG": (1741, 4966, 13327),
+         "iDAPG": (363, 763, 1523)},
+    ),
+    "E": (
+        lambda k: augmented(k, 1),
+        {"PDPG": (3866, 14715, 56090), "iDAPG": (300, 583, 1121)},
+    ),
+    "G, strong": (
+        lambda k: nonquadratic("strong", k, 1),
+        {"LPD": (376, 678, 1297), "ABPD-PGS": (470, 919, 1890), "APDG": (505, 931, 1814),
+         "PDPG": (1567, 5231, 12246), "iDAPG": (279, 575, 1124)},
+    ),
+    "G, full rank": (
+        lambda k: nonquadratic("full rank", k, 1),
+        {"APDG": (618, 1159, 2292), "PDPG": (2425, 9809, 39290), "iDAPG": (386, 830, 1716)},
+    ),
+    "G, linear": (
+        lambda k: nonquadratic("linear", k, 1),
+        {"Salim": (398, 808, 1627), "APDG": (634, 1284, 2568), "iDAPG": (396, 826, 1736)},
+    ),
+}  # fmt: skip
+"""Instances by κ, and the iterations that independent programs took to 1e-10 on instances of the
+same kind at κ = 100, 400, 1600."""

@@ -55,7 +55,7 @@ def solve(
     method: str = "iDAPG", tol: float = 1e-10, max_iterations: int = 1_000_000,
     start: tuple[Any, Any] | None = None, reference: tuple[Any, Any] | None = None,
     sigma_min: float | None = None, mu_phi: float | None = None, square: bool = False,
-    every: int = 10, slack: float = 0.3,
+    every: int = 10, slack: float = 0.3, restart: bool = True,
 ) -> SaddleResult:  # fmt: skip
     """Solve min_x max_y f₁(x) + f₂(x) + yᵀBx - g₁(y) - g₂(y).
 
@@ -86,6 +86,9 @@ def solve(
         Iterations between two tests.
     slack : float
         δ of iDAPG's local accuracy rule.
+    restart : bool
+        Where no strong concavity is known, restart iDAPG when its momentum points uphill, LPD and
+        ABPD-PGS when their residual has fallen to a third; False runs them as published.
 
     Examples
     --------
@@ -113,8 +116,10 @@ def solve(
     done = 0
     while now > tol * first and done < max_iterations:
         done += solver.advance(z, min(every, max_iterations - done), 1.0)
-        if solver.restarts and solver.uphill()[0] > 0:
-            solver.restart()
+        if restart and solver.restarts:
+            solver.residuals(z, with_primal=False)
+            if solver.uphill()[0] > 0:
+                solver.restart()
         now = measure()
     return SaddleResult(
         x=solver.x.copy(), y=solver.lam[0].copy(), converged=now <= tol * first, iterations=done,
@@ -139,16 +144,20 @@ def _solver(
         raise CapabilityError(f"{name} needs f₂ = g₂ = 0. Use iDAPG, PDPG, LPD or ABPD-PGS.")
     if name == "Salim" and g1.L > 0:
         raise CapabilityError("Salim needs a linear g₁. Use iDAPG, APDG, PDPG, LPD or ABPD-PGS.")
-    small2 = facts.rank2[0] if sigma_min is None else sigma_min**2
-    facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
-    ranked = facts.g_is_zero and (sigma_min is None or (plain and g1.L == 0))
     strong, bend = g1.mu + min(g2.mu, 1e300), facts.sigma2[0] / facts.mu[0]
-    if mu_phi is None:
-        mu_phi = strong + (float(np.nan_to_num(small2)) / facts.L[0] if ranked else 0.0)
+    full, linear = bool(facts.rank2[0] > 0), plain and g1.L == 0
+    if name == "APDG" and not (strong > 0 or full or linear):
+        raise CapabilityError(
+            "APDG needs a strongly convex or linear g₁, or B of full row rank. Use iDAPG or PDPG."
+        )
+    small2 = float(np.nan_to_num(facts.rank2[0])) if sigma_min is None else sigma_min**2
+    facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
+    ranked = small2 / facts.L[0] if facts.g_is_zero and (full or linear) else 0.0
     constants = Constants(
         case=Case("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
         mapping="smooth" if isinstance(g2, Zero) else "both", L_F=0.0, mu_F=0.0,
-        L_phi=g1.L + bend, mu_phi=mu_phi, L_H=math.inf, mu_H=strong, sources={},
+        L_phi=g1.L + bend, mu_phi=strong + ranked if mu_phi is None else mu_phi, L_H=math.inf,
+        mu_H=strong, sources={},
     )  # fmt: skip
     if name == "iDAPG":
         return IDAPG(runtime, facts, constants, slack)
@@ -158,7 +167,7 @@ def _solver(
     saddle = SaddleConstants(
         L_x=facts.L, mu_x=facts.mu, L_y=row(g1.L + min(g2.mu, 1e300)), mu_y=row(strong),
         mu_gradient=row(g1.mu), sigma=np.sqrt(facts.sigma2),
-        sigma_min=row(math.sqrt(np.nan_to_num(small2))),
+        sigma_min=row(math.sqrt(small2)),
     )  # fmt: skip
     return PrimalDual(name, runtime, facts, constants, saddle, square)
 
