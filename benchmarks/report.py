@@ -32,7 +32,7 @@ class Report:
         lines = [" | ".join(c.rjust(w) for c, w in zip(row, widths, strict=True)) for row in cells]
         print(f"\n{title}\n{lines[0]}\n{'-+-'.join('-' * w for w in widths)}")
         print("\n".join(lines[1:]), flush=True)
-        marked = [f"| {line} |" for line in lines]
+        marked = ["| " + " | ".join(c.replace("|", "\\|") for c in row) + " |" for row in cells]
         self._parts.append("\n".join([f"**{title}**", "", marked[0], "|---" * len(head) + "|"]))
         self._parts[-1] += "\n" + "\n".join(marked[1:])
 

@@ -95,9 +95,11 @@ class _Cache(caching.FunctionCache):
 def _compile(
     function: Callable[..., Any], fastmath: set[str] | bool = False, forceinline: bool = False
 ) -> Any:
-    kernel: Any = numba.njit(
-        nogil=True, error_model="numpy", fastmath=fastmath, forceinline=forceinline
-    )(function)
+    options: dict[str, Any] = {
+        "nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": forceinline,
+        "no_cfunc_wrapper": True,
+    }  # fmt: skip
+    kernel: Any = numba.njit(**options)(function)
     if cache_directory() is not None:
         kernel._cache = _Cache(function)
     return kernel

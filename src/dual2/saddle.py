@@ -54,7 +54,8 @@ def solve(
     f1: Function, f2: Function | None, B: Any, g1: Function | None, g2: Function | None, *,
     method: str = "iDAPG", tol: float = 1e-10, max_iterations: int = 1_000_000,
     start: tuple[Any, Any] | None = None, reference: tuple[Any, Any] | None = None,
-    sigma_min: float | None = None, square: bool = False, every: int = 10, slack: float = 0.3,
+    sigma_min: float | None = None, mu_phi: float | None = None, square: bool = False,
+    every: int = 10, slack: float = 0.3, restart: bool = True,
 ) -> SaddleResult:  # fmt: skip
     """Solve min_x max_y f₁(x) + f₂(x) + yᵀBx - g₁(y) - g₂(y).
 
@@ -74,13 +75,20 @@ def solve(
     start, reference : (x, y), optional
         Starting point (default zero) and known solution.
     sigma_min : float, optional
-        Smallest nonzero singular value of B for APDG and Salim with rank-deficient B.
+        Smallest nonzero singular value of a rank-deficient B; with linear g₁ and f₂ = g₂ = 0 it
+        gives iDAPG, APDG and Salim their linear rate.
+    mu_phi : float, optional
+        Strong convexity of the dual function g₁ + (f₁+f₂)*(-Bᵀ·) where more is known than follows
+        from μ_y and σ_min(B); sets the momentum of iDAPG, which otherwise restarts.
     square : bool
         APDG's parameter set for square nonsingular B.
     every : int
         Iterations between two tests.
     slack : float
         δ of iDAPG's local accuracy rule.
+    restart : bool
+        Where no strong concavity is known, restart iDAPG when its momentum points uphill, LPD and
+        ABPD-PGS when their residual has fallen to a third; False runs them as published.
 
     Examples
     --------
@@ -95,21 +103,27 @@ def solve(
     problem = Problem([Agent(B, f1, f2)], g2.conjugate)
     require_strong_convexity(problem, name)
     runtime = Stacked(problem, Network(nx.empty_graph(1)), smooth=g1)
-    solver = _solver(name, runtime, gather_facts(problem), g1, g2, sigma_min, square, slack)
+    facts = gather_facts(problem)
+    solver = _solver(name, runtime, facts, g1, g2, sigma_min, mu_phi, square, slack)
     x, y = _start(problem, start)
     solver.start(x, y[None])
     z = np.zeros((1, problem.p))
     goal = None if reference is None else _flat(reference)
-    first = _distance(solver, goal) if goal is not None else math.inf
-    done, converged, now = 0, False, first
-    while done < max_iterations and not converged and math.isfinite(now) | (now == first):
+    measure = lambda: (  # noqa: E731
+        _residual(problem.agents[0], g1, g2, solver) if goal is None else _distance(solver, goal)
+    )
+    first = now = measure()
+    done = 0
+    while now > tol * first and done < max_iterations:
         done += solver.advance(z, min(every, max_iterations - done), 1.0)
-        now = _distance(solver, goal) if goal is not None else _residual(solver, z)
-        first = now if first == math.inf else first
-        converged = now <= tol * first
+        if restart and solver.restarts:
+            solver.residuals(z, with_primal=False)
+            if solver.uphill()[0] > 0:
+                solver.restart()
+        now = measure()
     return SaddleResult(
-        x=solver.x.copy(), y=solver.lam[0].copy(), converged=bool(converged), iterations=done,
-        residual=_residual(solver, z), counts=solver.oracle_calls(),
+        x=solver.x.copy(), y=solver.lam[0].copy(), converged=now <= tol * first, iterations=done,
+        residual=_residual(problem.agents[0], g1, g2, solver), counts=solver.oracle_calls(),
     )  # fmt: skip
 
 
@@ -122,7 +136,7 @@ def _find(method: str) -> str:
 
 def _solver(
     name: str, runtime: Stacked, facts: Facts, g1: Function, g2: Function,
-    sigma_min: float | None, square: bool, slack: float,
+    sigma_min: float | None, mu_phi: float | None, square: bool, slack: float,
 ) -> Subsolver:  # fmt: skip
     """The solver with the constants of this saddle problem."""
     plain = isinstance(g2, Zero) and facts.g_is_zero
@@ -130,14 +144,19 @@ def _solver(
         raise CapabilityError(f"{name} needs f₂ = g₂ = 0. Use iDAPG, PDPG, LPD or ABPD-PGS.")
     if name == "Salim" and g1.L > 0:
         raise CapabilityError("Salim needs a linear g₁. Use iDAPG, APDG, PDPG, LPD or ABPD-PGS.")
-    small2 = facts.rank2[0] if sigma_min is None else sigma_min**2
-    facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
-    rank = small2 / facts.L[0] if facts.g_is_zero and sigma_min is None else 0.0
     strong, bend = g1.mu + min(g2.mu, 1e300), facts.sigma2[0] / facts.mu[0]
+    full, linear = bool(facts.rank2[0] > 0), plain and g1.L == 0
+    if name == "APDG" and not (strong > 0 or full or linear):
+        raise CapabilityError(
+            "APDG needs a strongly convex or linear g₁, or B of full row rank. Use iDAPG or PDPG."
+        )
+    small2 = float(np.nan_to_num(facts.rank2[0])) if sigma_min is None else sigma_min**2
+    facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
+    ranked = small2 / facts.L[0] if facts.g_is_zero and (full or linear) else 0.0
     constants = Constants(
         case=Case("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
         mapping="smooth" if isinstance(g2, Zero) else "both", L_F=0.0, mu_F=0.0,
-        L_phi=g1.L + bend, mu_phi=strong + float(np.nan_to_num(rank)), L_H=math.inf,
+        L_phi=g1.L + bend, mu_phi=strong + ranked if mu_phi is None else mu_phi, L_H=math.inf,
         mu_H=strong, sources={},
     )  # fmt: skip
     if name == "iDAPG":
@@ -148,7 +167,7 @@ def _solver(
     saddle = SaddleConstants(
         L_x=facts.L, mu_x=facts.mu, L_y=row(g1.L + min(g2.mu, 1e300)), mu_y=row(strong),
         mu_gradient=row(g1.mu), sigma=np.sqrt(facts.sigma2),
-        sigma_min=row(math.sqrt(np.nan_to_num(small2))),
+        sigma_min=row(math.sqrt(small2)),
     )  # fmt: skip
     return PrimalDual(name, runtime, facts, constants, saddle, square)
 
@@ -172,7 +191,12 @@ def _distance(solver: Subsolver, goal: np.ndarray) -> float:
     return float(np.linalg.norm(_flat((solver.x, solver.lam)) - goal))
 
 
-def _residual(solver: Subsolver, z: np.ndarray) -> float:
-    primal, dual = solver.residuals(z)
-    weight = math.sqrt(solver.facts.sigma2[0]) / solver.facts.mu[0]
-    return float(dual[0] + weight * primal[0])
+def _residual(agent: Agent, g1: Function, g2: Function, solver: Subsolver) -> float:
+    """D_y + (σ̄(B)/μ_x)·D_x, the norms of the proximal gradient mappings."""
+    x, y, f = solver.x, solver.lam[0], agent.f
+    sigma2 = solver.facts.sigma2[0]
+    t, s = 1.0 / f.L, 1.0 / max(g1.L + sigma2 / f.mu, 1e-300)
+    move_x = x - agent.g.prox(x - t * (f.grad(x) + agent.adjoint(y)), t)
+    move_y = y - g2.prox(y - s * (g1.grad(y) - agent.apply(x)), s)
+    D_x, D_y = np.linalg.norm(move_x) / t, np.linalg.norm(move_y) / s
+    return float(D_y + math.sqrt(sigma2) / f.mu * D_x)

@@ -131,7 +131,7 @@ def solve(
     with Bar(found.name, tol, progress) as bar:
         status = driver.run(bar)
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, status, mark)
+        result = _assemble(driver, plan, status, mark, tol, atol)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)
@@ -229,7 +229,9 @@ def _fingerprint(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def _assemble(driver: Driver, plan: Plan, status: Status, mark: str) -> Result:
+def _assemble(
+    driver: Driver, plan: Plan, status: Status, mark: str, tol: float, atol: float
+) -> Result:
     problem, runtime = plan.runtime.problem, plan.runtime
     counts, trace = driver.counts(), driver.trace()
     state = driver.state() | {"mark": mark}
@@ -237,6 +239,8 @@ def _assemble(driver: Driver, plan: Plan, status: Status, mark: str) -> Result:
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
     parts, dual = runtime.packed.split(x), duals.mean(axis=0)
+    if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
+        status = Status.STALLED  # the loops and the definitions disagree: no claim
     certificate = _certify(problem, parts, dual, duals, driver.separator)
     return Result(
         x=parts, y=problem.coupling(parts), dual=dual, duals=duals,

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2 import testing
 from dual2.algorithms import find_method
 from dual2.algorithms.id2a import ID2A
 from dual2.algorithms.plan import Settings, plan_id2a
@@ -61,7 +60,8 @@ RIGHT, RESTORE, ADVANCE = ID2A._outer_step, ID2A.restore, ID2A.advance
 )
 def test_a_broken_algorithm_is_caught(method, broken, message, monkeypatch):
     monkeypatch.setattr(ID2A, method, broken)
-    monkeypatch.setattr(testing, "solve", lambda *a, **k: d2.solve(*a, **{"max_rounds": 5000} | k))
+    short = lambda *a, **k: d2.solve(*a, **{"max_rounds": 5000} | k)  # noqa: E731
+    monkeypatch.setattr("dual2.testing.algorithms.solve", short)
     with pytest.raises(AssertionError, match=message):
         check_algorithm("iD2A", PAIRS[1:2])
 

@@ -110,9 +110,9 @@ def admm_steps(
     n, p = share.shape
     first, last = n * thread // threads, n * (thread + 1) // threads
     wide = max(1, inbox.shape[0])
-    full, reduced, vectors = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((4, wide))
-    free, old, work = np.empty(wide, np.int64), np.empty(wide), np.empty(3 * wide + 8)
-    ax, slope, bend = np.empty(p), np.empty(p), np.empty(p)
+    full, reduced, vectors = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((5, wide))
+    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((3, p))
+    old, work = np.empty(wide), np.empty(3 * wide + 8)
     for _ in range(steps):
         for i in range(first, last):
             d = xptr[i + 1] - xptr[i]
@@ -122,15 +122,15 @@ def admm_steps(
             if kind == IDC:
                 tried = 1
                 if linearised_step(
-                    i, old[:d], own, Y, degrees[i], steep[i], scalars[GAMMA], vectors, slope, xptr,
+                    i, old[:d], own, Y, degrees[i], steep[i], scalars[GAMMA], vectors, rows[1], xptr,
                     akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
                     gpar, inbox, outbox, address, work,
                 ):  # fmt: skip
                     return FAILED
             else:
                 tried = local_argmin(
-                    i, own, Y[TARGET, i], old, scalars[Q], penalty[i], newton, vectors, free, full,
-                    reduced, ax, slope, bend, xptr, akind, place, cols, sval, sidx, coef, fkind,
+                    i, own, Y[TARGET, i], old, scalars[Q], penalty[i], newton, vectors, free, side,
+                    full, reduced, rows, xptr, akind, place, cols, sval, sidx, coef, fkind,
                     fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox,
                     address, work,
                 )  # fmt: skip

@@ -31,7 +31,7 @@ from dual2.engine.local import (
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import prox_blocks
 from dual2.runtime import Stacked
-from dual2.subsolvers.exact_kernel import QUADRATIC_H, slope_h, solve_local
+from dual2.subsolvers.exact_kernel import QUADRATIC_H, coupling_loss, solve_local
 
 Array = np.ndarray
 _CAP = 60.0
@@ -66,7 +66,7 @@ def minimise_penalised(
         if apply(i, u, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address) != 0:
             return FAILED
         for k in range(p):
-            slope[k], _ = slope_h(QUADRATIC_H, penalty, k, p, ax[k] - target[k])
+            _, slope[k], _ = coupling_loss(QUADRATIC_H, penalty, k, p, ax[k] - target[k])
         if adjoint(i, slope, pull, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
             return FAILED
         force = math.sqrt(dot(w, w)) + math.sqrt(dot(pull[:d], pull[:d]))
@@ -90,7 +90,7 @@ def minimise_penalised(
 
 @compiled
 def local_argmin(
-    i, own, target, anchor, q, penalty, newton, vectors, free, full, reduced, ax, slope, bend,
+    i, own, target, anchor, q, penalty, newton, vectors, free, side, full, reduced, rows,
     xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
     lip, mu, sigma, inbox, outbox, address, work,
 ):  # fmt: skip
@@ -98,20 +98,20 @@ def local_argmin(
 
     ``penalty`` holds 7p numbers: 1/r, 0 and the bounds of ψ' in rows 0, 1, 5 and 6 (the form of
     a separable conjugate). ``newton[i]`` says whether the active set method applies. ``vectors``
-    (4, ·), ``free``, ``full``, ``reduced``, ``ax``, ``slope``, ``bend`` and ``work`` are scratch.
+    (5, ·), ``free``, ``side``, ``full``, ``reduced``, ``rows`` (3, p) and ``work`` are scratch.
     Returns the number of gradients, or FAILED.
     """
     tried = 0
     if newton[i] != 0:
         tried, settled = solve_local(
-            i, own, target, anchor, q, QUADRATIC_H, penalty, 1.0, vectors, free, full, reduced, ax,
-            slope, bend, xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu,
+            i, own, target, anchor, q, full, reduced, vectors, free, side, rows, QUADRATIC_H,
+            penalty, 1.0, xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu,
             sigma, inbox, outbox, address,
         )  # fmt: skip
         if settled:
             return tried
     more = minimise_penalised(
-        i, own, target, anchor, q, penalty, vectors, ax, slope, xptr, akind, place, cols, sval,
+        i, own, target, anchor, q, penalty, vectors, rows[0], rows[1], xptr, akind, place, cols, sval,
         sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox,
         address, work,
     )  # fmt: skip

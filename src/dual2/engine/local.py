@@ -10,22 +10,13 @@ import math
 
 from dual2.compiled import compiled, fast_compiled, inlined
 from dual2.engine.door import ADJOINT, APPLY, GRAD_F, PROX_G, knock
-from dual2.functions.kernels import prox_block
+from dual2.functions.kernels import dot, prox_block
 
 DENSE_A, SPARSE_A, OPERATOR_A = 0, 1, 2
 SIMPLE_F, DENSE_F, LOGISTIC_F, CALLBACK_F = 0, 1, 2, 4
 CALLBACK_KIND = 8
 FAILED = -1
 _CAP = 40.0
-
-
-@fast_compiled
-def dot(a, b):
-    """Sum of a_k b_k, in any order."""
-    s = 0.0
-    for k in range(b.shape[0]):
-        s += a[k] * b[k]
-    return s
 
 
 @fast_compiled

@@ -14,7 +14,8 @@ CONJUGATED, AFFINED, KINKLESS = 1, 2, 4
 
 
 @fast_compiled
-def _dot(a, b):
+def dot(a, b):
+    """Sum of a_j b_j, in any order."""
     total = 0.0
     for j in range(a.shape[0]):
         total += a[j] * b[j]
@@ -106,7 +107,7 @@ def _plain(kind, step, v, out, params, work):
 def _conjugate(kind, step, v, out, params, work):
     n = v.shape[0]
     if kind == L2:
-        norm = math.sqrt(_dot(v, v))
+        norm = math.sqrt(dot(v, v))
         factor = params[0] / norm if norm > params[0] else 1.0
         for j in range(n):
             out[j] = factor * v[j]
@@ -183,7 +184,7 @@ def conjugate_grad_separable(w, out, params):
 
 @compiled
 def _shrink(threshold, v, out):
-    norm = math.sqrt(_dot(v, v))
+    norm = math.sqrt(dot(v, v))
     factor = 1.0 - threshold / norm if norm > threshold else 0.0
     for j in range(v.shape[0]):
         out[j] = factor * v[j]
@@ -194,7 +195,7 @@ def _ball(radius, center, v, out):
     n = v.shape[0]
     for j in range(n):
         out[j] = v[j] - center[j]
-    norm = math.sqrt(_dot(out, out))
+    norm = math.sqrt(dot(out, out))
     factor = radius / norm if norm > radius else 1.0
     for j in range(n):
         out[j] = center[j] + factor * out[j]
@@ -203,7 +204,7 @@ def _ball(radius, center, v, out):
 @compiled
 def _excess(b, v, params):
     """max(<a, v> - b, 0)/|a|², 0 where a = 0."""
-    excess = _dot(params[2:], v) - b
+    excess = dot(params[2:], v) - b
     return excess / params[1] if excess > 0.0 and params[1] > 0.0 else 0.0
 
 
@@ -213,7 +214,7 @@ def _add_rows(step, sign, v, out, params, work):
     n, m = v.shape[0], int(params[0])
     for i in range(m):
         row = params[1 + m + i * n : 1 + m + (i + 1) * n]
-        work[i] = sign * (_dot(row, v) - step * params[1 + i])
+        work[i] = sign * (dot(row, v) - step * params[1 + i])
     for i in range(m):
         row = params[1 + m + i * n : 1 + m + (i + 1) * n]
         for j in range(n):

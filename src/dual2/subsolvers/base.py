@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from dual2.errors import CapabilityError
+from dual2.problem.singular import as_dense, is_small
 from dual2.runtime import Stacked
 from dual2.theory import Constants, Facts
 
@@ -58,6 +60,29 @@ def saddle_constants(facts: Facts, constants: Constants, lambda_max: float) -> S
         sigma=np.maximum(common(np.sqrt(facts.sigma2), np.max), 1e-150),
         sigma_min=common(np.sqrt(rank2), np.min),
     )
+
+
+def smallest_singular(A: Any) -> float:
+    """σ⁺_min(A), the smallest nonzero singular value: all that a linear g₁ needs.
+
+    Examples
+    --------
+    >>> smallest_singular(np.diag([3.0, 2.0, 0.0]))
+    2.0
+
+    Raises
+    ------
+    CapabilityError
+        If A is an operator, too large to factorise, or zero.
+    """
+    values = np.linalg.svd(as_dense(A), compute_uv=False) if is_small(A) else np.zeros(1)
+    values = values[values > max(A.shape) * np.finfo(float).eps * values[0]]
+    if not values.size:
+        raise CapabilityError(
+            f"APDG and Salim need the smallest nonzero singular value of the matrix, which is "
+            f"unknown or does not exist for this one of shape {A.shape}. Use iDAPG or PDPG."
+        )
+    return float(values[-1])
 
 
 class Subsolver(ABC):

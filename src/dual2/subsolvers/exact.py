@@ -1,7 +1,7 @@
 """Exact: local subproblems to machine precision, for ρ = 0.
 
 Needs quadratic f_i, separable g_i, and an h that is smooth entry by entry (squared, Huber, logistic
-and Poisson losses). The active set method is in :mod:`dual2.subsolvers.exact_kernel`; whole
+and Poisson losses). The Newton method is in :mod:`dual2.subsolvers.exact_kernel`; whole
 outer iterations run compiled.
 """
 
@@ -86,12 +86,11 @@ class Exact(Subsolver):
         self, w: Array, z: Array, steps: int, step: float, beta: float, since: int
     ) -> Array:
         """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one."""
-        rt = self.runtime
-        counter, ascent = np.array([since], dtype=np.int64), np.zeros(rt.n)
+        rt, ascent = self.runtime, np.zeros(self.runtime.n)
         rt.team.run(
             exact_steps, *rt.packed.local, *rt.packed.doorway, *rt.neighbours, rt.recurrence,
             rt.buffers, self.x_flat, self.stack, w, z, self._kind, self._par,
-            1.0 / rt.problem.n, steps, step, beta, counter, ascent, self.calls,
+            1.0 / rt.problem.n, steps, step, beta, since, ascent, self.calls,
         )  # fmt: skip
         return ascent
 
@@ -118,7 +117,7 @@ class Exact(Subsolver):
 
 
 def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
-    """Kind and parameters of h for ``slope_h``."""
+    """Kind and parameters of h for ``coupling_loss``."""
     dual = prox_blocks(problem.h.conjugate, problem.p)
     if is_separable(dual) and dual[0].flags == 4 and np.all(dual[0].params[: problem.p] > 0):
         return QUADRATIC_H, dual[0].params

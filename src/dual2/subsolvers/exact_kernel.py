@@ -4,31 +4,32 @@ With ρ = 0 the subproblem of agent i is, in primal form,
 
     min_x  ½xᵀPx + qᵀx + g_i(x) + Σ_k ψ_k((A_i x)_k),   ψ_k(u) = h_k(n(u - z_k))/n,
 
-with g_i separable and piecewise linear-quadratic and ψ smooth. A primal-dual active set method (a
-semismooth Newton method on x = prox(x - γ∇)) solves it: coordinates at a kink or a bound are
-fixed there, the others take a Newton step. The multiplier is λ_k = ψ_k'((A_i x)_k). Where the
-active sets cycle, proximal gradient steps help out. A term (q/2)|x - anchor|² may be added.
+with g_i separable and piecewise linear-quadratic and ψ smooth. A proximal Newton method solves it:
+the quadratic model of the smooth part plus the piecewise linear part of g_i is minimised by a
+primal active set method, which begins at a proximal gradient step and never increases the model;
+then comes a line search on derivatives. The multiplier is λ_k = ψ_k'((A_i x)_k). A proximal term
+(q/2)|x - anchor|² may be added.
 """
 
 import math
 
 import numpy as np
 
-from dual2.compiled import compiled
+from dual2.compiled import compiled, inlined
 from dual2.engine.gossip import mix
 from dual2.engine.local import adjoint, apply
 
 QUADRATIC_H, LOGISTIC_H, POISSON_H = range(3)
-_ROUNDS = 60
-_PATIENT = 24
-"""Newton steps after which rounding errors a hundred times larger are accepted."""
+_ROUNDS, _TRIALS = 200, 40
+_FLOOR = 1e-15
+"""A proximal gradient step this small, relative to its terms, is rounding."""
 _TINY = 1e-9
-"""Curvature, relative to the largest, that is added where the problem may have none."""
+"""Curvature, relative to the largest, that the model gets where the problem may have none."""
 
 
-@compiled
-def slope_h(kind, par, k, p, u):
-    """(h', h'') of the k-th entry of h at u.
+@inlined
+def coupling_loss(kind, par, k, p, u):
+    """(h, h', h'') of the k-th entry of h at u, up to a constant.
 
     QUADRATIC_H: h* has curvature par[k], slope par[p+k] at 0 and domain [par[5p+k], par[6p+k]];
     its inverse gradient is a clip. LOGISTIC_H, POISSON_H: data and scale as in the lowering.
@@ -36,14 +37,17 @@ def slope_h(kind, par, k, p, u):
     if kind == QUADRATIC_H:
         w = (u - par[p + k]) / par[k]
         low, high = par[5 * p + k], par[6 * p + k]
-        return (low, 0.0) if w < low else (high, 0.0) if w > high else (w, 1.0 / par[k])
+        bend = 0.0 if w < low or w > high else 1.0 / par[k]
+        w = min(max(w, low), high)
+        return w * (u - par[p + k] - 0.5 * par[k] * w), w, bend
     data, scale = par[k], par[p + k]
     if kind == LOGISTIC_H:
         e = math.exp(-abs(data * u))
         share = e / (1.0 + e) if data * u > 0.0 else 1.0 / (1.0 + e)
-        return -data * scale * share, scale * share * (1.0 - share)
+        value = scale * (math.log1p(e) + max(-data * u, 0.0))
+        return value, -data * scale * share, scale * share * (1.0 - share)
     e = scale * math.exp(min(u, 700.0))
-    return e - scale * data, e
+    return e - scale * data * u, e - scale * data, e
 
 
 @compiled
@@ -70,31 +74,51 @@ def solve_system(matrix, right, size):
 
 
 @compiled
-def gradient(
+def evaluate(
     i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share,
     xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
 ):  # fmt: skip
     """g = ∇(f_i + smooth part of g_i + Σψ + (q/2)|· - anchor|²)(x), slope = ψ', bend = ψ''.
 
-    Returns the size of its terms.
+    Returns the objective, piecewise linear part included, and the size of the gradient's terms.
     """
     a, d, p = xptr[i], own.shape[0], ax.shape[0]
     apply(i, own, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
+    value, size = 0.0, 0.0
     for k in range(p):
-        slope[k], bend[k] = slope_h(hkind, hpar, k, p, (ax[k] - z[k]) / share)
+        u = (ax[k] - z[k]) / share
+        loss, slope[k], bend[k] = coupling_loss(hkind, hpar, k, p, u)
+        value += share * loss
         bend[k] /= share
     adjoint(i, slope, g, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
-    size = 0.0
     for j in range(d):
         own_part = coef[0, a + j] * own[j]
         if fkind[i] != 0:
             for m in range(d):
                 own_part += fpool[fptr[i] + j * d + m] * own[m]
-        if q > 0.0:
-            own_part += q * (own[j] - anchor[j])
-        size = max(size, abs(g[j]) + abs(own_part) + abs(coef[1, a + j]))
-        g[j] += own_part + coef[1, a + j]
-    return size
+        lag = q * (own[j] - anchor[j])
+        size = max(size, abs(g[j]) + abs(own_part) + abs(coef[1, a + j]) + abs(lag))
+        g[j] += own_part + coef[1, a + j] + lag
+        value += (0.5 * own_part + coef[1, a + j]) * own[j] + linear_part(coef, a + j, own[j])
+        value += 0.5 * lag * (own[j] - anchor[j])
+    return value, size
+
+
+@inlined
+def linear_part(coef, j, t):
+    """s(t)·(t - kink)."""
+    return (coef[3, j] if t > coef[4, j] else coef[2, j]) * (t - coef[4, j])
+
+
+@inlined
+def chord(coef, j, x, t):
+    """Slope of the piecewise linear part between x and t, without cancellation on one piece."""
+    kink = coef[4, j]
+    if x >= kink and t >= kink:
+        return coef[3, j]
+    if x <= kink and t <= kink:
+        return coef[2, j]
+    return (linear_part(coef, j, t) - linear_part(coef, j, x)) / (t - x)
 
 
 @compiled
@@ -113,85 +137,150 @@ def hessian(i, d, bend, out, xptr, place, cols, coef, fkind, fptr, fpool):
 
 
 @compiled
-def classify(a, own, g, gamma, coef, change, free, right):
-    """Proximal gradient step ``change`` of each coordinate; which are free, with -∇ there.
-
-    Returns the number of free coordinates and the largest change and coordinate.
-    """
-    count, worst, size = 0, 0.0, 0.0
+def prox_step(a, own, g, gamma, coef, target):
+    """Proximal gradient step of length γ; returns the largest change and coordinate."""
+    worst, reach = 0.0, 0.0
     for j in range(own.shape[0]):
-        kink, low, high = coef[4, a + j], coef[5, a + j], coef[6, a + j]
         v = own[j] - gamma * g[j]
-        t = min(max(kink, v - gamma * coef[3, a + j]), v - gamma * coef[2, a + j])
-        t = min(max(t, low), high)
-        change[j] = t - own[j]
-        worst, size = max(worst, abs(change[j])), max(size, abs(t))
-        if low < t < high and (coef[2, a + j] == coef[3, a + j] or t != kink):
-            free[count] = j
-            right[count] = -(g[j] + (coef[3, a + j] if t > kink else coef[2, a + j]))
-            count += 1
-    return count, worst, size
+        t = min(max(coef[4, a + j], v - gamma * coef[3, a + j]), v - gamma * coef[2, a + j])
+        target[j] = min(max(t, coef[5, a + j]), coef[6, a + j])
+        worst, reach = max(worst, abs(target[j] - own[j])), max(reach, abs(target[j]))
+    return worst, reach
 
 
 @compiled
-def newton_step(count, free, right, full, reduced, change):
-    """Replace ``change`` on the free coordinates by the Newton step, given it on the others."""
-    for c in range(count):
-        for e in range(count):
-            reduced[c, e] = full[free[c], free[e]]
-    at = 0
-    for j in range(change.shape[0]):
-        if at < count and free[at] == j:
-            at += 1
-        elif change[j] != 0.0:
-            for c in range(count):
-                right[c] -= full[free[c], j] * change[j]
-    solve_system(reduced, right, count)
-    for c in range(count):
-        change[free[c]] = right[c]
+def release(a, t, r, side, full, coef, size):
+    """Free the fixed coordinate that wants most to leave its kink or bound; False if none does.
+
+    ``side[j]`` is 0 for a fixed coordinate, else the sign of (t - kink) that decides its slope.
+    """
+    best, chosen, way = 0.0, -1, 0
+    for j in range(t.shape[0]):
+        if side[j] != 0:
+            continue
+        kink = coef[4, a + j]
+        pull = r[j] + (coef[3, a + j] if t[j] >= kink else coef[2, a + j])
+        push = r[j] + (coef[2, a + j] if t[j] <= kink else coef[3, a + j])
+        gain = max(-pull, 0.0) if t[j] < coef[6, a + j] else 0.0
+        loss = max(push, 0.0) if t[j] > coef[5, a + j] else 0.0
+        score = max(gain, loss) / math.sqrt(full[j, j])
+        if max(gain, loss) > 1e-15 * size and score > best:
+            best, chosen = score, j
+            if gain > loss:
+                way = 1 if t[j] >= kink else -1
+            else:
+                way = -1 if t[j] <= kink else 1
+    if chosen >= 0:
+        side[chosen] = way
+    return chosen >= 0
+
+
+@compiled
+def minimise_model(a, own, g, full, coef, t, r, side, free, right, reduced, size):
+    """t = argmin ½(t-x)ᵀH(t-x) + <g, t-x> + Σ s_j(t_j)(t_j - kink_j) on [lower, upper], from t."""
+    d = t.shape[0]
+    for j in range(d):
+        kink, low, high = coef[4, a + j], coef[5, a + j], coef[6, a + j]
+        smooth = coef[2, a + j] == coef[3, a + j]
+        side[j] = 0 if t[j] <= low or t[j] >= high else 1 if t[j] > kink else -1
+        if t[j] == kink and not smooth:
+            side[j] = 0
+    for _ in range(50 + 20 * d):
+        count = 0
+        for j in range(d):
+            r[j] = g[j]
+            for m in range(d):
+                r[j] += full[j, m] * (t[m] - own[m])
+            if side[j] != 0:
+                free[count] = j
+                right[count] = -(r[j] + (coef[3, a + j] if side[j] > 0 else coef[2, a + j]))
+                count += 1
+        for c in range(count):
+            for e in range(count):
+                reduced[c, e] = full[free[c], free[e]]
+        solve_system(reduced, right, count)
+        length, blocking, wall = 1.0, -1, 0.0
+        for c in range(count):
+            j = free[c]
+            kink, low, high = coef[4, a + j], coef[5, a + j], coef[6, a + j]
+            end = high if right[c] > 0.0 else low
+            if coef[2, a + j] != coef[3, a + j] and side[j] * right[c] < 0.0:
+                end = max(kink, low) if right[c] < 0.0 else min(kink, high)
+            if abs(right[c]) * length > abs(end - t[j]):
+                length, blocking, wall = abs(end - t[j]) / abs(right[c]), j, end
+        for c in range(count):
+            t[free[c]] += length * right[c]
+        if blocking >= 0:
+            t[blocking], side[blocking] = wall, 0
+        elif count > 0:
+            for j in range(d):
+                r[j] = g[j]
+                for m in range(d):
+                    r[j] += full[j, m] * (t[m] - own[m])
+        if blocking < 0 and not release(a, t, r, side, full, coef, size):
+            return
 
 
 @compiled
 def solve_local(
-    i, own, z, anchor, q, hkind, hpar, share, vectors, free, full, reduced, ax, slope, bend,
+    i, own, z, anchor, q, full, reduced, vectors, free, side, rows, hkind, hpar, share,
     xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu, sigma,
     inbox, outbox, address,
 ):  # fmt: skip
-    """Minimise ½xᵀPx + qᵀx + g_i(x) + Σψ + (q/2)|x - anchor|² from ``own``, in place.
+    """Solve the problem of agent i from ``own``, in place; rows[1] is left as ψ'(A_i x).
 
-    ``vectors`` (3, ·), ``free``, ``full`` and ``reduced`` are scratch. On return ``slope`` is
-    ψ'(A_i x). Where neither f_i nor q gives curvature, the Newton system gets a little (the
-    gradient does not, so the answer is the same) and x stays within its bounds.
-
-    Returns (gradients, whether the solution is exact to rounding).
+    ``full``, ``reduced``, ``vectors`` (5, ·), ``free`` and ``side`` are scratch. Returns the
+    number of gradients and whether the solution is exact to rounding.
     """
-    a, d = xptr[i], own.shape[0]
-    g, change, right = vectors[0], vectors[1], vectors[2]
+    a, d, tried = xptr[i], own.shape[0], 1
     flat = mu[i] + q <= 0.0
-    for attempt in range(_ROUNDS):
-        size = gradient(
-            i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share, xptr, akind, place, cols,
-            sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
-        )  # fmt: skip
-        steep = lip[i]
+    g, t = vectors[0, :d], vectors[1, :d]
+    base, r, right = vectors[2, :d], vectors[3, :d], vectors[4, :d]
+    ax, slope, bend = rows[0], rows[1], rows[2]
+    for j in range(d):
+        own[j] = min(max(own[j], coef[5, a + j]), coef[6, a + j])
+    value, size = evaluate(
+        i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share, xptr, akind, place, cols,
+        sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
+    )  # fmt: skip
+    before = math.inf
+    for _ in range(_ROUNDS):
+        steep = 0.0
         for k in range(bend.shape[0]):
-            steep = max(steep, lip[i] + bend[k] * sigma[i] ** 2)
-        steep += q
+            steep = max(steep, bend[k])
+        steep = lip[i] + steep * sigma[i] ** 2 + q
         gamma = 1.0 / steep if steep > 0.0 else 1.0
-        count, worst, reach = classify(a, own, g, gamma, coef, change[:d], free, right)
-        exact = 1e-15 if attempt < _PATIENT else 1e-13
-        if worst <= exact * (reach + gamma * size):
-            return attempt + 1, True
-        if attempt % 8 != 7:
-            hessian(i, d, bend, full, xptr, place, cols, coef, fkind, fptr, fpool)
-            for j in range(d):
-                full[j, j] += q + (_TINY * steep if flat else 0.0)
-            newton_step(count, free, right, full, reduced, change[:d])
+        worst, reach = prox_step(a, own, g, gamma, coef, t)
+        scale = reach + gamma * size
+        if worst <= _FLOOR * scale or (worst <= 1e3 * _FLOOR * scale and worst > 0.3 * before):
+            return tried, True
+        before = worst
+        hessian(i, d, bend, full, xptr, place, cols, coef, fkind, fptr, fpool)
         for j in range(d):
-            own[j] += change[j]
-            if flat:
-                own[j] = min(max(own[j], coef[5, a + j]), coef[6, a + j])
-    return _ROUNDS, False
+            full[j, j] += q + (_TINY * steep if flat else 0.0)
+        minimise_model(a, own, g, full, coef, t, r, side, free, right, reduced, size)
+        promise = 0.0
+        for j in range(d):
+            base[j] = own[j]
+            r[j] = chord(coef, a + j, own[j], t[j])
+            promise += (g[j] + r[j]) * (t[j] - own[j])
+        alpha, new = 1.0, value
+        for _ in range(_TRIALS):
+            for j in range(d):
+                own[j] = t[j] if alpha == 1.0 else base[j] + alpha * (t[j] - base[j])
+            new, size = evaluate(
+                i, own, z, anchor, q, g, ax, slope, bend, hkind, hpar, share, xptr, akind, place,
+                cols, sval, sidx, coef, fkind, fptr, fpool, inbox, outbox, address,
+            )  # fmt: skip
+            tried += 1
+            rise = 0.0
+            for j in range(d):
+                rise += (g[j] + r[j]) * (t[j] - base[j])
+            if rise <= 1e-3 * abs(promise) or new <= value + 0.1 * alpha * promise:
+                break
+            alpha *= min(max(abs(promise) / (abs(promise) + rise), 0.1), 0.5)
+        value = new
+    return tried, False
 
 
 @compiled
@@ -204,33 +293,31 @@ def exact_steps(
 ):  # fmt: skip
     """``steps`` outer iterations of iD2A with ρ = 0 and exact local solutions.
 
-    ``lam`` stacks λ and 𝐂λ; β < 0 means k/(k+3) with k = since[0]. ``ascent[i]`` is left as
+    ``lam`` stacks λ and 𝐂λ; β < 0 means k/(k+3) with k from ``since`` on. ``ascent[i]`` is left as
     <λ_i, w⁺_i - w_i> of the last iteration. ``calls`` counts gradients and unsettled solves.
     """
     n, p = z.shape
     first, last = n * thread // threads, n * (thread + 1) // threads
     wide = max(1, inbox.shape[0])
-    full, reduced = np.empty((wide, wide)), np.empty((wide, wide))
-    vectors, free = np.empty((3, wide)), np.empty(wide, np.int64)
-    ax, slope, bend = np.empty(p), np.empty(p), np.empty(p)
-    for _ in range(steps):
+    full, reduced, vectors = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((5, wide))
+    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((3, p))
+    for outer in range(since, since + steps):
         for i in range(first, last):
             own = x[xptr[i] : xptr[i + 1]]
             tried, settled = solve_local(
-                i, own, z[i], own, 0.0, hkind, hpar, share, vectors, free, full, reduced, ax, slope,
-                bend, xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu,
+                i, own, z[i], own, 0.0, full, reduced, vectors, free, side, rows, hkind, hpar,
+                share, xptr, akind, place, cols, sval, sidx, coef, fkind, fptr, fpool, lip, mu,
                 sigma, inbox, outbox, address,
             )  # fmt: skip
             calls[0, i] += tried
-            if not settled:
-                calls[1, i] += 1
+            calls[1, i] += 0 if settled else 1
             for k in range(p):
-                lam[0, i, k] = slope[k]
+                lam[0, i, k] = rows[1, k]
         mix(
             first, last, nptr, nidx, nw, recurrence, lam, 0, lam, 1, buffers,
             thread, threads, barrier,
         )  # fmt: skip
-        b = beta if beta >= 0.0 else since[0] / (since[0] + 3.0)
+        b = beta if beta >= 0.0 else outer / (outer + 3.0)
         for i in range(first, last):
             total = 0.0
             for k in range(p):
@@ -239,6 +326,4 @@ def exact_steps(
                 z[i, k] = new + b * (new - w[i, k])
                 w[i, k] = new
             ascent[i] = total
-        if thread == 0:
-            since[0] += 1
     return 0

@@ -16,7 +16,7 @@ exchange, until its residual |v - λ⁺|/t is at most ``stop``.
 import numpy as np
 
 from dual2.compiled import compiled, inlined
-from dual2.engine.gossip import mix
+from dual2.engine.gossip import differences, mix
 from dual2.engine.local import (
     FAILED,
     add_column,
@@ -28,6 +28,7 @@ from dual2.engine.local import (
     minimise_local,
     set_column,
 )
+from dual2.engine.threads import meet
 from dual2.subsolvers.dual_oracles import grad_h, prox_h
 
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
@@ -108,6 +109,7 @@ def idapg_steps(
     c, scratch, work = np.empty(width), np.empty((3, width)), np.empty(3 * width + 8)
     h = ppar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
     shrunk_for = -1.0
+    plain = recurrence.shape[0] == 1 and recurrence[0, 2] == 1.0
 
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
@@ -175,6 +177,10 @@ def idapg_steps(
                 if not moved[r0] > stop[r0]:
                     finished[r0] = 1
                     break
+            elif plain:
+                meet(barrier, threads)
+                differences(r0, r1, nptr, nidx, nw, lam, at, clam, at)
+                meet(barrier, threads)
             else:
                 mix(
                     r0, r1, nptr, nidx, nw, recurrence, lam, at, clam, at, buffers,

@@ -21,6 +21,11 @@ from dual2.subsolvers.slots import *
 PDPG, LPD, ABPD, APDG = range(4)
 TEST_EVERY = 10
 """With ρ = 0, iterations between two tests of an agent's residual."""
+ROUNDING = 2e-15
+"""Residuals below this share of their terms are rounding: an agent that iterates alone stops."""
+DROP = 0.3
+"""LPD and ABPD-PGS on a merely concave problem start afresh when the residual has fallen by this
+factor since the last time (kept in S8): O(1/k²) becomes a linear rate where there is one."""
 
 
 @compiled
@@ -42,7 +47,7 @@ def mapping_residual(
     xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip,
     ptab, ppar, dtab, dpar, inbox, outbox, address, scratch, work, out,
 ):  # fmt: skip
-    """out[i] = (D_x, D_y): norms of the proximal gradient mappings of agent i at (x, y).
+    """out[i] = (D_x, D_y, size of x's terms, of y's): proximal gradient mappings at (x, y).
 
     D_x = L_i|x - prox_{g_i/L_i}(x - (∇f_i(x)+A_iᵀy)/L_i)|,
     D_y = |y - prox_{t g₂}(y - t(∇g₁(y) - A_i x))|/t. Returns 0, or FAILED.
@@ -53,20 +58,24 @@ def mapping_residual(
         return FAILED
     if grad_f(i, x, w, xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
         return FAILED
+    terms = 0.0
     for j in range(d):
+        terms += (bound * x[j]) ** 2 + w[j] ** 2 + c[j] ** 2
         w[j] = x[j] - (w[j] + c[j]) / bound
     if prox_g(i, 1.0 / bound, w, u, gptr, gtab, gpar, inbox, outbox, address, work):
         return FAILED
     total = 0.0
     for j in range(d):
         total += (x[j] - u[j]) ** 2
-    out[i, 0] = bound * math.sqrt(total)
+    out[i, 0], out[i, 2] = bound * math.sqrt(total), math.sqrt(terms)
     s, r = scratch[0, :p], scratch[1, :p]
     if apply(i, x, s, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
         return FAILED
     if by_grad and grad_h(y, r, dtab, dpar, inbox, outbox, address):
         return FAILED
+    terms = 0.0
     for j in range(p):
+        terms += (y[j] / step_y) ** 2 + s[j] ** 2 + z[i, j] ** 2
         slope = rho * cy[j] + z[i, j] - s[j] + (share * r[j] if by_grad else 0.0)
         s[j] = y[j] - step_y * slope
         r[j] = s[j]
@@ -75,7 +84,7 @@ def mapping_residual(
     total = 0.0
     for j in range(p):
         total += (y[j] - r[j]) ** 2
-    out[i, 1] = math.sqrt(total) / step_y
+    out[i, 1], out[i, 3] = math.sqrt(total) / step_y, math.sqrt(terms)
     return 0
 
 
@@ -85,7 +94,7 @@ def saddle_steps(
     gptr, gtab, gpar, lip, mu, sigma, ptab, ppar, dtab, dpar, inbox, outbox, address,
     nptr, nidx, nw, recurrence, buffers,
     X, Y, S, z, since, calls, finished, residual, step_y,
-    solver, steps, rho, share, by_grad, by_prox, extra, local, stop, weight,
+    solver, steps, rho, share, by_grad, by_prox, extra, local, stop, weight, restarts,
     thread, threads, barrier,
 ):  # fmt: skip
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
@@ -164,7 +173,25 @@ def saddle_steps(
                     ):  # fmt: skip
                         return FAILED
                     calls[0, i] += 1
-                if local and residual[r0, 1] + weight[r0] * residual[r0, 0] <= stop[r0]:
-                    finished[r0] = 1
-                    break
+                if local:
+                    size = residual[r0, 1] + weight[r0] * residual[r0, 0]
+                    terms = residual[r0, 3] + weight[r0] * residual[r0, 2]
+                    if not size > max(stop[r0], ROUNDING * terms):
+                        finished[r0] = 1
+                        break
+                    if restarts and S[r0, S8] == 0.0:
+                        S[r0, S8] = size
+                    elif restarts and size <= DROP * S[r0, S8]:
+                        a, b = xptr[r0], xptr[r0 + 1]
+                        if apply(
+                            r0, X[XO, a:b], Y[AX, r0], xptr, akind, place, cols, sval, sidx,
+                            inbox, outbox, address,
+                        ) or adjoint(
+                            r0, Y[YO, r0], X[AY, a:b], xptr, akind, place, cols, sval, sidx,
+                            inbox, outbox, address,
+                        ):  # fmt: skip
+                            return FAILED
+                        since[r0] = 0
+                        calls[2, r0] += 1
+                        S[r0, S8] = size
     return 0

@@ -7,7 +7,14 @@ import numpy as np
 from dual2.runtime import Stacked
 from dual2.subsolvers import loop
 from dual2.subsolvers.apdg import RANK, SQUARE, apdg_parameters
-from dual2.subsolvers.base import LOCAL_STEPS, Array, SaddleConstants, Subsolver, saddle_constants
+from dual2.subsolvers.base import (
+    LOCAL_STEPS,
+    Array,
+    SaddleConstants,
+    Subsolver,
+    saddle_constants,
+    smallest_singular,
+)
 from dual2.subsolvers.slots import *
 from dual2.theory import Constants, Facts
 
@@ -44,6 +51,7 @@ class PrimalDual(Subsolver):
         c = self.saddle
         self.dual_step = 1.0 / (c.L_y + c.sigma**2 / c.mu_x)
         self.weight = c.sigma / c.mu_x
+        self.restarts = name in ("LPD", "ABPD-PGS") and bool(np.any(c.mu_y == 0))
 
     # -- state ----------------------------------------------------------------------------------
     @property
@@ -67,7 +75,7 @@ class PrimalDual(Subsolver):
         self.X, self.Y = np.zeros((X_SLOTS, x.size)), np.zeros((Y_SLOTS, n, p))
         self.S = self._scalars()
         self.since, self.finished = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.calls, self.residual = np.zeros((4, n), np.int64), np.zeros((n, 2))
+        self.calls, self.residual = np.zeros((4, n), np.int64), np.zeros((n, 4))
         self.X[XO], self.Y[YO], self.Y[CO] = x, lam, self.runtime.mix(lam)
         self.begin()
         self._run(np.zeros((n, p)), 0, np.zeros(n), local=False)
@@ -77,6 +85,8 @@ class PrimalDual(Subsolver):
         """Begin a new subproblem from the last output: one product with A and one with Aᵀ."""
         self.since[:] = 0
         self.finished[:] = 0
+        if self.restarts:
+            self.S[:, S8] = 0.0
         self.X[AY] = self.runtime.adjoints(self.lam)
         self.Y[AX] = self.runtime.products(self.x)
         self.calls[2:] += 1
@@ -114,8 +124,11 @@ class PrimalDual(Subsolver):
         if self.name == "APDG":
             for i in range(n):
                 kind = SQUARE if self._square else 0.0 if c.mu_y[i] > 0 else RANK
+                small = c.sigma_min[i]
+                if kind != 0 and not small > 0:
+                    small = smallest_singular(self.runtime.problem.agents[i].A)
                 S[i, S1 : S8 + 1] = apdg_parameters(
-                    c.L_x[i], c.mu_x[i], c.L_y[i], c.mu_y[i], c.sigma[i], c.sigma_min[i], kind
+                    c.L_x[i], c.mu_x[i], c.L_y[i], c.mu_y[i], c.sigma[i], small, kind
                 )
         return S
 
@@ -136,6 +149,7 @@ class PrimalDual(Subsolver):
             self.X, self.Y, self.S, z, self.since, self.calls, self.finished, self.residual,
             self.dual_step, self._code, steps, float(self.constants.rho), 1.0 / rt.problem.n,
             self._by_grad, self._by_prox, self._square, local, stop, self.weight,
+            self.restarts,
         )  # fmt: skip
         rt.packed.door.check()
 
@@ -148,6 +162,14 @@ class PrimalDual(Subsolver):
     def combined(self, primal: Array, dual: Array) -> Array:
         """D_λ + (σ̄/μ)D_x: what Lemma 1518 divides by μ_φ."""
         return dual + self.weight * primal
+
+    def uphill(self) -> Array:
+        """A positive sum says that the squared residual has fallen enough to start afresh."""
+        if not self.restarts:
+            return np.zeros(self.runtime.n)
+        now, mark = self.local_size(), self.S[:, S8]
+        mark[mark == 0] = now[mark == 0]
+        return (loop.DROP * mark) ** 2 - now**2
 
     def local_size(self) -> Array:
         """Per agent, the combined residual at the last test."""

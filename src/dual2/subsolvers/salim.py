@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dual2.runtime import Stacked
-from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
+from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
 from dual2.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, salim_steps
 from dual2.theory import Constants, Facts
 
@@ -34,6 +34,8 @@ class Salim(Subsolver):
         slope = runtime.packed.smooth.grad(np.zeros(runtime.p))
         self._share = slope / runtime.problem.n
         self._small2 = np.nan_to_num(facts.rank2)
+        for i in np.flatnonzero(self._small2 == 0):
+            self._small2[i] = smallest_singular(runtime.problem.agents[i].A) ** 2
         self.weight = np.sqrt(facts.sigma2) / facts.mu
         self.dual_step = facts.mu / facts.sigma2
 

@@ -17,6 +17,8 @@ import numpy as np
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
 
+ROUNDING = 2e-15
+"""Residuals below this share of their terms are rounding."""
 X_NOW, X_FAST, PULL = range(3)
 """Slots of primal vectors: x, x_f (the output) and Aᵀy."""
 
@@ -97,13 +99,16 @@ def salim_steps(
                 return FAILED
             calls[0, i] += 1
             calls[1, i] += 1
+            over = math.sqrt(dot(g[:d], g[:d])) + bound * math.sqrt(dot(xf, xf))
+            under = math.sqrt(dot(r, r)) + sigma[i] * math.sqrt(dot(xf, xf))
             for j in range(d):
                 g[j] += pull[j]
             for k in range(p):
                 r[k] -= right[i, k]
             residual[i, 0] = math.sqrt(dot(g[:d], g[:d]))
             residual[i, 1] = math.sqrt(dot(r, r))
-            if residual[i, 1] + weight[i] * residual[i, 0] <= stop[i]:
+            size, terms = residual[i, 1] + weight[i] * residual[i, 0], under + weight[i] * over
+            if not size > max(stop[i], ROUNDING * terms) and stop[i] >= 0.0:
                 finished[i] = 1
                 break
     return 0

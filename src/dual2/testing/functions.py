@@ -1,28 +1,17 @@
-"""Checks that a new function or algorithm has to pass: it inherits all of them by one call.
-
->>> from dual2 import functions as fn
->>> check_function(fn.L1Norm(2.0), dim=3)
-"""
+"""Checks of a function against its own definition."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from dual2 import functions as fn
-from dual2.algorithms.method import Settings
-from dual2.algorithms.registry import find_method
 from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
 from dual2.functions.kernels import conjugate_grad_separable, prox_block
 from dual2.functions.lowering import Kind, prox_blocks, smooth_form
 from dual2.functions.separable import separable_form
-from dual2.network import Network
-from dual2.problem import Agent, Problem
-from dual2.solve import solve
 
 STEPS = (1e-3, 0.1, 1.0, 7.0, 1e3)
 
@@ -122,7 +111,7 @@ def check_prox(sample: Sample) -> None:
         x = f.prox(v, step)
         inner = np.sum((x[1:] - x[:-1]) * (v[1:] - v[:-1] - x[1:] + x[:-1]), axis=1)
         size = np.square(v[1:]).sum(axis=1) + np.square(v[:-1]).sum(axis=1) + 1.0
-        _expect(f, np.all(inner >= -1e-10 * size), f"prox(., {step:g}) is not firmly nonexpansive")
+        expect(f, np.all(inner >= -1e-10 * size), f"prox(., {step:g}) is not firmly nonexpansive")
         if not sample.has_values:
             continue
         for j in range(len(v)):
@@ -143,7 +132,7 @@ def _check_minimal(f: Function, v: Array, step: float, x: Array, candidates: Arr
         return step * f.value(u) + 0.5 * np.square(u - v).sum(axis=-1)
 
     best = objective(x[None])[0]
-    _expect(f, np.isfinite(best), f"prox({v}, {step:g}) = {x} has the value {best}")
+    expect(f, np.isfinite(best), f"prox({v}, {step:g}) = {x} has the value {best}")
     growth = 0.5 * np.square(candidates - x).sum(axis=1)
     there = objective(candidates)
     finite = np.where(np.isfinite(there), there, 0.0)
@@ -152,7 +141,7 @@ def _check_minimal(f: Function, v: Array, step: float, x: Array, candidates: Arr
     slack = 1e-10 * (1.0 + abs(best) + np.abs(finite) + np.abs(v).max() ** 2) + band
     better = there < best + growth - slack
     where = int(np.argmax(better))
-    _expect(
+    expect(
         f,
         not better.any(),
         f"prox({v}, {step:g}) = {x} is not the minimiser: {candidates[where]} gives "
@@ -174,10 +163,10 @@ def check_fenchel_young(sample: Sample) -> None:
             size = 1.0 + np.abs(product) + np.abs(np.where(np.isfinite(value), value, 0.0))
             gap = (value + conjugate - product) / size
             rounding = 2e-9 * (1.0 + np.abs(x).sum(axis=1) + np.abs(w).sum(axis=1)) / size + 1e-9
-            _expect(f, np.all(gap >= -rounding), f"f(x) + f*(w) - <w, x> falls to {gap.min():.3g}")
+            expect(f, np.all(gap >= -rounding), f"f(x) + f*(w) - <w, x> falls to {gap.min():.3g}")
             if w is ws:
                 worst = float(np.abs(gap).max())
-                _expect(f, np.all(np.abs(gap) <= rounding), f"f(x) + f*(w) - <w, x> is {worst:.3g}")
+                expect(f, np.all(np.abs(gap) <= rounding), f"f(x) + f*(w) - <w, x> is {worst:.3g}")
 
 
 def check_conjugate_grad(sample: Sample) -> None:
@@ -185,11 +174,11 @@ def check_conjugate_grad(sample: Sample) -> None:
     f = sample.f
     if not f.conjugate_smooth:
         return
-    _expect(f, f.conjugate.smooth, "conjugate_smooth holds but the conjugate is not smooth")
+    expect(f, f.conjugate.smooth, "conjugate_smooth holds but the conjugate is not smooth")
     for x, w in sample.pairs:
         scale = 1.0 + np.abs(x).max() + np.abs(w).max() * min(1.0, f.conjugate.L)
-        _close(f, f.conjugate_grad(w), x, 1e-7 * scale, "grad f*(w)", "x")
-        _close(f, f.conjugate.grad(w), x, 1e-7 * scale, "conjugate.grad(w)", "x")
+        close(f, f.conjugate_grad(w), x, 1e-7 * scale, "grad f*(w)", "x")
+        close(f, f.conjugate.grad(w), x, 1e-7 * scale, "conjugate.grad(w)", "x")
 
 
 def check_grad(sample: Sample) -> None:
@@ -205,13 +194,13 @@ def check_grad(sample: Sample) -> None:
     # Where the curvature jumps (Huber), central differences err by L·h per unit length.
     jump = min(f.L, 1e3) * (h * np.square(directions)).sum(axis=1)
     size = 1.0 + np.abs(claimed) + np.abs(f.value(x))
-    _close(f, claimed, slope, 1e-5 * size + jump, "<grad, d>", "differences")
+    close(f, claimed, slope, 1e-5 * size + jump, "<grad, d>", "differences")
 
 
 def check_moduli(sample: Sample) -> None:
     """mu and L bound the monotonicity of the subgradients."""
     f = sample.f
-    _expect(f, 0.0 <= f.mu <= f.L, f"mu = {f.mu} and L = {f.L} are not 0 <= mu <= L")
+    expect(f, 0.0 <= f.mu <= f.L, f"mu = {f.mu} and L = {f.L} are not 0 <= mu <= L")
     for x, w in sample.pairs:
         order = sample.rng.permutation(len(x))
         dx, dw = x - x[order], w - w[order]
@@ -219,11 +208,11 @@ def check_moduli(sample: Sample) -> None:
         inner = (dx * dw).sum(axis=1)
         size = 1e-9 * (1.0 + np.abs(x).max() ** 2 + np.abs(x).max() * np.abs(w).max())
         lowest = f.mu * square if np.isfinite(f.mu) else np.where(square > 1e-18, np.inf, 0.0)
-        _expect(f, np.all(inner >= lowest - size), f"it is not {f.mu}-strongly convex")
+        expect(f, np.all(inner >= lowest - size), f"it is not {f.mu}-strongly convex")
         if f.smooth and np.isfinite(f.L):
             lengths = np.linalg.norm(dw, axis=1)
             bound = f.L * np.sqrt(square) + 1e-9 * (1.0 + np.abs(w).max())
-            _expect(f, np.all(lengths <= bound), f"its gradient is not {f.L}-Lipschitz")
+            expect(f, np.all(lengths <= bound), f"its gradient is not {f.L}-Lipschitz")
 
 
 def check_domain(sample: Sample) -> None:
@@ -231,11 +220,11 @@ def check_domain(sample: Sample) -> None:
     f = sample.f
     directions = np.concatenate([sample.v, np.eye(sample.v.shape[1]), -np.eye(sample.v.shape[1])])
     support = f.domain_support(directions)
-    _expect(f, f.domain_support(0.0 * sample.v[0]) == 0.0, "domain_support(0) is not 0")
+    expect(f, f.domain_support(0.0 * sample.v[0]) == 0.0, "domain_support(0) is not 0")
     for x, _ in sample.pairs:
         inner = directions @ x.T
         slack = 1e-7 * (1.0 + np.abs(inner))
-        _expect(f, np.all(inner <= support[:, None] + slack), "a point lies beyond domain_support")
+        expect(f, np.all(inner <= support[:, None] + slack), "a point lies beyond domain_support")
 
 
 def check_rows(sample: Sample) -> None:
@@ -253,7 +242,7 @@ def check_rows(sample: Sample) -> None:
     for name, oracle in oracles:
         single = np.array([oracle(row) for row in v])
         same = np.allclose(oracle(v), single, rtol=1e-12, atol=1e-12)
-        _expect(f, same, f"{name} of rows differs from a loop")
+        expect(f, same, f"{name} of rows differs from a loop")
 
 
 def check_kernels(sample: Sample) -> None:
@@ -265,14 +254,14 @@ def check_kernels(sample: Sample) -> None:
             expected = f.prox(v, step)
             scale = 1e-12 * (1.0 + np.abs(v).max() + np.abs(expected).max())
             for row, target in zip(v, expected, strict=True):
-                _close(f, compiled_prox(f, row, step), target, scale, "the compiled prox", "NumPy")
+                close(f, compiled_prox(f, row, step), target, scale, "the compiled prox", "NumPy")
     form = separable_form(f, dim)
     if form is not None and form.mu > 0:
         params, out = prox_blocks(f, dim)[0].params, np.empty(dim)
         for row in v:
             conjugate_grad_separable(row.copy(), out, params)
             scale = 1e-12 * (1.0 + np.abs(out).max())
-            _close(f, out, f.conjugate_grad(row), scale, "conjugate_grad_separable", "NumPy")
+            close(f, out, f.conjugate_grad(row), scale, "conjugate_grad_separable", "NumPy")
     lowered = smooth_form(f, dim) if f.smooth else None
     if lowered is not None:
         grad = v * lowered.diagonal + lowered.linear
@@ -282,7 +271,7 @@ def check_kernels(sample: Sample) -> None:
             margins = v @ lowered.M.T + lowered.offset
             grad = grad - (lowered.weight / (1.0 + np.exp(margins))) @ lowered.M
         scale = 1e-10 * (1.0 + np.abs(grad).max())
-        _close(f, grad, f.grad(v), scale, "the lowered gradient", "NumPy")
+        close(f, grad, f.grad(v), scale, "the lowered gradient", "NumPy")
 
 
 def compiled_prox(f: Function, v: Array, step: float) -> Array:
@@ -321,88 +310,14 @@ def _available(call: Callable[[], object]) -> bool:
     return True
 
 
-def _expect(f: object, holds: object, message: str) -> None:
+def expect(f: object, holds: object, message: str) -> None:
+    """Raise AssertionError with the name of what was checked unless ``holds``."""
     if not holds:
         raise AssertionError(f"{f!r}: {message}.")
 
 
-def _close(f: object, found: Array, expected: Array, slack: Any, left: str, right: str) -> None:
+def close(f: object, found: Array, expected: Array, slack: Any, left: str, right: str) -> None:
+    """Expect two arrays to differ by at most ``slack``."""
     error = np.abs(np.asarray(found) - np.asarray(expected))
     worst = float(np.max(error, initial=0.0))
-    _expect(f, np.all(error <= slack), f"{left} and {right} differ by {worst:.3g}")
-
-
-Pair = tuple[Function, Function]
-PAIRS: tuple[Pair, ...] = (
-    (fn.Zero(), fn.SquaredLoss(0.0, 0.5)),
-    (fn.L1Norm(0.3), fn.SquaredLoss(0.0, 2.0)),
-    (fn.Zero(), fn.IndicatorPoint(0.0)),
-    (fn.IndicatorBox(-0.5, 0.5), fn.IndicatorPoint(0.0)),
-    (fn.L2Norm(0.5), fn.IndicatorAtMost(0.0)),
-    (fn.IndicatorSimplex(1.0), fn.HuberLoss(0.0, 0.4)),
-    (fn.ElasticNet(0.2, 0.1), fn.LogisticLoss(1.0)),
-)
-"""g and h of the problems that ``check_algorithm`` poses."""
-
-
-def check_algorithm(
-    name: str, pairs: tuple[Pair, ...] = PAIRS, conserved: str = "outer_z", long: int = 5000
-) -> None:
-    """Check that a method does what it claims on problems with known solutions, one per (g, h).
-
-    It must reach the solution, stay there if started there, give permuted iterates for permuted
-    agents, continue a run that was cut as if it had not been, count the rounds that its iterations
-    need, and end at the solution after ``long`` ones, its state ``conserved`` summing to zero.
-
-    Examples
-    --------
-    >>> check_algorithm("iD2A", pairs=((fn.Zero(), fn.SquaredLoss(0.0)),))
-    """
-    edges, order = np.array([(0, 1), (1, 2), (2, 3), (3, 4), (0, 2)]), np.array([3, 0, 4, 1, 2])
-    network, moved = Network(edges), Network(np.argsort(order)[edges])
-    for g, h in pairs:
-        problem, best, price = known_problem(g, h)
-        label = f"{name}, g = {g!r}, h = {h!r}"
-        x, lam = np.concatenate(best), np.tile(price, (5, 1))
-        run = partial(solve, problem, network, method=name, tol=0.0, atol=1e-300)
-        _expect(label, (found := run(tol=1e-10)).status == "CONVERGED", "it does not converge")
-        _close(label, np.concatenate(found.x), x, 1e-6, "its answer", "the solution")
-        kept = _iterate(name, problem, network, x, lam, 300).x
-        _close(label, kept, x, 1e-9, "a run from the solution", "the solution")
-        once = _iterate(name, problem, network, 0 * x, 0 * lam, 300).duals
-        permuted = Problem([problem.agents[i] for i in order], problem.h)
-        other = _iterate(name, permuted, moved, 0 * x, 0 * lam, 300).duals
-        _close(label, other, once[order], 1e-9 * np.abs(other).max(), "permuted", "plain λ")
-        whole = part = run(max_rounds=300)
-        for cut in (1, 14, 101, 300):
-            part = run(start=part if cut > 1 else None, max_rounds=cut)
-        names = whole.state.keys() - {"driver_seconds"}
-        same = all(np.array_equal(part.state[k], whole.state[k]) for k in names)
-        _expect(label, same, "a run that was cut and continued differs from one that was not")
-        declared = whole.counts.iterations * _iterate(name, problem, network, x, lam, 0).stride
-        _expect(label, whole.counts.rounds == declared, f"{whole.counts.rounds} rounds counted")
-        late = _iterate(name, problem, network, 0 * x, 0 * lam, long)
-        _close(label, late.x, x, 1e-9, f"x after {long} iterations", "the solution")
-        rows = late.state()[conserved]
-        leak = np.abs(rows.sum(axis=0)).max() / np.abs(rows).max()
-        _expect(label, leak <= 5e-9, f"Σ {conserved} has grown to {leak:.1e} of its size")
-
-
-def _iterate(name: str, problem: Problem, network: Network, x: Array, lam: Array, k: int) -> Any:
-    plan = find_method(name).plan(problem, network, Settings(find_method(name).name))
-    plan.algorithm.start(x, lam)
-    plan.algorithm.advance(k * plan.algorithm.stride, 3600.0)
-    return plan.algorithm  # at its last iterate, which a Result need not hold
-
-
-def known_problem(g: Function, h: Function) -> tuple[Problem, list[Array], Array]:
-    """A problem with g_i = g and h up to a shift, its solution x* and a price λ*, by proxes."""
-    rng, agents, s = np.random.default_rng(0), [], np.zeros(3)
-    w, blocks, points = (rng.standard_normal(k) for k in (3, (5, 3, 4), (5, 4)))
-    y, x = h.prox(w, 1.0), [g.prox(v, 1.0) for v in points]
-    for A, v, part in zip(blocks, points, x, strict=True):
-        M = rng.standard_normal((4, 4))
-        f = fn.Quadratic(M @ M.T + np.eye(4))
-        agents.append(Agent(A, f.tilt(part - v - f.grad(part) - A.T @ (w - y)), g))
-        s += A @ part
-    return Problem(agents, h.shift(s - y)), x, w - y
+    expect(f, np.all(error <= slack), f"{left} and {right} differ by {worst:.3g}")
