@@ -14,6 +14,7 @@ from dual2.algorithms.method import Settings
 from dual2.reference import solve_reference
 from dual2.testing import check_algorithm, known_problem
 from path_family import distance, path_network, path_problem
+from problems import random_problem
 
 POINT = d2.IndicatorPoint(0.0)
 PAIRS = [
@@ -48,7 +49,7 @@ def test_dpmm_takes_inequalities_by_the_dual_cone(h):
 
 
 # -- the path family ---------------------------------------------------------------------------
-# Iterations to a relative error of 1e-8 that the specification reports for such problems.
+# Iterations to a relative error of 1e-8 reported for problems of this family.
 REPORTED = [
     ("Tracking-ADMM", "zero", True, {"c": 0.03}, 2470),
     ("Tracking-ADMM", "l1", True, {"c": 0.03}, 1795),
@@ -121,6 +122,15 @@ def test_the_sum_stays_zero_for_a_long_time():
 
 
 # -- other classes of problems -----------------------------------------------------------------
+@pytest.mark.parametrize("g", ["simplex", "ball"])
+@pytest.mark.parametrize("name", ["IDC-ADMM", "DPMM"])
+def test_sets_that_are_not_boxes(name, g):
+    problem, network = random_problem(156, g=g, h="point")
+    result = d2.solve(problem, network, method=name, tol=1e-10, max_rounds=20_000, record=False)
+    assert result.status == "CONVERGED"
+    assert distance(result.x, solve_reference(problem).x) <= 1e-8
+
+
 def test_linear_costs_on_boxes():
     """A transport problem: f has no curvature at all, the boxes make it solvable."""
     rng, agents, b = np.random.default_rng(5), [], np.zeros(2)
