@@ -120,7 +120,7 @@ def report_c(report: Report, repeats: int) -> None:
                     error = max(error, float(np.abs(mine - other).max()) / largest)
             if not error < 1e-11:
                 raise SystemExit(f"The C loop and the library differ by {error:.1e}.")
-            count = max(2, int(2e7 / (own.runtime.packed.work + 1)))
+            count = max(2, int(5e6 / (own.runtime.packed.work + 1)))
             loops = [lambda c, o=own: iterate(o, c), *runs]
             times = best_times([lambda f=f, c=count: f(c) for f in loops], repeats)
             micro = [1e6 * t / count for t in times]
@@ -198,7 +198,7 @@ def report_counts(report: Report) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=15, help="runs of each contestant")
+    parser.add_argument("--repeats", type=int, default=60, help="runs of each contestant")
     parser.add_argument("--iterations", type=int, default=2_000_000, help="on Experiment I")
     parser.add_argument("--out", help="write the tables to this Markdown file")
     options = parser.parse_args()

@@ -60,8 +60,8 @@ def solve(
     network : Network
         Who talks to whom; node i is agent i.
     method : str or Method
-        ``"iD2A"`` or ``"MiD2A"``, any case; ``"auto"`` is iD2A. As an instance it may carry
-        parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
+        Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is iD2A. As an
+        instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
     subsolver : str
         ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
         ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
@@ -98,9 +98,10 @@ def solve(
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
     **parameters
-        Parameters of the method, see :class:`dual2.algorithms.id2a.Options`; ``degree`` and
-        ``spectrum`` of MiD2A's Chebyshev polynomial; ``cost`` (:class:`dual2.Costs`,
-        ``"communication"`` or ``"computation"``) for the automatic choice of the subsolver.
+        Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
+        :class:`dual2.algorithms.id2a.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
+        polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or ``"computation"``) for
+        the automatic choice of the subsolver.
 
     Returns
     -------
