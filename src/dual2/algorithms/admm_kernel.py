@@ -122,9 +122,9 @@ def admm_steps(
             if kind == IDC:
                 tried = 1
                 if linearised_step(
-                    i, old[:d], own, Y, degrees[i], steep[i], scalars[GAMMA], vectors, rows[1], xptr,
-                    akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
-                    gpar, inbox, outbox, address, work,
+                    i, old[:d], own, Y, degrees[i], steep[i], scalars[GAMMA], vectors, rows[1],
+                    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr,
+                    gtab, gpar, inbox, outbox, address, work,
                 ):  # fmt: skip
                     return FAILED
             else:

@@ -111,9 +111,9 @@ def local_argmin(
         if settled:
             return tried
     more = minimise_penalised(
-        i, own, target, anchor, q, penalty, vectors, rows[0], rows[1], xptr, akind, place, cols, sval,
-        sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox,
-        address, work,
+        i, own, target, anchor, q, penalty, vectors, rows[0], rows[1], xptr, akind, place, cols,
+        sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox,
+        outbox, address, work,
     )  # fmt: skip
     return FAILED if more == FAILED else tried + more
 
