@@ -50,7 +50,7 @@ def wanted_mapping(name: str, mapping: str) -> str:
 
 
 def choose_subsolver(
-    name: str, runtime: Stacked, facts: Facts, constants: Constants, cost: Any
+    name: str, runtime: Stacked, facts: Facts, constants: Constants, cost: Any, mapping: str
 ) -> Choice:
     """The solver asked for, if it is admissible; for ``"auto"`` the one of least predicted cost.
 
@@ -64,16 +64,16 @@ def choose_subsolver(
         rounds = runtime.network.rounds
         found, why = select_subsolver(constants, facts, cost, rounds, closed)
         return Choice(found, why)
+    verdicts = admissible_subsolvers(facts, constants.rho, mapping)
+    able = [n for n, v in verdicts.items() if v.accepted]
     if name == "exact":
         if constants.rho > 0:
             raise CapabilityError(
                 f"The subsolver 'exact' solves local problems, which needs rho = 0; found "
-                f"rho = {constants.rho:g}."
+                f"rho = {constants.rho:g}. Admissible here: {', '.join(able)}."
             )
         return Choice(name, "asked for")
-    verdicts = admissible_subsolvers(facts, constants.rho, constants.mapping)
     if not verdicts[name].accepted:
-        able = [n for n, v in verdicts.items() if v.accepted]
         raise CapabilityError(
             f"The subsolver {name} cannot solve this subproblem: it {verdicts[name].reason}. "
             f"Admissible here: {', '.join(able)}."

@@ -24,6 +24,7 @@ import numpy as np
 from dual2.errors import CapabilityError
 from dual2.runtime import Stacked
 from dual2.subsolvers import Exact, Subsolver
+from dual2.subsolvers.base import LOCAL_STEPS
 from dual2.theory import (
     Constants,
     Facts,
@@ -299,7 +300,9 @@ class ID2A:
         if not np.any(o.scale):
             sub.advance_local(o.z, np.zeros(self.runtime.n), steps=1)
             o.scale = np.maximum(sub.local_size(), 1e-300)
-        if not sub.advance_local(o.z, self._local_stop()):
+        settled = sub.advance_local(o.z, self._local_stop())
+        o.inner += LOCAL_STEPS
+        if not settled and o.inner < sub.cap:
             return
         sub.settle()
         o.rounds += self.per_mix

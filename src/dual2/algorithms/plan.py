@@ -43,7 +43,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
         wanted_mapping(name, options.mapping), facts,
     )  # fmt: skip
     runtime = Stacked(problem, network)
-    choice = choose_subsolver(name, runtime, facts, constants, cost)
+    choice = choose_subsolver(name, runtime, facts, constants, cost, options.mapping)
     if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
         constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
     solver = make_subsolver(choice.name, runtime, facts, constants, options.slack, options.restart)
