@@ -111,7 +111,7 @@ def admm_steps(
     first, last = n * thread // threads, n * (thread + 1) // threads
     wide = max(1, inbox.shape[0])
     full, reduced, vectors = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((5, wide))
-    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((3, p))
+    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((4, p))
     old, work = np.empty(wide), np.empty(3 * wide + 8)
     for _ in range(steps):
         for i in range(first, last):

@@ -6,7 +6,7 @@ Methods of ADMM type ask every agent for
 
 where ψ_k(u) = (r/2)(u - t_k)², or (r/2)max(u - t_k, 0)² and its mirror image for inequalities. A
 linear term <A_iᵀλ, x> needs no place of its own: it moves t by -λ/r. With dense A_i, quadratic f_i
-and separable g_i the active set method of :mod:`dual2.subsolvers.exact_kernel` ends after a few
+and separable g_i the active set method of :mod:`dual2.algorithms.penalised_kernel` ends after a few
 Newton steps; everything else, and what it leaves unsettled, takes the accelerated proximal
 gradient method, warm started, to a relative accuracy of 1e-13.
 """
@@ -15,6 +15,7 @@ import math
 
 import numpy as np
 
+from dual2.algorithms.penalised_kernel import QUADRATIC_H, coupling_loss, solve_local
 from dual2.compiled import compiled
 from dual2.engine.local import (
     DENSE_A,
@@ -31,7 +32,6 @@ from dual2.engine.local import (
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import prox_blocks
 from dual2.runtime import Stacked
-from dual2.subsolvers.exact_kernel import QUADRATIC_H, coupling_loss, solve_local
 
 Array = np.ndarray
 _CAP = 60.0
@@ -98,7 +98,7 @@ def local_argmin(
 
     ``penalty`` holds 7p numbers: 1/r, 0 and the bounds of ψ' in rows 0, 1, 5 and 6 (the form of
     a separable conjugate). ``newton[i]`` says whether the active set method applies. ``vectors``
-    (5, ·), ``free``, ``side``, ``full``, ``reduced``, ``rows`` (3, p) and ``work`` are scratch.
+    (5, ·), ``free``, ``side``, ``full``, ``reduced``, ``rows`` (4, p) and ``work`` are scratch.
     Returns the number of gradients, or FAILED.
     """
     tried = 0

@@ -1,0 +1,308 @@
+"""Solvers of the subproblem: iterations, rates and growth beside what is known or proved.
+
+Parts: ``families`` (iterations to 1e-10 beside those of independent programs), ``rates`` (worst
+cases over commuting quadratics), ``outer`` (rate of the outer loop against the theorem),
+``growth`` (exponents of measured counts against the complexity table), ``exact`` (Experiment I with
+ρ = 0: exact local solutions against iDAPG).
+"""
+
+import argparse
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from report import Report, load
+
+import dual2 as d2
+from dual2.algorithms.plan import Settings, plan_id2a
+from dual2.experiments.exp1 import experiment1
+from dual2.reference import solve_reference
+from dual2.theory import complexities
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from saddles import FAMILIES, commuting  # pyright: ignore[reportMissingImports]
+
+Rng = np.random.Generator
+KAPPAS = (100, 400, 1600)
+
+
+# -- families -----------------------------------------------------------------------------------
+def report_families(report: Report, options: argparse.Namespace) -> None:
+    rows = []
+    for family, (make, known) in FAMILIES.items():
+        for method, counts in known.items():
+            found = [make(float(k)).solve(method).iterations for k in KAPPAS[: len(counts)]]
+            cells = [f"{a} ({b})" for a, b in zip(found, counts, strict=True)]
+            ratios = [a / b for a, b in zip(found, counts, strict=True)]
+            rows.append([family, method, *cells, *[""] * (3 - len(cells)), max(ratios)])
+    head = ["family", "method", *(f"κ = {k}" for k in KAPPAS), "largest ratio"]
+    report.table("Iterations to 1e-10 (in brackets: independent programs)", head, rows)
+    worst = max(rows, key=lambda row: row[-1])
+    report.say(f"Largest ratio {worst[-1]:.2f} ({worst[0]}, {worst[1]}); aim: at most 2.")
+
+
+# -- worst cases over commuting quadratics --------------------------------------------------------
+WORST = {
+    "LPD": (701, 1392, 2774), "ABPD-PGS": (472, 932, 1854), "APDG": (909, 1831, 3673),
+    "PDPG": (4594, 18409, 73671),
+}  # fmt: skip
+"""ln(1e10)/(-ln ρ) from spectral radii maximised over commuting quadratics, κ_x = κ_y = κ_xy."""
+
+
+def asymptotic(instance: Any, method: str) -> float:
+    """Iterations that gain a factor 1e10, from the rate between 1e-4 and 1e-10."""
+    early, late = (instance.solve(method, tol=tol, every=3) for tol in (1e-4, 1e-10))
+    assert late.converged
+    return (late.iterations - early.iterations) * 10 / 6
+
+
+def rate_bound(method: str, k: float) -> float:
+    """Iterations for 1e10 by the stated factor of |(x,y)-(x*,y*)|²."""
+    root = math.sqrt(k)
+    factors = {
+        "LPD": 1 / (1 + 1 / (2 * math.sqrt(k - 1) + 2 * root)),
+        "ABPD-PGS": 1 / (1 + 1 / (2 * root)),
+        "APDG": 1 - 1 / (4 + 16 * root),
+        "PDPG": (1 - 1 / (2 * k)) ** 2,
+        "iDAPG": 1 - 1 / math.sqrt(2 * k),
+    }
+    return math.log(1e20) / -math.log(factors[method])
+
+
+def report_rates(report: Report, options: argparse.Namespace) -> None:
+    rows = []
+    for method in ("LPD", "ABPD-PGS", "APDG", "PDPG", "iDAPG"):
+        found = [asymptotic(commuting(k, k, k), method) for k in KAPPAS]
+        growth = [b / a for a, b in itertools.pairwise(found)]
+        for j, k in enumerate(KAPPAS):
+            known = WORST[method][j] if method in WORST else ""
+            grown = growth[j - 1] if j else ""
+            rows.append([method, k, found[j], known, rate_bound(method, k), grown])
+    head = ["method", "κ", "its for 1e10", "exact worst case", "bound", "growth per κ×4"]
+    report.table("Commuting quadratics, κ_x = κ_y = κ_xy (outer iterations of iDAPG)", head, rows)
+    rows = []
+    for kx, kB, salim, apdg in ((100, 4, 475, 1610), (400, 4, 960, 3241), (1600, 4, 1927, 6499),
+                                (100, 16, 475, 3556), (100, 64, 475, 8435)):  # fmt: skip
+        instance = commuting(kx, 1, 1.0, 1 / math.sqrt(kB), linear=True)
+        bound = math.log(1e20) / -math.log(1 - 1 / (4 + 8 * max(math.sqrt(kx * kB), kB)))
+        counts = [asymptotic(instance, name) for name in ("Salim", "APDG")]
+        rows.append([kx, kB, counts[0], salim, counts[1], apdg, bound])
+    head = ["κ_x", "κ_B", "Salim", "worst case", "APDG", "worst case", "bound of APDG"]
+    report.table("Commuting quadratics with equations", head, rows)
+
+
+# -- the outer loop -------------------------------------------------------------------------------
+def random_case(seed: int) -> tuple[d2.Problem, d2.Network]:
+    """Case 1 (with l1, box or nothing) or Case 2 (equations, or a smooth h*), small."""
+    rng = np.random.default_rng([seed, 50])
+    n, p, kind = int(rng.integers(3, 9)), int(rng.integers(2, 5)), seed % 5
+    agents, s = [], np.zeros(p)
+    g = [d2.L1Norm(0.2), d2.IndicatorBox(-0.5, 0.5), d2.Zero(), d2.Zero(), d2.Zero()][kind]
+    for _ in range(n):
+        d = p + 1 if kind >= 3 else int(rng.integers(1, 5))
+        A, M = rng.standard_normal((p, d)), rng.standard_normal((d, d))
+        agents.append(d2.Agent(A, d2.Quadratic(M @ M.T + np.eye(d), rng.standard_normal(d)), g))
+        s += A @ rng.uniform(-0.4, 0.4, d)
+    h = d2.SquaredLoss(s + 1, float(10 ** rng.uniform(-1, 1)))
+    h = [h, h, h, d2.IndicatorPoint(s), d2.NonnegativeSquaredLoss(s + 0.5)][kind]
+    graph = [nx.path_graph, nx.cycle_graph, lambda m: nx.star_graph(m - 1)][seed % 3](n)
+    return d2.Problem(agents, h), d2.Network(graph)
+
+
+def outer_slope(seed: int, method: str, rho: Any, subsolver: str) -> tuple[float, float] | None:
+    """Fitted slope of log|x-x*|² per outer iteration and log(1-1/√κ_F); None if too short."""
+    problem, network = random_case(seed)
+    x = np.concatenate(solve_reference(problem).x)
+    wishes = Settings(method, subsolver, rho=rho, parameters={"eta": 1e-4})
+    algorithm = plan_id2a(problem, network, wishes).algorithm
+    errors, kappa, step = [], algorithm.constants.kappa_F, algorithm._outer_step
+
+    def recorded(consensus: float) -> None:
+        errors.append(float(np.linalg.norm(algorithm.x - x)))
+        step(consensus)
+
+    algorithm._outer_step = recorded
+    algorithm.start(np.zeros(x.size), np.zeros((problem.n, problem.p)))
+    while len(errors) < 3000 and (len(errors) < 2 or errors[-1] > 1e-9 * errors[0]):
+        algorithm.advance(algorithm.rounds + (200 if rho == "auto" else 5), 60.0)
+    errors = [e for e in errors if e > 1e-10 * errors[0]]
+    start = len(errors) // 4
+    if len(errors) - start < 6 or kappa <= 1 + 1e-9:
+        return None
+    window = np.arange(start, len(errors))
+    slope = np.polyfit(window, 2 * np.log(np.maximum(errors, 1e-300)[start:]), 1)[0]
+    return float(slope), math.log(1 - 1 / math.sqrt(kappa))
+
+
+def report_outer(report: Report, options: argparse.Namespace) -> None:
+    runs = [("iD2A", "auto", "iDAPG"), ("iD2A", 0, "iDAPG"), ("MiD2A", "auto", "LPD")]
+    rows = []
+    for method, rho, subsolver in runs:
+        found = [outer_slope(seed, method, rho, subsolver) for seed in range(options.problems)]
+        ratios = [slope / bound for slope, bound in filter(None, found)]
+        obeyed = sum(ratio >= 0.98 for ratio in ratios)
+        low, middle, high = np.quantile(ratios, [0, 0.5, 1])
+        short = len(found) - len(ratios)
+        label = f"{method}-{subsolver}, ρ = {'ρ*' if rho == 'auto' else 0}"
+        rows.append([label, len(ratios), short, obeyed, low, middle, high])
+    head = ["method", "problems", "too fast to fit", "obey the theorem", "least", "median", "most"]
+    title = "Outer loop: fitted slope of log|x-x*|² over log(1-1/√κ_F); at least 1 by the theorem"
+    report.table(title, head, rows)
+
+
+# -- growth ---------------------------------------------------------------------------------------
+def weighted_path(kappa: float, n: int = 6) -> d2.Network:
+    """A path whose middle edge is as weak as κ_C demands."""
+    low, high = 1e-6, 1.0
+    for _ in range(60):
+        weight = math.sqrt(low * high)
+        graph = nx.path_graph(n)
+        nx.set_edge_attributes(graph, 1.0, "weight")
+        graph.edges[n // 2 - 1, n // 2]["weight"] = weight
+        network = d2.Network(graph, weights="weight")
+        low, high = (low, weight) if network.kappa < kappa else (weight, high)
+    return network
+
+
+def controlled(
+    kind: str, kappa_f: float, kappa_pd: float, kappa_A: float, n: int = 6, p: int = 6
+) -> d2.Problem:
+    """Problems with the given condition numbers; log-uniform spectra in random bases."""
+    rng = np.random.default_rng(60)
+    basis = lambda k: np.linalg.qr(rng.standard_normal((k, k)))[0]  # noqa: E731
+    d, agents, s = 8, [], np.zeros(p)
+    for _ in range(n):
+        Q = basis(d)
+        P = (Q * np.geomspace(1.0, kappa_f, d)) @ Q.T
+        values = np.geomspace(1 / math.sqrt(kappa_A), 1.0, p)
+        A = (basis(p) * values) @ basis(d)[:p]
+        g = d2.L1Norm(0.02) if kind == "1" else d2.Zero()
+        agents.append(d2.Agent(A, d2.Quadratic((P + P.T) / 2, rng.standard_normal(d)), g))
+        s += A @ rng.standard_normal(d)
+    h = d2.SquaredLoss(s, kappa_pd / n) if kind == "1" else d2.IndicatorPoint(s)
+    return d2.Problem(agents, h)
+
+
+BASE = {"κ_f": 4.0, "κ_pd": 60.0, "κ_C": 16.0, "κ_A": 4.0}
+GROWTH = {
+    "1": ("κ_f", "κ_pd", "κ_C"),
+    "2": ("κ_f", "κ_A", "κ_C"),
+}
+COMBINATIONS = [
+    ("1", method, subsolver, rho)
+    for method in ("iD2A", "MiD2A") for subsolver in ("iDAPG", "LPD") for rho in ("auto", 0)
+] + [
+    ("2", "MiD2A", "iDAPG", "auto"), ("2", "MiD2A", "APDG", "auto"), ("2", "MiD2A", "iDAPG", 0),
+    ("2", "MiD2A", "Salim", 0),
+]  # fmt: skip
+
+
+def measured(case: str, numbers: dict[str, float], method: str, subsolver: str, rho: Any) -> Any:
+    """Counts at |x-x*| ≤ 1e-6|x*| and the table's row for the same problem."""
+    problem = controlled(case, numbers["κ_f"], numbers["κ_pd"], numbers["κ_A"])
+    network = weighted_path(numbers["κ_C"])
+    reference = solve_reference(problem).x
+    result = d2.solve(
+        problem, network, method=method, subsolver=subsolver, rho=rho, reference=reference,
+        tol=1e-10, max_rounds=3_000_000, time_limit=60.0,
+    )  # fmt: skip
+    row = int(np.argmax(result.trace["gap"] <= 1e-6))
+    assert result.trace["gap"][row] <= 1e-6
+    counts = [float(result.trace[name][row]) for name in ("rounds", "grad_f", "A")]
+    wanted = "0" if rho == 0 else "ρ*"
+    for entry in complexities(problem, network, eps=1e-12):
+        same = entry.method == method and entry.subsolver == subsolver
+        if same and entry.applies and _rho_label(entry.rho) == wanted:
+            return counts, [entry.rounds, entry.oracle_a, entry.oracle_b]
+    raise LookupError(f"no row for {method}-{subsolver}, ρ = {wanted}, Case {case}")
+
+
+def _rho_label(rho: float | None) -> str:
+    return "0" if rho == 0 else "ρ*"
+
+
+def exponents(case: str, name: str, run: tuple[str, str, Any]) -> Iterator[tuple[float, float]]:
+    """Exponent of each count between ×1 and ×16 (least squares over ×1, ×4, ×16): ours, table's."""
+    scales = np.array([1.0, 4.0, 16.0])
+    both = [measured(case, BASE | {name: BASE[name] * s}, *run) for s in scales]
+    for k in range(3):
+        ours, table = (np.polyfit(np.log(scales), np.log([b[j][k] for b in both]), 1)[0]
+                       for j in (0, 1))  # fmt: skip
+        yield float(ours), float(table)
+
+
+def report_growth(report: Report, options: argparse.Namespace) -> None:
+    rows, faster = [], []
+    for case, method, subsolver, rho in COMBINATIONS:
+        for name in GROWTH[case]:
+            found = list(exponents(case, name, (method, subsolver, rho)))
+            label = f"{method}-{subsolver}, ρ = {'ρ*' if rho == 'auto' else 0}"
+            rows.append([case, label, name, *(f"{a:.2f} ({b:.2f})" for a, b in found)])
+            for what, (ours, table) in zip(("rounds", "grad_f", "A"), found, strict=True):
+                if ours > table + 0.1:
+                    faster.append(
+                        f"{label}, Case {case}, {what} in {name}: {ours:.2f} > {table:.2f}"
+                    )
+    head = ["case", "method", "scaled ×4, ×16", "rounds", "grad_f", "A"]
+    report.table("Exponents of measured counts (in brackets: of the table's formula)", head, rows)
+    report.say("Faster than the table by more than 0.1: " + ("; ".join(faster) or "none") + ".")
+
+
+# -- exact local solutions ------------------------------------------------------------------------
+def report_exact(report: Report, options: argparse.Namespace) -> None:
+    problem, network, reference = experiment1()
+    wishes = {"rho": 0, "tol": options.tol, "record": False}
+    d2.solve(problem, network, subsolver="exact", max_rounds=10, **wishes)
+    d2.solve(problem, network, subsolver="iDAPG", max_rounds=10, **wishes)
+    times: dict[str, list[float]] = {"exact": [], "iDAPG": []}
+    results = {}
+    for name in ("exact", "iDAPG", "exact"):
+        begun = time.perf_counter()
+        results[name] = d2.solve(problem, network, subsolver=name, **wishes)
+        times[name].append(time.perf_counter() - begun)
+    best = np.concatenate(reference)
+    rows = []
+    for name, result in results.items():
+        gap = np.linalg.norm(np.concatenate(result.x) - best) / np.linalg.norm(best)
+        c = result.counts
+        rows.append([name, str(result.status), c.rounds, c.grad_f, gap, min(times[name])])
+    head = ["subsolver", "status", "rounds", "grad_f", "|x-x*|/|x*|", "seconds"]
+    report.table(f"Experiment I, iD2A, ρ = 0, tol {options.tol:g}", head, rows)
+    ratio = min(times["iDAPG"]) / min(times["exact"])
+    report.say(f"exact is {ratio:.0f} times faster (aim: at least 20).")
+
+
+PARTS: dict[str, Callable[[Report, argparse.Namespace], None]] = {
+    "families": report_families,
+    "rates": report_rates,
+    "outer": report_outer,
+    "growth": report_growth,
+    "exact": report_exact,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default all")
+    parser.add_argument("--problems", type=int, default=100, help="random problems of 'outer'")
+    parser.add_argument("--tol", type=float, default=1e-8, help="tolerance of 'exact'")
+    parser.add_argument("--out", help="write the tables to this Markdown file")
+    options = parser.parse_args()
+    unknown = set(options.parts) - set(PARTS)
+    if unknown:
+        parser.error(f"unknown part(s) {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
+    report = Report(options.out)
+    for name in options.parts or PARTS:
+        PARTS[name](report, options)
+    report.say(load())
+    report.save()
+
+
+if __name__ == "__main__":
+    main()
