@@ -10,7 +10,7 @@ demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
 
 test: $(VENV)/dev.stamp
-	$(BIN)/python -m pytest -W error
+	$(BIN)/python -m pytest -W error --numprocesses auto --dist worksteal
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
