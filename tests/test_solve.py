@@ -75,7 +75,7 @@ POINT = make([A, 2 * A, A], d2.IndicatorPoint(A @ [1.0, 2.0]), g=d2.L1Norm(0.1))
         ({"reference": np.zeros(5)}, d2.ProblemError, "reference"),
         ({"reference": np.full(6, np.nan)}, d2.ProblemError, "reference.*NaN"),
     ],
-    ids=str,
+    ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_bad_input_is_refused(wish, error, message):
     wish = dict(wish)
