@@ -14,6 +14,7 @@ from dual2.functions import *  # noqa: F403
 from dual2.functions import __all__ as _functions
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
+from dual2.recognise import from_cvxpy
 from dual2.result import Certificate, Counts, NotSolved, Result, Status
 from dual2.solve import solve
 from dual2.theory import Costs
@@ -41,6 +42,7 @@ __all__ = [
     "Trial",
     "Tuned",
     "__version__",
+    "from_cvxpy",
     "solve",
     "tune",
 ]

@@ -1,0 +1,260 @@
+"""``from_cvxpy``: a cvxpy model whose variables belong to agents, as a :class:`Problem`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dual2.errors import CapabilityError, ProblemError
+from dual2.functions import Stacked, Zero
+from dual2.problem import Agent, Problem
+from dual2.recognise.affine import affine_map, terms, zeroed
+from dual2.recognise.own import Own
+from dual2.recognise.pieces import Piece, Unknown, constraint_piece, objective_piece, short
+from dual2.result import Result
+
+Array = np.ndarray
+_KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds"}
+"""Attributes of cvxpy variables that become bounds."""
+_DENSE = 4096
+"""Entries up to which an agent's A is kept dense."""
+
+
+class CvxpyProblem(Problem):
+    """A problem that remembers the cvxpy model it was read from.
+
+    Attributes
+    ----------
+    names : list of str
+        What the agents are called: the keys of ``agents``, or their numbers.
+    summary : list of str
+        One line for each piece of the model: where it went.
+    model : cvxpy.Problem
+        The model; its constant terms are not part of this problem's objective.
+    """
+
+    def __init__(
+        self, agents: list[Agent], owners: list[Own], pieces: list[Piece], names: list[str],
+        summary: list[str], model: Any,
+    ) -> None:  # fmt: skip
+        super().__init__(agents, _stack(pieces))
+        self._owners, self._pieces = owners, pieces
+        self.names, self.summary, self.model = names, summary, model
+
+    def assign(self, result: Result) -> float:
+        """Give the model's variables the solution's values, coupling constraints their duals.
+
+        Duals of constraints within one agent stay as they were unless they became rows of the
+        coupling.
+
+        Returns
+        -------
+        float
+            The model's objective at these values.
+        """
+        for owner, x in zip(self._owners, result.x, strict=True):
+            for variable in owner.variables:
+                part = np.asarray(x[owner.slices[variable.id]])
+                variable.save_value(part.reshape(variable.shape, order="F"))
+        start = 0
+        for piece in self._pieces:
+            rows = result.dual[start : start + piece.map.size]
+            start += piece.map.size
+            if piece.constraint is not None and hasattr(piece.constraint, "dual_variables"):
+                _save_dual(piece.constraint, rows)
+        return float(self.model.objective.value)
+
+
+def from_cvxpy(
+    problem: Any, agents: Mapping[str, Any] | Sequence[Any], *, summary: bool = False
+) -> CvxpyProblem:
+    """Recognise a cvxpy problem whose variables are assigned to agents.
+
+    The model must be separable up to affine coupling,
+
+        minimise Σ_i c_i(x_i) + Σ_k φ_k(Σ_i M_ki x_i + m_k)
+
+    with c_i and φ_k made of quadratics, absolute values, maxima with constants, Euclidean norms,
+    Huber, logistic and exponential functions, and of equations, inequalities, boxes, balls and
+    simplices. Quadratic pieces of one agent become its f_i, bounds, l1 norms and simple sets its
+    g_i. Pieces in which several agents meet become rows of the coupling with h = Σ φ_k; so do
+    pieces of one agent that fit neither f_i nor g_i: rows that only this agent enters.
+
+    Parameters
+    ----------
+    problem : cvxpy.Problem
+        Convex by cvxpy's rules, its parameters with values.
+    agents : sequence or mapping
+        For each agent its variable, or its variables.
+    summary : bool
+        Print where each piece went.
+
+    Raises
+    ------
+    CapabilityError
+        Names every piece that is not recognised, and why.
+    ProblemError
+        If variables are missing, assigned twice, or discrete.
+
+    Examples
+    --------
+    >>> import cvxpy as cp, dual2 as d2
+    >>> x, y = cp.Variable(name="x"), cp.Variable(name="y", nonneg=True)
+    >>> model = cp.Problem(cp.Minimize(x**2 + 2 * y**2), [x + y == 3])
+    >>> result = d2.solve(problem := d2.from_cvxpy(model, [x, y]), d2.Network([(0, 1)]))
+    >>> print(f"{problem.assign(result):.4f} {x.value:.4f} {y.value:.4f}")
+    6.0000 2.0000 1.0000
+    """
+    names, owners = _owners(problem, agents)
+    pieces, slopes = _read(problem, owners)
+    home = {v.id: owner for owner in owners for v in owner.variables}
+    for owner in owners:
+        owner.add_linear(slopes)
+    shared, said = [], []
+    for piece in pieces:
+        who = {id(home[key]): home[key] for key in piece.map.matrices}
+        if len(who) == 1:
+            next(iter(who.values())).add(piece)
+        elif who:
+            shared.append(piece)
+            numbers = ", ".join(sorted(names[owner.number] for owner in who.values()))
+            said.append(f"{piece.text}: coupling of agents {numbers}")
+        elif not piece.shifted.value(np.zeros(piece.map.size)) < np.inf:
+            raise ProblemError(f"The constraint {piece.text} has no variables and is violated.")
+    functions = [(owner.f(), owner.g()) for owner in owners]
+    for owner, name in zip(owners, names, strict=True):
+        shared += owner.rest
+        said += [
+            f"{piece.text}: rows of the coupling of agent {name} alone" for piece in owner.rest
+        ]
+    if summary:
+        print("\n".join(said))
+    parts = [
+        Agent(_rows(owner, shared), f, g) for owner, (f, g) in zip(owners, functions, strict=True)
+    ]
+    return CvxpyProblem(parts, owners, shared, names, said, problem)
+
+
+def _owners(problem: Any, agents: Any) -> tuple[list[str], list[Own]]:
+    """Who owns which variables; every variable exactly once."""
+    try:
+        import cvxpy as cp
+    except ImportError as error:
+        raise CapabilityError(
+            "from_cvxpy needs cvxpy, which is not installed: pip install 'dual2[reference]'."
+        ) from error
+    if not isinstance(problem, cp.Problem):
+        raise ProblemError(f"from_cvxpy needs a cvxpy.Problem; found {type(problem).__name__}.")
+    named = agents if isinstance(agents, Mapping) else dict(enumerate(agents))
+    groups = {
+        str(name): list(group) if isinstance(group, list | tuple) else [group]
+        for name, group in named.items()
+    }
+    owner: dict[int, str] = {}
+    for name, group in groups.items():
+        for variable in group:
+            _check_variable(cp, name, variable)
+            if variable.id in owner:
+                raise ProblemError(
+                    f"Variable {variable.name()} belongs to agent {owner[variable.id]} and to "
+                    f"agent {name}; expected one owner."
+                )
+            owner[variable.id] = name
+    missing = [v.name() for v in problem.variables() if v.id not in owner]
+    if missing or not all(groups.values()) or not groups:
+        what = f"variables without an agent: {', '.join(missing)}" if missing else "an empty agent"
+        raise ProblemError(f"Found {what}. Assign every variable of the model to one agent.")
+    if not problem.is_dcp():
+        raise ProblemError("The model is not convex by cvxpy's rules (problem.is_dcp() is False).")
+    unset = [p.name() for p in problem.parameters() if p.value is None]
+    if unset:
+        raise ProblemError(f"Parameters without a value: {', '.join(unset)}. Set .value first.")
+    return list(groups), [Own(i, group) for i, group in enumerate(groups.values())]
+
+
+def _check_variable(cp: Any, name: str, variable: Any) -> None:
+    if not isinstance(variable, cp.Variable):
+        raise ProblemError(
+            f"Agent {name} owns a {type(variable).__name__}; expected cvxpy variables."
+        )
+    marked = [key for key, value in variable.attributes.items() if value is not None
+              and value is not False and key not in _KNOWN]  # fmt: skip
+    if marked:
+        raise ProblemError(
+            f"Variable {variable.name()} is declared {', '.join(marked)}; expected a real "
+            "variable, at most with bounds or a sign."
+        )
+
+
+def _read(problem: Any, owners: list[Own]) -> tuple[list[Piece], dict[int, Array]]:
+    """Pieces of the model as a minimum, and linear slopes by variable."""
+    sign = -1.0 if type(problem.objective).__name__ == "Maximize" else 1.0
+    variables = [variable for owner in owners for variable in owner.variables]
+    pieces: list[Piece] = []
+    slopes = {variable.id: np.zeros(variable.size) for variable in variables}
+    unknown: list[str] = []
+    with zeroed(variables):
+        for term in terms(sign * problem.objective.expr):
+            if term.atom.is_affine():
+                flat = affine_map(term.atom)
+                for key, matrix in flat.matrices.items():
+                    slopes[key] += matrix.T @ np.ravel(term.weight, order="F")
+                continue
+            _attempt(objective_piece, term, term.atom, pieces, unknown)
+        for constraint in problem.constraints:
+            _attempt(constraint_piece, constraint, constraint, pieces, unknown)
+    if unknown:
+        raise CapabilityError(
+            "Not recognised: " + "; ".join(unknown) + ". Rewrite these pieces, or state them "
+            "with dual2.Proximable or dual2.Smooth in a Problem of your own."
+        )
+    _own_bounds(owners)
+    return pieces, slopes
+
+
+def _attempt(read: Any, what: Any, named: Any, pieces: list[Piece], unknown: list[str]) -> None:
+    try:
+        pieces.append(read(what))
+    except Unknown as reason:
+        unknown.append(f"{short(named)} ({reason})")
+
+
+def _own_bounds(owners: Iterable[Own]) -> None:
+    """Signs and bounds that are attributes of the variables."""
+    for owner in owners:
+        for variable in owner.variables:
+            marks = variable.attributes
+            if marks["nonneg"] or marks["pos"]:
+                owner.bound(variable.id, 0.0, np.inf)
+            if marks["nonpos"] or marks["neg"]:
+                owner.bound(variable.id, -np.inf, 0.0)
+            if marks["bounds"]:
+                ends = (-np.inf if marks["bounds"][0] is None else marks["bounds"][0],
+                        np.inf if marks["bounds"][1] is None else marks["bounds"][1])  # fmt: skip
+                wide = (np.broadcast_to(end, variable.shape).ravel(order="F") for end in ends)
+                owner.bound(variable.id, *wide)
+
+
+def _stack(pieces: list[Piece]) -> Any:
+    if not pieces:
+        return Zero()
+    functions = [piece.shifted for piece in pieces]
+    return functions[0] if len(pieces) == 1 else Stacked(functions, [p.map.size for p in pieces])
+
+
+def _rows(owner: Own, pieces: list[Piece]) -> Any:
+    """The agent's A: its part of every coupling piece; one zero row if there is none."""
+    if not pieces:
+        return np.zeros((1, owner.dim))
+    A = sp.vstack([owner.matrix(piece.map) for piece in pieces], format="csc")
+    return A.toarray() if A.shape[0] * A.shape[1] <= _DENSE or A.nnz * 4 > np.prod(A.shape) else A
+
+
+def _save_dual(constraint: Any, rows: Array) -> None:
+    """cvxpy keeps duals in the shape of the constraint; its sign convention is ours."""
+    variable = constraint.dual_variables[0]
+    if variable.size == rows.size:
+        variable.save_value(rows.reshape(variable.shape, order="F"))

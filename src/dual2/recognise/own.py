@@ -1,0 +1,208 @@
+"""One agent's own pieces, gathered into its f and g; what fits neither is handed back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dual2.errors import ProblemError
+from dual2.functions import (
+    Function,
+    IndicatorAffine,
+    IndicatorAtMost,
+    IndicatorBall,
+    IndicatorBox,
+    IndicatorHalfspace,
+    IndicatorPoint,
+    IndicatorSimplex,
+    L2Norm,
+    Quadratic,
+    Stacked,
+    Zero,
+)
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.separable import separable_form
+from dual2.recognise.affine import AffineMap
+from dual2.recognise.pieces import Piece
+
+Array = np.ndarray
+
+
+class Own:
+    """Variables of one agent in one vector x, and what the model says of them alone.
+
+    Quadratic pieces add to f(x) = ½xᵀPx + qᵀx. Bounds and one kink per coordinate, and one
+    set or norm per variable, make up g. Everything else is returned by :meth:`finish` to become
+    rows of the coupling that only this agent enters.
+
+    Parameters
+    ----------
+    number : int
+        The agent's number, for messages.
+    variables : list
+        Its cvxpy variables.
+    """
+
+    def __init__(self, number: int, variables: list[Any]) -> None:
+        self.number, self.variables = number, variables
+        sizes = [variable.size for variable in variables]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        self.slices = {
+            v.id: slice(int(a), int(b))
+            for v, a, b in zip(variables, starts[:-1], starts[1:], strict=True)
+        }
+        self.dim = int(starts[-1])
+        self.P, self.q = np.zeros((self.dim, self.dim)), np.zeros(self.dim)
+        self.lower, self.upper = np.full(self.dim, -np.inf), np.full(self.dim, np.inf)
+        self.left, self.right, self.kink = (np.zeros(self.dim) for _ in range(3))
+        self.blocks: list[Piece] = []
+        self.rest: list[Piece] = []
+
+    def matrix(self, map: AffineMap) -> Any:
+        """The map on the whole of x, sparse."""
+        parts = [map.matrices.get(v.id, sp.csr_array((map.size, v.size))) for v in self.variables]
+        return sp.csr_array(sp.hstack(parts, format="csr"))
+
+    # -- taking pieces in ----------------------------------------------------------------------
+    def add_linear(self, slopes: dict[int, Array]) -> None:
+        """Add slopes·x, by variable."""
+        for key, slope in slopes.items():
+            if key in self.slices:
+                self.q[self.slices[key]] += slope
+
+    def bound(self, key: int, lower: Any, upper: Any) -> None:
+        """Bounds that a variable carries itself."""
+        own = self.slices[key]
+        self.lower[own] = np.maximum(self.lower[own], lower)
+        self.upper[own] = np.minimum(self.upper[own], upper)
+
+    def add(self, piece: Piece) -> None:
+        """Take a piece that this agent's variables enter alone."""
+        form: Any = separable_form(piece.shifted, piece.map.size)
+        M = self.matrix(piece.map)
+        if form is not None and form.smooth:
+            scaled = form.curvature[:, None] * M.toarray()
+            self.P += M.T @ scaled
+            self.q += M.T @ (form.slope - form.curvature * form.center)
+        elif form is not None and np.all(np.diff(M.indptr) == 1) and self._fits(form, M):
+            self._take(form, M)
+        else:
+            self.blocks.append(piece)
+
+    def _fits(self, form: Any, M: Any) -> bool:
+        """Whether every kink of the piece can join those already there."""
+        kinked = form.slope_left != form.slope_right
+        columns, at = M.indices[kinked], (form.kink / M.data)[kinked]
+        taken = self.left[columns] != self.right[columns]
+        same = self.kink[columns] == at
+        return bool(np.all(~taken | same) and np.unique(columns).size == columns.size)
+
+    def _take(self, form: Any, M: Any) -> None:
+        """Rows a·x_k: kinks and bounds on x_k."""
+        for j, (k, a) in enumerate(zip(M.indices, M.data, strict=True)):
+            self.P[k, k] += form.curvature[j] * a * a
+            self.q[k] += (form.slope[j] - form.curvature[j] * form.center[j]) * a
+            ends = sorted((form.lower[j] / a, form.upper[j] / a))
+            self.lower[k], self.upper[k] = max(self.lower[k], ends[0]), min(self.upper[k], ends[1])
+            if form.slope_left[j] != form.slope_right[j]:
+                slopes = sorted((form.slope_left[j] * a, form.slope_right[j] * a))
+                self.left[k] += slopes[0]
+                self.right[k] += slopes[1]
+                self.kink[k] = form.kink[j] / a
+
+    # -- giving the agent's functions out --------------------------------------------------------
+    def f(self) -> Function:
+        """½xᵀPx + qᵀx."""
+        diagonal = np.diag(self.P)
+        return Quadratic(diagonal if np.array_equal(self.P, np.diag(diagonal)) else self.P, self.q)
+
+    def g(self) -> Function:
+        """Bounds, kinks and sets; fills ``rest`` with the pieces that found no place."""
+        self._check_bounds()
+        if self.blocks and self._free(slice(None)) and all(map(_is_affine, self.blocks)):
+            return self._equations(self.blocks, slice(None))
+        chosen = {key: self._block(key, own) for key, own in self.slices.items()}
+        self.rest = [p for p in self.blocks if not any(p in c[1] for c in chosen.values())]
+        if all(function is None for function, _ in chosen.values()):
+            return self._separable(slice(None))
+        parts = [chosen[key][0] or self._separable(own) for key, own in self.slices.items()]
+        sizes = [own.stop - own.start for own in self.slices.values()]
+        return parts[0] if len(parts) == 1 else Stacked(parts, sizes)
+
+    def _check_bounds(self) -> None:
+        bad = np.flatnonzero(self.lower > self.upper)
+        if bad.size:
+            k = int(bad[0])
+            raise ProblemError(
+                f"Agent {self.number}: entry {k} of its variables must be at least "
+                f"{self.lower[k]:g} and at most {self.upper[k]:g}; no value is both."
+            )
+
+    def _free(self, own: slice) -> bool:
+        bounded = np.isfinite(self.lower[own]) | np.isfinite(self.upper[own])
+        return not np.any(bounded | (self.left[own] != self.right[own]))
+
+    def _separable(self, own: slice) -> Function:
+        if self._free(own):
+            return Zero()
+        lower, upper = self.lower[own], self.upper[own]
+        left, right = self.left[own], self.right[own]
+        if np.array_equal(left, right):
+            return IndicatorBox(lower, upper)
+        return PiecewiseQuadratic(
+            slope_left=left, slope_right=right, kink=self.kink[own], lower=lower, upper=upper
+        )
+
+    def _equations(self, pieces: list[Piece], own: slice) -> Function:
+        M = np.vstack([self.matrix(piece.map).toarray()[:, own] for piece in pieces])
+        return IndicatorAffine(M, np.concatenate([-piece.map.offset for piece in pieces]))
+
+    def _block(self, key: int, own: slice) -> tuple[Function | None, list[Piece]]:
+        """A set or norm that takes the place of bounds and kinks on one variable."""
+        mine = [piece for piece in self.blocks if set(piece.map.matrices) == {key}]
+        if not mine:
+            return None, []
+        if self._free(own):
+            equations = [piece for piece in mine if _is_affine(piece)]
+            if equations:
+                return self._equations(equations, own), equations
+            return _single(mine[0], key), mine[:1] if _single(mine[0], key) else []
+        simplex = _simplex(mine, key) if self._nonnegative(own) else None
+        return (simplex[0], [simplex[1]]) if simplex else (None, [])
+
+    def _nonnegative(self, own: slice) -> bool:
+        kinks = np.any(self.left[own] != self.right[own])
+        return bool(np.all(self.lower[own] == 0) and np.all(np.isposinf(self.upper[own]))
+                    and not kinks)  # fmt: skip
+
+
+def _is_affine(piece: Piece) -> bool:
+    return isinstance(piece.function, IndicatorPoint)
+
+
+def _single(piece: Piece, key: int) -> Function | None:
+    """A halfspace, or a ball or norm of a multiple of the whole variable."""
+    M, c = piece.map.matrices[key], piece.map.offset
+    if isinstance(piece.function, IndicatorAtMost) and M.shape[0] == 1:
+        return IndicatorHalfspace(M.toarray()[0], float(-c[0]))
+    scale = float(M[0, 0])
+    multiple = M.shape[0] == M.shape[1] and scale != 0
+    if not multiple or abs(M - scale * sp.eye_array(M.shape[0])).max() != 0:
+        return None
+    if isinstance(piece.function, IndicatorBall):
+        return IndicatorBall(piece.function.radius / abs(scale), -c / scale)
+    if isinstance(piece.function, L2Norm):
+        norm = L2Norm(piece.function.weight * abs(scale))
+        return norm.shift(-c / scale) if np.any(c) else norm
+    return None
+
+
+def _simplex(pieces: list[Piece], key: int) -> tuple[Function, Piece] | None:
+    """{x ≥ 0, Σx = total} from one equation with equal coefficients."""
+    for piece in pieces:
+        row = piece.map.matrices[key].toarray()
+        if _is_affine(piece) and row.shape[0] == 1 and np.all(row == row[0, 0]):
+            return IndicatorSimplex(float(-piece.map.offset[0] / row[0, 0])), piece
+    return None

@@ -1,0 +1,251 @@
+"""Which cvxpy atoms and constraints are known, as functions of dual2 behind an affine map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dual2.functions import (
+    Function,
+    HuberLoss,
+    IndicatorAtMost,
+    IndicatorBall,
+    IndicatorBox,
+    IndicatorPoint,
+    L2Norm,
+    LogisticLoss,
+    PoissonLoss,
+    Stacked,
+)
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.recognise.affine import AffineMap, Term, affine_map, terms
+
+Array = np.ndarray
+
+
+class Unknown(Exception):
+    """A piece of the model that is not recognised; the text says why."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """function(z), z the affine map of the variables.
+
+    Attributes
+    ----------
+    function : Function
+        Of z, the map's offset included in z.
+    map : AffineMap
+        From the variables to z.
+    text : str
+        The piece as the model states it.
+    constraint : object
+        The cvxpy constraint it comes from, or None for a part of the objective.
+    """
+
+    function: Function
+    map: AffineMap
+    text: str
+    constraint: Any = None
+
+    @property
+    def shifted(self) -> Function:
+        """The same as a function of z without the offset."""
+        offset = self.map.offset
+        return self.function.shift(-offset) if np.any(offset) else self.function
+
+
+def short(thing: Any) -> str:
+    """The model's text of a piece, on one line and not too long."""
+    text = " ".join(str(thing).split())
+    return text if len(text) <= 70 else text[:67] + "…"
+
+
+# -- atoms of the objective ------------------------------------------------------------------------
+
+
+def objective_piece(term: Term) -> Piece:
+    """One atom of the objective with its weights."""
+    name = type(term.atom).__name__.removesuffix("Approx")
+    read = ATOMS.get(name)
+    if read is None:
+        raise Unknown(f"the atom {name} is not among {', '.join(sorted(ATOMS))}")
+    function, argument = read(term.atom, term.weight)
+    return Piece(function, argument, short(term.atom))
+
+
+def _inner(expression: Any) -> AffineMap:
+    if not expression.is_affine():
+        raise Unknown(f"its argument {short(expression)} is not affine")
+    return affine_map(expression)
+
+
+def _positive(weight: Array) -> Array:
+    if np.any(weight < 0):
+        raise Unknown(f"it enters with the negative weight {float(np.min(weight)):g}")
+    return np.ravel(weight, order="F")
+
+
+def _uniform(build: Callable[[float], Function], weights: Array) -> Function:
+    """One function for equal weights, else a block for each run of equal ones."""
+    cuts = np.flatnonzero(np.diff(weights)) + 1
+    runs = np.split(weights, cuts)
+    if len(runs) == 1:
+        return build(float(weights[0]))
+    return Stacked([build(float(run[0])) for run in runs], [run.size for run in runs])
+
+
+def _squares(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    """quad_over_lin(X, c) = |X|²/c."""
+    divisor = atom.args[1]
+    if not divisor.is_constant() or atom.axis is not None:
+        raise Unknown("only a constant divisor and the sum over all entries are known")
+    w = float(_positive(weight)[0]) / float(np.asarray(divisor.value).ravel()[0])
+    return PiecewiseQuadratic(curvature=2.0 * w), _inner(atom.args[0])
+
+
+def _power(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    """x² elementwise."""
+    exponent = float(getattr(atom.p, "value", atom.p))
+    if exponent != 2.0:
+        raise Unknown(f"of the powers only the square is known, not {exponent:g}")
+    return PiecewiseQuadratic(curvature=2.0 * _positive(weight)), _inner(atom.args[0])
+
+
+def _quadratic_form(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    """xᵀPx = |Rx|² with a root R of P."""
+    P = np.asarray(atom.args[1].value.toarray() if hasattr(atom.args[1].value, "toarray")
+                   else atom.args[1].value, dtype=np.float64)  # fmt: skip
+    values, vectors = np.linalg.eigh((P + P.T) / 2)
+    sign = -1.0 if np.all(weight < 0) else 1.0
+    values = sign * values
+    top = float(np.abs(values).max(initial=0.0))
+    if values.min(initial=0.0) < -1e-10 * top:
+        raise Unknown(f"its matrix has the eigenvalue {sign * values.min():g}, so it is not convex")
+    kept = values > 1e-14 * top
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    if not kept.any():
+        root = np.zeros((1, P.shape[0]))
+    w = float(_positive(sign * np.asarray(weight))[0])
+    return PiecewiseQuadratic(curvature=2.0 * w), _inner(atom.args[0]).after(root)
+
+
+def _kink(left: float, right: float) -> Callable[[Any, Array], tuple[Function, AffineMap]]:
+    """left·z for z < 0, right·z above, elementwise or summed."""
+
+    def read(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+        w = np.broadcast_to(_positive(weight), (atom.args[0].size,))
+        function = PiecewiseQuadratic(slope_left=left * w, slope_right=right * w)
+        return function, _inner(atom.args[0])
+
+    return read
+
+
+def _maximum(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    """max(X, c) = c + max(X - c, 0); for the minimum the same with signs."""
+    sign = 1.0 if type(atom).__name__ == "maximum" else -1.0
+    constant = [part.is_constant() for part in atom.args]
+    if len(atom.args) != 2 or not any(constant):
+        raise Unknown("only the maximum of an affine expression and a constant is known")
+    bound, part = atom.args if constant[0] else atom.args[::-1]
+    w = _positive(sign * np.asarray(weight))
+    inner = _inner(part)
+    if inner.size != w.size:
+        raise Unknown("its two arguments have different shapes")
+    level = np.broadcast_to(np.asarray(bound.value, float), np.shape(weight)).ravel(order="F")
+    function = PiecewiseQuadratic(slope_right=w, kink=sign * level, offset=w * sign * level)
+    return function, inner if sign > 0 else -inner
+
+
+def _norm(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    if float(np.asarray(getattr(atom.p, "value", atom.p))) != 2.0 or atom.axis is not None:
+        raise Unknown("of the p-norms only 1 and 2 of a whole vector are known")
+    return L2Norm(float(_positive(weight)[0])), _inner(atom.args[0])
+
+
+def _huber(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    """cvxpy's Huber function is twice ours."""
+    delta, inner = float(atom.M.value), _inner(atom.args[0])
+    w = np.broadcast_to(_positive(weight), (inner.size,))
+    return _uniform(lambda scale: HuberLoss(0.0, delta, 2.0 * scale), w), inner
+
+
+def _logistic(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    w = _positive(weight)
+    return _uniform(lambda scale: LogisticLoss(-1.0, scale), w), _inner(atom.args[0])
+
+
+def _exp(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+    w = _positive(weight)
+    return _uniform(lambda scale: PoissonLoss(0.0, scale), w), _inner(atom.args[0])
+
+
+ATOMS: dict[str, Callable[[Any, Array], tuple[Function, AffineMap]]] = {
+    "quad_over_lin": _squares,
+    "power": _power,
+    "Power": _power,
+    "QuadForm": _quadratic_form,
+    "norm1": _kink(-1.0, 1.0),
+    "abs": _kink(-1.0, 1.0),
+    "maximum": _maximum,
+    "minimum": _maximum,
+    "Pnorm": _norm,
+    "huber": _huber,
+    "logistic": _logistic,
+    "exp": _exp,
+}
+"""Readers of the atoms that are known, by the name of their class."""
+
+
+# -- constraints -----------------------------------------------------------------------------------
+
+
+def constraint_piece(constraint: Any) -> Piece:
+    """One constraint as the indicator of a set."""
+    kind, args = type(constraint).__name__, constraint.args
+    if kind in ("Equality", "Zero"):
+        expression = args[0] - args[1] if len(args) == 2 else args[0]
+        function, inner = IndicatorPoint(0.0), _inner(expression)
+    elif kind == "Inequality":
+        function, inner = _at_most(args[0] - args[1])
+    elif kind in ("NonPos", "NonNeg"):
+        function, inner = _at_most(args[0] if kind == "NonPos" else -args[0])
+    elif kind == "SOC" and args[0].is_constant() and args[1].ndim <= 1:
+        radius = float(np.asarray(args[0].value).ravel()[0])
+        function, inner = IndicatorBall(radius), _inner(args[1])
+    else:
+        raise Unknown(f"constraints of type {kind} are not known")
+    return Piece(function, inner, short(constraint), constraint)
+
+
+def _at_most(expression: Any) -> tuple[Function, AffineMap]:
+    """expression ≤ 0: affine, or a norm, square or absolute value against a constant."""
+    if expression.is_affine():
+        return IndicatorAtMost(0.0), affine_map(expression)
+    parts = list(terms(expression))
+    curved = [part for part in parts if not part.atom.is_affine()]
+    flat = [part for part in parts if part.atom.is_affine()]
+    if len(curved) != 1 or not all(part.atom.is_constant() for part in flat):
+        raise Unknown("it is neither affine nor a norm against a constant")
+    atom, weight = curved[0].atom, _positive(curved[0].weight)
+    limit = -sum((part.weight * part.atom.value for part in flat), np.zeros(expression.shape))
+    bound = np.ravel(limit, order="F") / weight
+    name = type(atom).__name__.removesuffix("Approx")
+    return _level_set(name, atom, bound)
+
+
+def _level_set(name: str, atom: Any, bound: Array) -> tuple[Function, AffineMap]:
+    if np.any(bound < 0):
+        raise Unknown(f"its bound {float(bound.min()):g} is negative: no point satisfies it")
+    if name == "Pnorm" and float(np.asarray(getattr(atom.p, "value", atom.p))) == 2.0:
+        return IndicatorBall(float(bound[0])), _inner(atom.args[0])
+    if name == "quad_over_lin" and atom.args[1].is_constant():
+        radius = np.sqrt(float(bound[0]) * float(np.asarray(atom.args[1].value).ravel()[0]))
+        return IndicatorBall(radius), _inner(atom.args[0])
+    if name in ("abs", "norm_inf"):
+        return IndicatorBox(-bound, bound) if name == "abs" else IndicatorBox(
+            -float(bound[0]), float(bound[0])), _inner(atom.args[0])  # fmt: skip
+    raise Unknown(f"a bound on {name} is not known")

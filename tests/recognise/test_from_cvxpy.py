@@ -1,0 +1,185 @@
+"""Models of cvxpy against cvxpy's own solution of them."""
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.reference.central import solve_conic
+
+RNG = np.random.default_rng(7)
+M, N = RNG.standard_normal((4, 3)), RNG.standard_normal((4, 2))
+Y = RNG.standard_normal(4)
+
+
+def variables():
+    return cp.Variable(3, name="x"), cp.Variable(2, name="y")
+
+
+def regular(x, y):
+    return cp.sum_squares(x) + cp.quad_form(y - 1, np.array([[2.0, 0.5], [0.5, 1.0]]))
+
+
+def meet(x, y):
+    return M @ x + N @ y - Y
+
+
+MODELS = {
+    "equation": lambda x, y: (regular(x, y), [meet(x, y)[:2] == 0]),
+    "inequality": lambda x, y: (regular(x, y) - 3 * cp.sum(x), [cp.sum(x) + cp.sum(y) <= 1]),
+    "least squares": lambda x, y: (regular(x, y) + 2 * cp.sum_squares(meet(x, y)) / 3, []),
+    "squares": lambda x, y: (regular(x, y) + np.arange(4) @ cp.square(meet(x, y)), []),
+    "absolute": lambda x, y: (regular(x, y) + cp.norm1(meet(x, y)), []),
+    "weights": lambda x, y: (
+        regular(x, y) + cp.sum(cp.multiply([1, 2, 0, 4], cp.abs(meet(x, y)))),
+        [],
+    ),
+    "norm": lambda x, y: (regular(x, y) + 0.5 * cp.norm(meet(x, y), 2), []),
+    "huber": lambda x, y: (regular(x, y) + cp.sum(cp.huber(meet(x, y), 0.3)), []),
+    "logistic": lambda x, y: (regular(x, y) + cp.sum(cp.logistic(-meet(x, y))), []),
+    "uneven logistic": lambda x, y: (regular(x, y) + [1, 1, 2, 3] @ cp.logistic(meet(x, y)), []),
+    "poisson": lambda x, y: (regular(x, y) + cp.sum(cp.exp(meet(x, y)) - 2 * meet(x, y)), []),
+    "hinge": lambda x, y: (regular(x, y) + cp.sum(cp.pos(1 - meet(x, y))), []),
+    "negative part": lambda x, y: (regular(x, y) + 3 * cp.sum(cp.neg(meet(x, y) - 2)), []),
+    "ball": lambda x, y: (regular(x, y), [cp.norm(meet(x, y)) <= 0.5]),
+    "squared ball": lambda x, y: (regular(x, y), [cp.sum_squares(meet(x, y)) <= 0.25]),
+    "box": lambda x, y: (regular(x, y), [cp.abs(meet(x, y)) <= 0.4]),
+    "norm_inf": lambda x, y: (regular(x, y), [cp.norm_inf(meet(x, y)) <= 0.4]),
+    "cone": lambda x, y: (regular(x, y), [cp.SOC(cp.Constant(0.5), meet(x, y))]),
+    "own bounds": lambda x, y: (
+        regular(x, y) - 4 * cp.sum(x),
+        [meet(x, y)[0] == 0, x <= 0.5, -2 * y <= -1, y[0] <= 3],
+    ),
+    "own l1": lambda x, y: (
+        regular(x, y) + 0.5 * cp.norm1(x) + cp.pos(y[1] - 1), [meet(x, y)[0] == 0]
+    ),
+    "own simplex": lambda x, y: (
+        regular(x, y), [x >= 0, 2 * cp.sum(x) == 3, meet(x, y)[0] <= 0.1]
+    ),
+    "own ball": lambda x, y: (regular(x, y), [cp.norm(2 * x - 1) <= 0.5, meet(x, y)[0] == 0]),
+    "own norm": lambda x, y: (regular(x, y) + 3 * cp.norm(-2 * x + 1), [meet(x, y)[0] == 0]),
+    "own equations": lambda x, y: (
+        regular(x, y),
+        [x[0] + x[1] == 1, x[1] - x[2] == 2, y[0] + 2 * y[1] <= 0, meet(x, y)[0] == 0],
+    ),
+    "own rows": lambda x, y: (
+        regular(x, y) + cp.tv(x), [x[0] + x[1] <= 1, x <= 2, meet(x, y)[0] == 0]
+    ),
+    "two kinks": lambda x, y: (
+        regular(x, y) + cp.norm1(x) + 2 * cp.norm1(x - 0.5), [meet(x, y)[0] == 0]
+    ),
+    "no coupling": lambda x, y: (regular(x, y) + cp.norm1(x), [y >= 2]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_solution_is_cvxpy_s(name):
+    x, y = variables()
+    cost, constraints = MODELS[name](x, y)
+    model = cp.Problem(cp.Minimize(cost + 1.5), constraints)
+    solve_conic(model)
+    expected = [x.value.copy(), y.value.copy(), model.value]
+    duals = [np.copy(c.dual_value) for c in constraints if not isinstance(c, cp.SOC)]
+    problem = d2.from_cvxpy(model, {"one": x, "two": [y]})
+    result = d2.solve(problem, d2.Network([(0, 1)]), tol=1e-10)
+    assert result.status == d2.Status.CONVERGED
+    value = problem.assign(result)
+    np.testing.assert_allclose(x.value, expected[0], atol=2e-5)
+    np.testing.assert_allclose(y.value, expected[1], atol=2e-5)
+    assert value == pytest.approx(expected[2], rel=1e-6)
+    if name in ("equation", "inequality"):
+        np.testing.assert_allclose(constraints[0].dual_value, duals[0], atol=1e-5)
+
+
+def test_pieces_find_their_place():
+    x, y = variables()
+    model = cp.Problem(
+        cp.Minimize(cp.sum_squares(x) + cp.sum_squares(y) + cp.norm1(x)),
+        [x <= 1, cp.sum(y) == 1, y >= 0, M[0] @ x + N[0] @ y == Y[0]],
+    )
+    first, second = d2.from_cvxpy(model, [x, y]).agents
+    assert isinstance(first.g, PiecewiseQuadratic)
+    assert isinstance(second.g, d2.IndicatorSimplex)
+    assert first.p == 1
+    np.testing.assert_allclose(first.A, M[:1])
+    np.testing.assert_allclose(first.f.grad(np.ones(3)), 2.0)
+
+
+def test_a_maximum_is_solved_in_its_own_sense():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y", bounds=[0, 0.25])
+    model = cp.Problem(cp.Maximize(4 * x + 4 * y - x**2 - y**2), [x + y <= 1])
+    problem = d2.from_cvxpy(model, [x, y])
+    value = problem.assign(d2.solve(problem, d2.Network([(0, 1)]), tol=1e-10))
+    assert (x.value, y.value) == pytest.approx((0.75, 0.25), abs=1e-7)
+    assert value == pytest.approx(4 - 0.5625 - 0.0625, abs=1e-7)
+
+
+def test_matrices_and_many_agents():
+    """Matrix variables column by column, sparse A, values restored that the model held."""
+    X = [cp.Variable((2, 3), name=f"X{i}") for i in range(5)]
+    X[0].value = np.ones((2, 3))
+    demand = RNG.standard_normal((2, 3))
+    cost = sum((i + 1) * cp.sum_squares(part - i) for i, part in enumerate(X))
+    model = cp.Problem(cp.Minimize(cost), [sum(X) == demand])
+    problem = d2.from_cvxpy(model, X)
+    np.testing.assert_array_equal(X[0].value, np.ones((2, 3)))
+    problem.assign(d2.solve(problem, d2.Network(nx.path_graph(5)), tol=1e-10))
+    weights = 1 / np.arange(1, 6)
+    gap = demand - sum(range(5))
+    for i, part in enumerate(X):
+        np.testing.assert_allclose(part.value, i + gap * weights[i] / weights.sum(), atol=1e-7)
+
+
+def test_what_is_not_recognised_is_named_with_the_reason():
+    x, y = variables()
+    model = cp.Problem(
+        cp.Minimize(cp.sum_squares(x) + cp.max(x + y[0]) + cp.sum(cp.power(y, 4))),
+        [cp.norm1(x) <= 1],
+    )
+    with pytest.raises(d2.CapabilityError) as error:
+        d2.from_cvxpy(model, [x, y])
+    for part in ("atom max", "only the square is known, not 4", "bound on norm1"):
+        assert part in str(error.value)
+
+
+def broken(wish):
+    x, y = variables()
+    whole = cp.Variable(2, integer=True, name="k")
+    unset = cp.Parameter(name="price")
+    cost = cp.sum_squares(x) + cp.sum_squares(y)
+    model = cp.Problem(cp.Minimize(cost), [cp.sum(x) == cp.sum(y)])
+    return {
+        "missing": (model, [x]),
+        "twice": (model, [[x, y], [y]]),
+        "empty": (model, [[x, y], []]),
+        "integer": (cp.Problem(cp.Minimize(cp.sum_squares(whole))), [whole]),
+        "number": (model, [x, 3.0]),
+        "string": ("model", [x, y]),
+        "concave": (cp.Problem(cp.Minimize(cp.sqrt(x[0]) + cost)), [x, y]),
+        "parameter": (cp.Problem(cp.Minimize(cost + unset * x[0])), [x, y]),
+        "bounds": (cp.Problem(cp.Minimize(cost), [x >= 2, x <= 1]), [x, y]),
+        "constant": (cp.Problem(cp.Minimize(cost), [cp.Constant(2) <= 1]), [x, y]),
+    }[wish]
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        ("missing", "without an agent: y"),
+        ("twice", "y belongs to agent 0 and to agent 1"),
+        ("empty", "an empty agent"),
+        ("integer", "k is declared integer"),
+        ("number", "Agent 1 owns a .*expected"),
+        ("string", "needs a cvxpy.Problem; found str"),
+        ("concave", "not convex"),
+        ("parameter", "without a value: price"),
+        ("bounds", "Agent 0: entry 0 .*at least 2 and at most 1"),
+        ("constant", "no variables and is violated"),
+    ],
+)
+def test_bad_models_are_refused(wish, message):
+    model, agents = broken(wish)
+    with pytest.raises(d2.ProblemError, match=message):
+        d2.from_cvxpy(model, agents)
