@@ -12,6 +12,7 @@ from dual2.reference import solve_reference
 from dual2.testing import check_algorithm, known_problem
 from path_family import distance
 from problems import random_problem
+from zoo import AGENTS, network
 
 POINT = d2.IndicatorPoint(0.0)
 SETS = {
@@ -89,3 +90,22 @@ def test_a_nearly_degenerate_face_needs_its_own_penalty(name):
     result = d2.solve(problem, network, method=name, **limits, **PENALTIES[name])
     assert result.status == "CONVERGED"
     assert distance(result.x, x) <= 1e-8
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_every_kind_of_agent(name):
+    """Sparse matrices, operators, blocks, functions of the user: all that the engine knows."""
+    agents = list(AGENTS.values())
+    b = sum(agent.apply(agent.g.prox(np.full(agent.dim, 0.2), 1.0)) for agent in agents)
+    problem, where = d2.Problem(agents, d2.IndicatorPoint(b)), network(len(agents))
+    result = d2.solve(problem, where, method=name, tol=1e-10, max_rounds=20_000, record=False)
+    assert result.status == "CONVERGED"
+    assert distance(result.x, d2.solve(problem, where, tol=1e-11, record=False).x) <= 1e-8
+
+
+@pytest.mark.parametrize("g", ["simplex", "ball", "l2", "halfspace", "affine"])
+def test_inequalities_of_dpmm(g):
+    problem, where = random_problem(7, g=g, h="at most")
+    result = d2.solve(problem, where, method="DPMM", tol=1e-10, max_rounds=30_000, record=False)
+    assert result.status == "CONVERGED"
+    assert distance(result.x, solve_reference(problem).x) <= 1e-8

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from dual2 import functions as fn
-from dual2.functions.jacobians import prox_jacobian
-from dual2.functions.lowering import Kind, prox_blocks
 from dual2.testing import compiled_prox
+from dual2.testing.functions import compiled_jacobian
 
 D = 4
 BASES = {
@@ -31,17 +30,6 @@ FORMS = {
 }
 
 
-def derivative(f, v, step):
-    """By the compiled kernel, block by block."""
-    out, start = np.full((D, D), np.nan), 0
-    for block in prox_blocks(f, D):
-        assert block.kind != Kind.CALLBACK
-        part, work = v[start : start + block.size].copy(), np.empty(3 * D + 8)
-        prox_jacobian(int(block.kind), block.flags, step, part, out, start, block.params, work)
-        start += block.size
-    return out
-
-
 # A moved Huber loss with curvature has no compiled prox.
 CASES = [(b, f) for b in BASES for f in FORMS if b != "huber" or not f.startswith("moved")]
 
@@ -52,7 +40,7 @@ def test_derivatives_match_differences(base, form):
     for step in (0.1, 1.0, 3.0):
         for size in (0.5, 1.0, 3.0):
             v, h = size * rng.standard_normal(D), 1e-6
-            found = derivative(f, v, step)
+            found = compiled_jacobian(f, v, step)
             ahead, behind = (
                 np.array([compiled_prox(f, v + s * e, step) for e in np.eye(D)]).T for s in (h, -h)
             )
@@ -67,7 +55,15 @@ def test_derivatives_match_differences(base, form):
 
 
 def test_kinks_get_a_derivative_of_one_side():
-    at_kink = derivative(fn.L1Norm(1.0), np.array([1.0, -1.0, 0.0, 2.0]), 1.0)
+    at_kink = compiled_jacobian(fn.L1Norm(1.0), np.array([1.0, -1.0, 0.0, 2.0]), 1.0)
     np.testing.assert_array_equal(at_kink, np.diag([0.0, 0.0, 0.0, 1.0]))
-    np.testing.assert_array_equal(derivative(fn.L2Norm(2.0), np.zeros(D), 1.0), np.zeros((D, D)))
-    np.testing.assert_array_equal(derivative(fn.IndicatorBall(2.0), np.zeros(D), 1.0), np.eye(D))
+    np.testing.assert_array_equal(
+        compiled_jacobian(fn.L2Norm(2.0), np.zeros(D), 1.0), np.zeros((D, D))
+    )
+    np.testing.assert_array_equal(
+        compiled_jacobian(fn.IndicatorBall(2.0), np.zeros(D), 1.0), np.eye(D)
+    )
+    np.testing.assert_array_equal(compiled_jacobian(fn.L2Norm(0.0), np.zeros(D), 1.0), np.eye(D))
+    np.testing.assert_array_equal(
+        compiled_jacobian(fn.IndicatorBall(0.0), np.zeros(D), 1.0), np.zeros((D, D))
+    )

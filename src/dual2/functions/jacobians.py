@@ -85,14 +85,13 @@ def _radial(kind, step, v, out, at, params):
     norm = math.sqrt(dot(v, v))
     radius = params[0] if kind == BALL else step * params[0]
     outside = norm > radius
-    ratio = radius / norm if outside else 0.0
-    diagonal = (ratio if outside else 1.0) if kind == BALL else (1.0 - ratio if outside else 0.0)
-    outer = -ratio if kind == BALL else ratio
+    ratio = radius / norm if outside else 1.0 if radius > 0.0 else 0.0
+    sign = -1.0 if kind == BALL else 1.0
     for j in range(n):
-        out[at + j, at + j] = diagonal
+        out[at + j, at + j] = ratio if kind == BALL else 1.0 - ratio
         for m in range(n):
             if outside:
-                out[at + j, at + m] += outer * (v[j] / norm) * (v[m] / norm)
+                out[at + j, at + m] += sign * ratio * (v[j] / norm) * (v[m] / norm)
 
 
 @compiled
