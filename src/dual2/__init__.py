@@ -5,9 +5,11 @@ Agents on a network, each with private f_i, g_i and A_i, minimise
     Σ_i f_i(x_i) + g_i(x_i)  +  h(Σ_i A_i x_i)
 
 by exchanging dual vectors with their neighbours only. State a :class:`Problem` and a
-:class:`Network`, call :func:`solve`, read the :class:`Result` and its certificate.
+:class:`Network`, call :func:`solve`, read the :class:`Result` and its certificate. Saddle problems
+by themselves are solved by ``dual2.saddle.solve``.
 """
 
+from dual2 import saddle
 from dual2.algorithms import METHODS, Method
 from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
 from dual2.functions import *  # noqa: F403
@@ -43,6 +45,7 @@ __all__ = [
     "Tuned",
     "__version__",
     "from_cvxpy",
+    "saddle",
     "solve",
     "tune",
 ]

@@ -9,7 +9,7 @@ import pytest
 import dual2 as d2
 from dual2.algorithms import Settings, find_method
 from dual2.algorithms.apapc import smallest_coupling
-from dual2.testing import known_problem
+from dual2.testing import check_algorithm, known_problem
 
 PATH = d2.Network(nx.path_graph(8))
 CHEBYSHEV = "APAPC-Chebyshev"
@@ -236,9 +236,23 @@ def test_wrong_parameters_are_refused(name, parameters, message):
         d2.solve(sharing(2.0), PATH, method=name, **parameters)
 
 
+# -- everything that check_algorithm asks ----------------------------------------------------------
+PLAIN = ((d2.Zero(), d2.IndicatorPoint(0.0)),)
+
+
+@pytest.mark.parametrize("name, long", [("APAPC", 20_000), (CHEBYSHEV, 2000)])
+def test_apapc_does_what_it_claims(name, long):
+    """The rows y, which no start from (x, λ) can set, sum to zero."""
+    check_algorithm(name, PLAIN, conserved="y_u", long=long, fixed=False)
+
+
+def test_nedic_does_what_it_claims():
+    """Σ x_i = b is what it conserves; see above."""
+    check_algorithm("Nedic", PLAIN, conserved="", identity=True)
+
+
 @pytest.mark.parametrize("name", ["APAPC", CHEBYSHEV])
-def test_known_problem(name):
-    problem, best, price = known_problem(d2.Zero(), d2.IndicatorPoint(0.0))
+def test_prices_of_apapc(name):
+    problem, _, price = known_problem(*PLAIN[0])
     result = d2.solve(problem, d2.Network(nx.cycle_graph(5)), method=name, tol=1e-10)
-    np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best), rtol=0, atol=1e-8)
     np.testing.assert_allclose(result.dual, price, rtol=0, atol=1e-7)

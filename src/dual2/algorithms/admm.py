@@ -209,8 +209,9 @@ class ADMM:
         rt, data = self.runtime, self.data
         rt.team.run(
             admm_steps, *rt.packed.local, *rt.packed.doorway, *self._links, rt.recurrence,
-            rt.buffers, data.kind, self.x_flat, self.Y, data.share, data.degrees, data.steep,
-            data.scalars, data.penalty, self._newton, self.calls, steps,
+            rt.buffers, data.kind, self.x_flat, np.empty_like(self.x_flat), self.Y,
+            data.share, data.degrees, data.steep, data.scalars, data.penalty, self._newton,
+            self.calls, steps,
         )  # fmt: skip
         rt.packed.door.check()
         self.k += steps

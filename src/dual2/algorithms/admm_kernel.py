@@ -3,9 +3,12 @@
 import numpy as np
 
 from dual2.algorithms.local_argmin import local_argmin
+from dual2.algorithms.semismooth import ROWS, VECTORS
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
+from dual2.subsolvers.borrowing import borrow
+from dual2.subsolvers.newton_kernel import widest
 
 TRACKING, NECPD, DC, IDC, DPMM = range(5)
 """Which method."""
@@ -98,52 +101,62 @@ def admm_steps(
     xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
     gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
     nptr, nidx, nw, recurrence, buffers,
-    kind, x, Y, share, degrees, steep, scalars, penalty, newton, calls, steps,
+    kind, x, before, Y, share, degrees, steep, scalars, penalty, newton, calls, steps,
     thread, threads, barrier,
 ):  # fmt: skip
     """``steps`` iterations on the flat x and the rows Y (slots, n, p), in place.
 
-    ``share`` (n, p) are the b_i, ``degrees`` the numbers of neighbours, ``steep`` IDC-ADMM's β_i,
-    ``penalty`` and ``newton`` what :func:`local_argmin` reads. ``calls`` (n,) counts the inner
-    gradients. Returns 0, or FAILED if a user's function raised.
+    ``before`` has room for one more x; ``share`` (n, p) are the b_i, ``degrees`` the numbers of
+    neighbours, ``steep`` IDC-ADMM's β_i, ``penalty`` and ``newton`` what :func:`local_argmin`
+    reads. ``calls`` (n,) counts the inner gradients. Returns 0, or FAILED if a user's function
+    raised.
     """
+    (
+        xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
+        gpar, lip, mu, sigma, inbox, outbox, nptr, nidx, nw, recurrence, buffers, x, before, Y,
+        share, degrees, steep, scalars, penalty, newton, calls,
+    ) = borrow((
+        xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
+        gpar, lip, mu, sigma, inbox, outbox, nptr, nidx, nw, recurrence, buffers, x, before, Y,
+        share, degrees, steep, scalars, penalty, newton, calls,
+    ))  # fmt: skip
     n, p = share.shape
     first, last = n * thread // threads, n * (thread + 1) // threads
-    wide = max(1, inbox.shape[0])
-    full, reduced, vectors = np.empty((wide, wide)), np.empty((wide, wide)), np.empty((5, wide))
-    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((4, p))
-    old, work = np.empty(wide), np.empty(3 * wide + 8)
+    wide, target = widest(xptr), Y[TARGET]
+    full, reduced = np.empty((wide, wide)), np.empty((wide, wide))
+    derivative, vectors = np.empty((wide, wide)), np.empty((VECTORS, wide))
+    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((ROWS, p))
+    work = np.empty(3 * wide + 8)
     for _ in range(steps):
         for i in range(first, last):
-            d = xptr[i + 1] - xptr[i]
-            own = x[xptr[i] : xptr[i + 1]]
-            copy(own, old, d)
+            a, b = xptr[i], xptr[i + 1]
+            copy(x[a:b], before[a:b], b - a)
             set_target(kind, i, Y, share[i], degrees[i], scalars)
             if kind == IDC:
                 tried = 1
                 if linearised_step(
-                    i, old[:d], own, Y, degrees[i], steep[i], scalars[GAMMA], vectors, rows[1],
-                    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr,
-                    gtab, gpar, inbox, outbox, address, work,
+                    i, before[a:b], x[a:b], Y, degrees[i], steep[i], scalars[GAMMA], vectors,
+                    rows[1], xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool,
+                    fsize, gptr, gtab, gpar, inbox, outbox, address, work,
                 ):  # fmt: skip
                     return FAILED
             else:
                 tried = local_argmin(
-                    i, own, Y[TARGET, i], old, scalars[Q], penalty[i], newton, vectors, free, side,
-                    full, reduced, rows, xptr, akind, place, cols, sval, sidx, coef, fkind,
+                    i, x, target, before, scalars[Q], penalty, newton, vectors, free, side, full,
+                    reduced, derivative, rows, xptr, akind, place, cols, sval, sidx, coef, fkind,
                     fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox,
                     address, work,
                 )  # fmt: skip
             calls[i] += tried
             if tried == FAILED or apply(
-                i, own, Y[AX, i], xptr, akind, place, cols, sval, sidx, inbox, outbox, address
+                i, x[a:b], Y[AX, i], xptr, akind, place, cols, sval, sidx, inbox, outbox, address
             ):
                 return FAILED
             low, high = penalty[i, 5 * p : 6 * p], penalty[i, 6 * p :]
             set_message(kind, i, Y, share[i], degrees[i], low, high, scalars)
             if scalars[THETA] != 1.0:
-                for j in range(d):
-                    own[j] = old[j] + scalars[THETA] * (own[j] - old[j])
+                for j in range(a, b):
+                    x[j] = before[j] + scalars[THETA] * (x[j] - before[j])
         mix(
             first, last, nptr, nidx, nw, recurrence, Y, MSG, Y, CMSG, buffers,
             thread, threads, barrier,

@@ -86,7 +86,7 @@ def _plain(kind, step, v, out, params, work):
     if kind == L2:
         _shrink(step * params[0], v, out)
     elif kind == SIMPLEX:
-        level = _level(params[0], v)
+        level = simplex_level(params[0], v)
         for j in range(v.shape[0]):
             out[j] = max(v[j] - level, 0.0)
     elif kind == BALL:
@@ -112,7 +112,7 @@ def _conjugate(kind, step, v, out, params, work):
         for j in range(n):
             out[j] = factor * v[j]
     elif kind == SIMPLEX:
-        level = _level(step * params[0], v)
+        level = simplex_level(step * params[0], v)
         for j in range(n):
             out[j] = min(v[j], level)
     elif kind == BALL:
@@ -222,7 +222,7 @@ def _add_rows(step, sign, v, out, params, work):
 
 
 @compiled
-def _level(total, v):
+def simplex_level(total, v):
     """The level with Σ max(v_j - level, 0) = total: drop what lies below until nothing drops."""
     level, count = -math.inf, v.shape[0] + 1
     while True:

@@ -97,6 +97,8 @@ class Subsolver(ABC):
     """
 
     name: str
+    kept: tuple[str, ...] = ()
+    """Attributes that are the whole state, all arrays."""
     restarts = False
     """Whether the solver wants its momentum restarted when it points uphill."""
     cap = 2_000_000
@@ -138,13 +140,14 @@ class Subsolver(ABC):
     def settle(self) -> None:
         """After local solves: 𝐂λ by one exchange."""
 
-    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
+        """The state by name, for saving: the arrays that ``kept`` names."""
+        return {name: getattr(self, name) for name in self.kept}
 
-    @abstractmethod
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
+        for name in self.kept:
+            setattr(self, name, np.array(state[name]))
 
     @abstractmethod
     def oracle_calls(self) -> dict[str, int]:

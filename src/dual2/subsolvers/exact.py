@@ -1,11 +1,9 @@
 """Exact: local subproblems to machine precision, for ρ = 0.
 
 Needs quadratic f_i, separable g_i, and an h that is smooth entry by entry (squared, Huber, logistic
-and Poisson losses). The Newton method is in :mod:`dual2.subsolvers.exact_kernel`; whole
+and Poisson losses). The Newton method is in :mod:`dual2.subsolvers.newton_kernel`; whole
 outer iterations run compiled.
 """
-
-from typing import Any
 
 import numpy as np
 
@@ -16,10 +14,9 @@ from dual2.functions.lowering import Kind, prox_blocks
 from dual2.problem import Problem
 from dual2.runtime import Stacked
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
-from dual2.subsolvers.exact_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, exact_steps
+from dual2.subsolvers.exact_kernel import exact_steps
+from dual2.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H
 from dual2.theory import Constants, Facts
-
-_STATE = ("x_flat", "stack", "calls")
 
 
 class Exact(Subsolver):
@@ -32,6 +29,7 @@ class Exact(Subsolver):
     """
 
     name = "exact"
+    kept = ("x_flat", "stack", "calls")
 
     def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
@@ -67,15 +65,6 @@ class Exact(Subsolver):
     def settle(self) -> None:
         """𝐂λ by one exchange."""
         self.stack[1] = self.runtime.mix(self.lam)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
-        for name in _STATE:
-            setattr(self, name, np.array(state[name]))
 
     def oracle_calls(self) -> dict[str, int]:
         """One of each oracle per Newton step, the maximum over agents."""
@@ -117,7 +106,7 @@ class Exact(Subsolver):
 
 
 def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
-    """Kind and parameters of h for ``coupling_loss``."""
+    """Kind and parameters of h as the Newton method reads them."""
     dual = prox_blocks(problem.h.conjugate, problem.p)
     if is_separable(dual) and dual[0].flags == 4 and np.all(dual[0].params[: problem.p] > 0):
         return QUADRATIC_H, dual[0].params

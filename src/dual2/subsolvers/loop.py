@@ -13,6 +13,7 @@ from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
 from dual2.subsolvers.abpd import abpd
 from dual2.subsolvers.apdg import apdg
+from dual2.subsolvers.borrowing import borrow
 from dual2.subsolvers.dual_oracles import grad_h, prox_h
 from dual2.subsolvers.lpd import lpd
 from dual2.subsolvers.pdpg import pdpg
@@ -102,6 +103,15 @@ def saddle_steps(
     With ``steps`` = 0 only the residuals of the present output are computed. With ``local`` each
     row iterates alone until D_y + weight·D_x ≤ stop.
     """
+    (
+        xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
+        lip, ptab, ppar, dtab, dpar, inbox, outbox, nptr, nidx, nw, recurrence, buffers,
+        X, Y, S, z, since, calls, finished, residual,
+    ) = borrow((
+        xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
+        lip, ptab, ppar, dtab, dpar, inbox, outbox, nptr, nidx, nw, recurrence, buffers,
+        X, Y, S, z, since, calls, finished, residual,
+    ))  # fmt: skip
     n, p = z.shape
     first, last = n * thread // threads, n * (thread + 1) // threads
     width = max(1, inbox.shape[0])

@@ -1,7 +1,5 @@
 """PDPG, LPD, ABPD-PGS and APDG as subsolvers: one class, one compiled loop, four formulas."""
 
-from typing import Any
-
 import numpy as np
 
 from dual2.runtime import Stacked
@@ -17,8 +15,6 @@ from dual2.subsolvers.base import (
 )
 from dual2.subsolvers.slots import *
 from dual2.theory import Constants, Facts
-
-_STATE = ("X", "Y", "S", "since", "calls", "finished", "residual")
 
 
 class PrimalDual(Subsolver):
@@ -36,6 +32,7 @@ class PrimalDual(Subsolver):
         APDG: use the parameter set for square nonsingular A.
     """
 
+    kept = ("X", "Y", "S", "since", "calls", "finished", "residual")
     CODES = {"PDPG": loop.PDPG, "LPD": loop.LPD, "ABPD-PGS": loop.ABPD, "APDG": loop.APDG}  # noqa: RUF012
 
     def __init__(
@@ -94,15 +91,6 @@ class PrimalDual(Subsolver):
     def settle(self) -> None:
         """After local solves: 𝐂λ by one exchange."""
         self.Y[CO] = self.runtime.mix(np.ascontiguousarray(self.lam))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
-        for name in _STATE:
-            setattr(self, name, np.array(state[name]))
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: per iteration one of each oracle, and one of each per residual."""

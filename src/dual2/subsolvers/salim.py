@@ -6,16 +6,12 @@ min f_i(x) subject to A_i x = b/n + z_i. The loop and its formulas are in
 [Salim, Condat, Kovalev & Richtárik 2022].
 """
 
-from typing import Any
-
 import numpy as np
 
 from dual2.runtime import Stacked
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
 from dual2.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, salim_steps
 from dual2.theory import Constants, Facts
-
-_STATE = ("X", "y", "cy", "calls", "finished", "residual")
 
 
 class Salim(Subsolver):
@@ -28,6 +24,7 @@ class Salim(Subsolver):
     """
 
     name = "Salim"
+    kept = ("X", "y", "cy", "calls", "finished", "residual")
 
     def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
@@ -74,15 +71,6 @@ class Salim(Subsolver):
     def settle(self) -> None:
         """After local solves: 𝐂λ by one exchange."""
         self.cy = self.runtime.mix(self.y)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return {name: getattr(self, name) for name in _STATE}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
-        for name in _STATE:
-            setattr(self, name, np.array(state[name]))
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: N products with A and Aᵀ per iteration."""

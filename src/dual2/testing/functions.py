@@ -9,6 +9,7 @@ import numpy as np
 from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
+from dual2.functions.jacobians import prox_jacobian
 from dual2.functions.kernels import conjugate_grad_separable, prox_block
 from dual2.functions.lowering import Kind, prox_blocks, smooth_form
 from dual2.functions.separable import separable_form
@@ -25,7 +26,8 @@ def check_function(
     (both sides of every kink) and against other points of the domain, and in one dimension
     against a grid; the conjugate must meet Fenchel-Young with equality at gradient and prox pairs
     and as an inequality elsewhere; gradients must match differences; mu, L and the domain's
-    support must hold on random points; rows must equal a loop; compiled kernels must equal NumPy.
+    support must hold on random points; rows must equal a loop; compiled kernels must equal NumPy
+    and their derivatives differences.
     The conjugate then passes the same checks as a function of its own.
 
     Parameters
@@ -290,6 +292,34 @@ def compiled_prox(f: Function, v: Array, step: float) -> Array:
     return out
 
 
+def check_jacobian(sample: Sample) -> None:
+    """The compiled derivative of the prox matches central differences where no kink is near."""
+    f, v, h = sample.f, sample.v[:10], 1e-6
+    dim = v.shape[1]
+    if not f.proximable or any(b.kind == Kind.CALLBACK for b in prox_blocks(f, dim)):
+        return
+    for step in (0.1, 1.0, 7.0):
+        for row in v:
+            moves = [row + s * e for s in (h, -h) for e in np.eye(dim)]
+            near = np.array([compiled_prox(f, u, step) for u in moves]).T
+            ahead, behind = near[:, :dim], near[:, dim:]
+            middle = compiled_prox(f, row, step)[:, None]
+            if np.abs(ahead + behind - 2.0 * middle).max() <= 1e-9:
+                found = compiled_jacobian(f, row, step)
+                slack = 1e-7 * (1.0 + np.abs(row).max())
+                close(f, found, (ahead - behind) / (2.0 * h), slack, "D prox", "differences")
+
+
+def compiled_jacobian(f: Function, v: Array, step: float) -> Array:
+    """The derivative of prox_{step·f} at a vector through the compiled kernels."""
+    out, start = np.zeros((len(v), len(v))), 0
+    for block in prox_blocks(f, len(v)):
+        part, work = np.array(v[start : start + block.size]), np.empty(block.size)
+        prox_jacobian(int(block.kind), block.flags, step, part, out, start, block.params, work)
+        start += block.size
+    return out
+
+
 CHECKS: tuple[Callable[[Sample], None], ...] = (
     check_prox,
     check_fenchel_young,
@@ -299,6 +329,7 @@ CHECKS: tuple[Callable[[Sample], None], ...] = (
     check_domain,
     check_rows,
     check_kernels,
+    check_jacobian,
 )
 
 
