@@ -122,7 +122,7 @@ def test_interrupt_keeps_the_best_so_far(folder, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         return solve(*arguments, callback=lambda _: signal.raise_signal(signal.SIGINT), **options)
 
-    monkeypatch.setattr("dual2.cli.solve_problem", interrupted)
+    monkeypatch.setattr("dual2.commands.solving.solve_problem", interrupted)
     out = tmp_path / "x.json"
     assert run("solve", folder, "--out", out) == 130
     assert json.loads(out.read_text())["status"] == "INTERRUPTED"
