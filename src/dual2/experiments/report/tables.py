@@ -1,0 +1,176 @@
+"""Tables of the report as HTML; every text from outside is escaped here."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from dual2.experiments.costs import AXES, TARGETS, rows_at_gap, spent
+from dual2.experiments.store import StoredRun
+from dual2.experiments.styles import labels, remarks, styles
+from dual2.plotting import Style
+
+if TYPE_CHECKING:
+    from dual2.experiments.catalogue import Constant
+    from dual2.experiments.claims import Claim
+
+VERDICTS = {"reproduced": "yes", "not reproduced": "no", "cannot be decided": "open"}
+"""Class of each verdict's badge."""
+
+RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
+
+SWATCHES = {"solid": "", "dashed": "7 4", "dashdot": "8 3 2 3", "dotted": "2 3"}
+"""Strokes of the kinds of lines, in the picture beside a name."""
+
+
+GLYPHS = dict(zip("*s^vDoPXh<>pd8H", "★■▲▼◆●✚✖⬢◀▶⬟♦⬣⬡", strict=True))
+"""Markers of matplotlib as characters."""
+
+
+def number(value: Any) -> str:
+    """A value as a person reads it.
+
+    Examples
+    --------
+    >>> number(25.27414236908820), number(3_000_000), number(1.5e-9), number(None), number([1, 2])
+    ('25.2741', '3\u202f000\u202f000', '1.5e-09', '–', '1, 2')
+    """
+    if value is None or value == "":
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and value < 1e9):
+        return f"{int(value):,}".replace(",", "\u202f")
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name}: {number(member)}" for name, member in value.items())
+    if isinstance(value, list | tuple):
+        shown = ", ".join(number(member) for member in value[:12])
+        return shown + (f", … ({len(value)} in all)" if len(value) > 12 else "")
+    return str(value)
+
+
+def mathematics(text: str) -> str:
+    """Escaped text with subscripts: κ_C, prox_g.
+
+    Examples
+    --------
+    >>> mathematics("κ_Aρ < 9, max_rounds")
+    'κ<sub>Aρ</sub> &lt; 9, max_rounds'
+    """
+    return re.sub(r"\b(\w|prox)_(\w{1,3})\b", r"\1<sub>\2</sub>", escape(text))
+
+
+def power(target: float) -> str:
+    """A power of ten as one writes it.
+
+    Examples
+    --------
+    >>> power(1e-8)
+    '10⁻⁸'
+    """
+    return "10" + str(round(math.log10(target))).translate(str.maketrans("-0123456789", RAISED))
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
+    """A table in a box that scrolls on its own; cells are HTML already."""
+    top = "".join(f"<th scope=col>{escape(name)}</th>" for name in head)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return (
+        f'<div class="scroll" tabindex="0"><table class="{kind}"><thead><tr>{top}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def pairs(items: Mapping[str, Any]) -> str:
+    """Names and values, two columns."""
+    rows = ([escape(name), escape(number(value))] for name, value in items.items())
+    return table(["name", "value"], rows, "pairs")
+
+
+def swatch(style: Style) -> str:
+    """A short piece of a curve's line with its marker."""
+    dash, glyph = SWATCHES[style.dash], GLYPHS.get(style.marker, "")
+    return (
+        f'<svg class="swatch" viewBox="0 0 34 10" aria-hidden="true"><line x1="1" y1="5" x2="33" '
+        f'y2="5" stroke="{style.colour}" stroke-width="{style.width:g}"'
+        + (f' stroke-dasharray="{dash}"' if dash else "")
+        + "/>"
+        + (f'<text x="17" y="8.2" fill="{style.colour}">{glyph}</text>' if glyph else "")
+        + "</svg>"
+    )
+
+
+def claims_table(claims: Sequence["Claim"]) -> str:
+    """Each claim with its verdict, what was measured and why."""
+    rows = []
+    for claim in claims:
+        kind = VERDICTS.get(claim.verdict, "open")
+        rows.append([
+            f'<span class="verdict {kind}">{escape(claim.verdict)}</span>',
+            f'{mathematics(claim.text)}<span class="where">{escape(claim.where)}</span>',
+            mathematics(claim.measured),
+            mathematics(claim.reason),
+        ])  # fmt: skip
+    return table(["verdict", "claim", "measured", "reason"], rows, "claims")
+
+
+def constants_table(constants: Sequence["Constant"], facts: Mapping[str, Any]) -> str:
+    """The caption's constants beside ours."""
+    rows = (
+        [
+            f"<i>{mathematics(constant.name)}</i>",
+            escape(number(constant.paper)),
+            escape(number(facts.get(constant.fact))),
+            mathematics(constant.remark),
+        ]
+        for constant in constants
+    )
+    return table(["constant", "paper", "here", "remark"], rows, "constants")
+
+
+def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
+    """Rounds when each target was first met; the page's script shows other costs on demand."""
+    head = [
+        "run",
+        *(f"{'gap' if measure == 'gap' else 'KKT'} ≤ {power(target)}" for target in TARGETS),
+    ]
+    looks = styles(runs)
+    rows = []
+    for run, name, look in zip(runs, labels(runs, lambda r: r.case.label), looks, strict=True):
+        told = "".join(f'<span class="tag">{escape(word)}</span>' for word in remarks(run))
+        others = " = ".join(["", *(run.case.notes.get("aliases") or [])])
+        cells = [f"{swatch(look)}{escape(name + others)} {told}"]
+        cells += [_cost_cell(run, target, measure) for target in TARGETS]
+        last = run.trace[measure][-1] if len(run.trace.get(measure, ())) else None
+        ending = escape(str(run.status))
+        if run.status in ("SKIPPED", "FAILED"):
+            ending += f": {escape(run.reason)}"
+        rows.append([*cells, f"{last:.1e}" if last is not None else "–", ending])
+    return table([*head, "last", "status"], rows, "costs")
+
+
+def _cost_cell(run: StoredRun, target: float, measure: str) -> str:
+    costs = costs_at(run, target, measure)
+    values = " ".join(f'data-{axis}="{escape(number(value))}"' for axis, value in costs.items())
+    return f'<span class="cost" {values}>{escape(number(costs["rounds"]))}</span>'
+
+
+def costs_at(run: StoredRun, target: float, measure: str) -> dict[str, float | str | None]:
+    """What had been spent, of each kind, when the target was first met; None where never."""
+    first = rows_at_gap(run.trace, target, measure)[0] if run.trace else None
+    if first is None:
+        return dict.fromkeys(AXES)
+    costs: dict[str, float | str | None] = {axis: spent(first, axis) for axis in AXES}
+    return costs | {"seconds": f"{first['seconds']:.2g}"}
+
+
+def parameters_table(run: StoredRun) -> str:
+    """Every parameter with its source."""
+    rows = (
+        [f"<code>{escape(name)}</code>", escape(number(value)), escape(str(source))]
+        for name, (value, source) in run.parameters.items()
+    )
+    return table(["parameter", "value", "where it comes from"], rows, "parameters")
