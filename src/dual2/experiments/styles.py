@@ -24,7 +24,7 @@ BASES = {
     "npga-atc": Style("#d6336c", marker="D", width=1.4),
     "npga-ii": Style("#8d6e63", marker="o", width=1.4),
     "tracking-admm": Style("#5c940d", marker="P", width=1.4),
-    "necpd": Style("#c92a2a", marker="X", width=1.4),
+    "necpd": Style("#d23434", marker="X", width=1.4),
     "apapc-chebyshev": Style("#7d858c", marker="h", width=1.4),
 }
 """Methods of the paper's figures, by name in lower case; the first two are the paper's own."""

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from html import escape
 from importlib import resources
 from string import Template
@@ -90,6 +91,7 @@ def _file(name: str) -> str:
     return resources.files("dual2.experiments.report").joinpath(name).read_text(encoding="utf-8")
 
 
+@cache
 def _plotly() -> str:
     try:
         from plotly.offline import get_plotlyjs

@@ -38,7 +38,7 @@
   function trace(curve, axis, group) {
     const columns = [curve.x.rounds, curve.x.local, curve.x.coupling, curve.x.seconds];
     return {
-      type: "scatter", zorder: curve.order, name: curve.name, x: curve.x[axis], y: curve.y,
+      type: "scatter", name: curve.name, x: curve.x[axis], y: curve.y,
       mode: curve.symbol ? "lines+markers" : "lines",
       line: { color: curve.colour, dash: curve.dash, width: curve.width },
       marker: { symbol: curve.symbol || "circle", size: curve.symbol === "star" ? 10 : 7, maxdisplayed: 8, color: curve.colour },
@@ -68,9 +68,12 @@
   }
 
   function draw(plot) {
-    const curves = plot.group.curves.map((curve, position) => ({
+    const traces = plot.group.curves.map((curve, position) => ({
       ...trace(curve, plot.axis, plot.group), visible: !plot.hidden.has(position),
     }));
+    const order = (position) => plot.group.curves[position].order; // later traces lie on top
+    const positions = [...traces.keys()].sort((one, two) => order(one) - order(two));
+    const curves = positions.map((position) => traces[position]);
     const config = {
       responsive: true, displaylogo: false, displayModeBar: true, plotlyServerURL: "",
       modeBarButtons: [["toImage"], ["zoom2d", "pan2d"], ["zoomIn2d", "zoomOut2d", "resetScale2d"]],
