@@ -7,7 +7,7 @@ that a method has the same one in every figure.
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from dual2.algorithms import METHODS
+from dual2.algorithms import METHODS, find_method
 from dual2.experiments.store import StoredRun
 from dual2.plotting import DASHES, Style
 from dual2.result import Status
@@ -16,18 +16,18 @@ OURS = Style("#a83fd1", marker="*", width=3.4, order=-1)
 """Our own defaults: a wide line beneath the others, so that a curve they share is seen."""
 
 BASES = {
-    "id2a": Style("#1c7ed6", width=1.8),
-    "mid2a": Style("#e8590c", width=1.8),
-    "npga-p2d2": Style("#2b8a3e", marker="s", width=1.4),
-    "npga-extra": Style("#0c8599", marker="^", width=1.4),
-    "npga-ed": Style("#967200", marker="v", width=1.4),
-    "npga-atc": Style("#d6336c", marker="D", width=1.4),
-    "npga-ii": Style("#8d6e63", marker="o", width=1.4),
-    "tracking-admm": Style("#5c940d", marker="P", width=1.4),
-    "necpd": Style("#d23434", marker="X", width=1.4),
-    "apapc-chebyshev": Style("#7d858c", marker="h", width=1.4),
+    "iD2A": Style("#1c7ed6", width=1.8),
+    "MiD2A": Style("#e8590c", width=1.8),
+    "NPGA-P2D2": Style("#2b8a3e", marker="s", width=1.4),
+    "NPGA-EXTRA": Style("#0c8599", marker="^", width=1.4),
+    "NPGA-ED": Style("#967200", marker="v", width=1.4),
+    "NPGA-ATC": Style("#d6336c", marker="D", width=1.4),
+    "NPGA-II": Style("#8d6e63", marker="o", width=1.4),
+    "Tracking-ADMM": Style("#5c940d", marker="P", width=1.4),
+    "NECPD": Style("#d23434", marker="X", width=1.4),
+    "APAPC-Chebyshev": Style("#7d858c", marker="h", width=1.4),
 }
-"""Methods of the paper's figures, by name in lower case; the first two are the paper's own."""
+"""Methods of the paper's figures; the first two are the paper's own."""
 
 OTHERS = ("#5f6fd8", "#b0692f", "#3f8f8f", "#b0559a", "#7a8a2a", "#c0504d", "#4f81a8", "#8a6fb0")
 """Colours of the remaining methods, in the order of the registry."""
@@ -37,8 +37,9 @@ MARKERS = ("<", ">", "p", "d", "8", "H")
 SUBSOLVERS = {"pdpg": "dashed", "lpd": "dashdot"}
 """Kinds of lines of the subsolvers; the others are solid."""
 
-NAMES = {"npga-i": "npga-p2d2", "dcpa": "npga-p2d2"}
-"""Other names of one iteration."""
+
+SAID = {"ours": "our "}
+"""What a name contains if it says a remark itself, where that is not the remark."""
 
 
 def style(run: StoredRun) -> Style:
@@ -51,11 +52,11 @@ def style(run: StoredRun) -> Style:
     >>> style(StoredRun(pdpg, "CONVERGED"))
     Style(colour='#1c7ed6', dash='dashed', marker='', width=1.8, order=0)
     """
-    if run.case.notes.get("ours"):
-        return OURS
     solve = run.case.solve
-    name = str(solve.get("method", "iD2A")).lower()
-    base = _base(NAMES.get(name, name))
+    name = find_method(str(solve.get("method", "auto"))).name
+    if run.case.notes.get("ours"):
+        return replace(OURS, dash="dashed" if name == "MiD2A" else "solid")
+    base = _base(name)
     dash = SUBSOLVERS.get(str(solve.get("subsolver", "")).lower(), base.dash)
     dash = "dotted" if solve.get("rho", "auto") == 0 else dash
     return replace(base, dash=dash)
@@ -64,22 +65,24 @@ def style(run: StoredRun) -> Style:
 def _base(name: str) -> Style:
     if name in BASES:
         return BASES[name]
-    rest = [known.lower() for known in METHODS if known.lower() not in BASES]
-    position = rest.index(name) if name in rest else len(rest)
+    position = [known for known in METHODS if known not in BASES].index(name)
     marker = MARKERS[position % len(MARKERS)]
     return Style(OTHERS[position % len(OTHERS)], marker=marker, width=1.4)
 
 
 def styles(runs: Iterable[StoredRun]) -> list[Style]:
-    """One style for each run; of runs that would look the same the later ones change their line."""
-    taken: list[Style] = []
+    """One style for each run; of curves that would look the same later ones change their line."""
+    found: list[Style] = []
+    taken: set[Style] = set()
     for run in runs:
         own = style(run)
         turn = DASHES.index(own.dash)
         order = [DASHES[(turn + step) % len(DASHES)] for step in range(len(DASHES))]
         choices = [replace(own, dash=dash) for dash in order]
-        taken.append(next((choice for choice in choices if choice not in taken), own))
-    return taken
+        found.append(next((choice for choice in choices if choice not in taken), own))
+        if run.trace:
+            taken.add(found[-1])
+    return found
 
 
 def remarks(run: StoredRun) -> list[str]:
@@ -125,7 +128,7 @@ def label(run: StoredRun) -> str:
     """
     names = [run.case.label]
     names += [alias for alias in run.case.notes.get("aliases") or [] if alias not in names[0]]
-    told = remarks(run)
+    told = [word for word in remarks(run) if SAID.get(word, word) not in names[0]]
     return " = ".join(names) + (f" ({', '.join(told)})" if told else "")
 
 

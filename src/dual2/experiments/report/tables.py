@@ -34,7 +34,7 @@ def number(value: Any) -> str:
     Examples
     --------
     >>> number(25.27414236908820), number(3_000_000), number(1.5e-9), number(None), number([1, 2])
-    ('25.2741', '3\u202f000\u202f000', '1.5e-09', '–', '1, 2')
+    ('25.2741', '3\u202f000\u202f000', '1.5·10⁻⁹', '–', '1, 2')
     """
     if value is None or value == "":
         return "–"
@@ -43,7 +43,8 @@ def number(value: Any) -> str:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and value < 1e9):
         return f"{int(value):,}".replace(",", "\u202f")
     if isinstance(value, float):
-        return f"{value:.6g}"
+        digits, _, exponent = f"{value:.6g}".partition("e")
+        return f"{digits}·{power(int(exponent))}" if exponent else digits
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {number(member)}" for name, member in value.items())
     if isinstance(value, list | tuple):
@@ -60,18 +61,18 @@ def mathematics(text: str) -> str:
     >>> mathematics("κ_Aρ < 9, max_rounds")
     'κ<sub>Aρ</sub> &lt; 9, max_rounds'
     """
-    return re.sub(r"\b(\w|prox)_(\w{1,3})\b", r"\1<sub>\2</sub>", escape(text))
+    return re.sub(r"\b(\w|prox)_(\w{1,3}(?:&#x27;\w?)?)\b", r"\1<sub>\2</sub>", escape(text))
 
 
-def power(target: float) -> str:
+def power(exponent: int) -> str:
     """A power of ten as one writes it.
 
     Examples
     --------
-    >>> power(1e-8)
+    >>> power(-8)
     '10⁻⁸'
     """
-    return "10" + str(round(math.log10(target))).translate(str.maketrans("-0123456789", RAISED))
+    return "10" + str(exponent).translate(str.maketrans("-0123456789", RAISED))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") -> str:
@@ -135,7 +136,10 @@ def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
     """Rounds when each target was first met; the page's script shows other costs on demand."""
     head = [
         "run",
-        *(f"{'gap' if measure == 'gap' else 'KKT'} ≤ {power(target)}" for target in TARGETS),
+        *(
+            f"{'gap' if measure == 'gap' else 'KKT'} ≤ {power(round(math.log10(target)))}"
+            for target in TARGETS
+        ),
     ]
     looks = styles(runs)
     rows = []
