@@ -22,7 +22,7 @@ def run(of, status="CONVERGED"):
     return StoredRun(
         of, status, "why", 1.5, {"rounds": 7}, {"kkt": np.inf, "gap": None, "reason": "inf"},
         {"rho": (np.float64(0.1), "theory")}, {"dual2": "0"}, {"n": np.int64(8)},
-        {"workers": 2}, {}, trace,
+        {"workers": 2}, {}, {}, trace,
     )  # fmt: skip
 
 

@@ -59,6 +59,9 @@ class StoredRun:
         worker seconds are noisy.
     tuning : dict
         If parameters were searched for: summary, budget, tol and every trial.
+    predicted : dict
+        ``rounds``, ``oracle_a``, ``oracle_b`` of the complexity table, constants taken as 1, with
+        its ``row`` and ``formulas``; without them if the table has no row for the run.
     trace : dict of str to ndarray
         Columns on a geometric grid of rounds: rounds, agree_rounds, iterations, seconds, kkt,
         gap = |x - x*|/|x⁰ - x*| (x⁰ = 0; only with a reference), grad_f, prox_g, A, AT, prox_h …
@@ -75,6 +78,7 @@ class StoredRun:
     facts: dict[str, Any] = field(default_factory=dict)
     machine: dict[str, Any] = field(default_factory=dict)
     tuning: dict[str, Any] = field(default_factory=dict)
+    predicted: dict[str, Any] = field(default_factory=dict)
     trace: dict[str, np.ndarray] = field(default_factory=dict)
 
 
