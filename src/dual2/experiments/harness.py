@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dual2.errors import Dual2Error
 from dual2.experiments.case import Case
@@ -146,10 +146,11 @@ class _Bar:
     def __init__(self, total: int, done: int, visible: bool | None) -> None:
         self.visible = sys.stderr.isatty() if visible is None else visible
         columns = (
-            TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(),
-            TextColumn("{task.fields[state]}"), TimeElapsedColumn(),
+            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
         )  # fmt: skip
         self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
+        self.total, self.done = total, done
         self.all = self.progress.add_task("runs", total=total, completed=done, state="")
         self.rows: dict[str, Any] = {}
 
@@ -169,7 +170,9 @@ class _Bar:
         if news.finished:
             if case.key in self.rows:
                 self.progress.remove_task(self.rows.pop(case.key))
-            self.progress.advance(self.all)
+            self.done += 1
+            state = f"{self.done} of {self.total}"
+            self.progress.update(self.all, completed=self.done, state=state)
             return
         if case.key not in self.rows:
             self.rows[case.key] = self.progress.add_task(name, total=None, state="")

@@ -58,7 +58,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self.line, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, folder, workers), daemon=True)
-        with _one_thread():
+        with _one_thread(), _unheard():
             self.process.start()
         other.close()
         self.case: Case | None = None
@@ -163,3 +163,16 @@ def _one_thread() -> Iterator[None]:
     finally:
         for name in added:
             del os.environ[name]
+
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Processes started meanwhile never hear Ctrl-C: the parent does, and ends them."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
