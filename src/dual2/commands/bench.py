@@ -10,7 +10,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.experiments.charts import png
 from dual2.experiments.config import Config, read_config, shipped_configs
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store
@@ -26,6 +25,7 @@ from dual2.experiments.study import (
 )
 from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
 from dual2.files import write_atomically
+from dual2.plotting import write_figure
 
 FITTED = """\
 𝒜        calls to ∇f or prox g, ℬ calls to A, Aᵀ or prox h*, the most frequent
@@ -77,12 +77,12 @@ def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -
     screen.print(_table(lines, plan.title))
     print(LEGEND)
     write_atomically(folder / "summary.csv", summary_csv(lines))
-    write_atomically(folder / "summary.png", png(summary_figure(lines, plan.title)))
+    write_figure(summary_figure(lines, plan.title), folder / "summary.png")
     if grown:
         screen.print(_exponents(grown))
         print(FITTED)
         write_atomically(folder / "studies.csv", exponents_csv(grown))
-        write_atomically(folder / "studies.png", png(study_figure(grown, plan.title)))
+        write_figure(study_figure(grown, plan.title), folder / "studies.png")
 
 
 def _plain(title: str, *columns: str) -> Table:

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.experiments.charts import FILLED, blank_figure, tidy
+from dual2.experiments.charts import FILLED, tidy
 from dual2.experiments.config import Study
 from dual2.experiments.store import StoredRun
 from dual2.experiments.styles import style
+from dual2.plotting import new_figure
 from dual2.result import Status
 
 if TYPE_CHECKING:
@@ -180,7 +181,7 @@ def study_figure(found: Sequence[Growth], title: str) -> "Figure":
     shown = [one for one in found if one.kind == "rounds"]
     overs = list(dict.fromkeys(one.over for one in shown))
     rows = math.ceil(len(overs) / 2)
-    figure = blank_figure(11, 4.4 * rows)
+    figure = new_figure(11, 4.4 * rows)
     panels = np.atleast_1d(figure.subplots(rows, min(len(overs), 2))).ravel()
     for over, panel in zip(overs, panels, strict=False):
         own = [one for one in shown if one.over == over]

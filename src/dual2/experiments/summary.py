@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dual2.experiments.charts import FILLED, blank_figure, tidy
+from dual2.experiments.charts import FILLED, tidy
 from dual2.experiments.store import StoredRun
 from dual2.experiments.styles import styles
+from dual2.plotting import new_figure
 from dual2.result import Status
 
 if TYPE_CHECKING:
@@ -123,7 +124,7 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
     methods = {name: methods[name] for name in dict.fromkeys(line.method for line in lines)}
     looks = dict(zip(methods, styles(methods.values()), strict=True))
     height = 1.6 + 0.3 * len(places) + 0.25 * math.ceil(len(methods) / 3)
-    figure = blank_figure(9, max(height, 3))
+    figure = new_figure(9, max(height, 3))
     panel = figure.subplots()
     for name, look in looks.items():
         own = [line for line in lines if line.method == name]
