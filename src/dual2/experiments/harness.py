@@ -1,6 +1,5 @@
 """Run cases into a store: in parallel, resumable, nothing finished is lost or made twice."""
 
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable
 from contextlib import closing
@@ -12,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from dual2.errors import Dual2Error
 from dual2.experiments.case import Case
-from dual2.experiments.run_case import machine_of, run_case
+from dual2.experiments.run_case import cores, machine_of, run_case
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.workers import Crew, News, Watch
 
@@ -87,7 +86,7 @@ def run_cases(
     (1, 0, 1)
     """
     cases = _unique(cases)
-    workers = os.cpu_count() or 1 if workers is None else workers
+    workers = cores() if workers is None else workers
     if workers < 1:
         raise Dual2Error(f"workers = {workers} found; expected a number ≥ 1.")
     store.plan(cases)

@@ -132,7 +132,14 @@ def _predicted(setting: Setting, result: Result, arguments: dict[str, Any]) -> d
     }
 
 
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def machine_of(workers: int) -> dict[str, Any]:
     """What seconds depend on."""
     threads = os.environ.get("DUAL2_THREADS", "auto")
-    return {"workers": workers, "threads": threads, "cores": os.cpu_count()}
+    return {"workers": workers, "threads": threads, "cores": cores()}

@@ -11,7 +11,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -64,9 +64,10 @@ class Worker:
         self.case: Case | None = None
 
     def give(self, case: Case) -> None:
-        """Hand a case over."""
+        """Hand a case over; that a worker has died shows when it is listened to."""
         self.case = case
-        self.line.send(case)
+        with suppress(OSError):
+            self.line.send(case)
 
     def stop(self) -> None:
         """End the process now; what it has stored stays."""
@@ -139,11 +140,11 @@ def _work(line: Connection, folder: Path, workers: int) -> None:
     while True:
         try:
             case = line.recv()
-            line.send(News(case))
-            store.save(run_case(case, machine, Watch(case, line.send)))
-            line.send(News(case, finished=True))
-        except (EOFError, OSError, KeyboardInterrupt):
+        except (EOFError, OSError):
             return
+        line.send(News(case))
+        store.save(run_case(case, machine, Watch(case, line.send)))
+        line.send(News(case, finished=True))
 
 
 def _leave_with_parent() -> None:
