@@ -32,7 +32,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#0
 DASHES = ("solid", "dashed", "dashdot", "dotted")
 """Kinds of lines, by matplotlib's names."""
 
-FAR = 20
+FAR = 8
 """Ratio of the longest to the shortest curve from which a linear axis would hide the latter."""
 
 

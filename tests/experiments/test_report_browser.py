@@ -115,6 +115,18 @@ def test_the_axis_is_switched(show):
     assert axis(browser)["range"][1] == pytest.approx(30, rel=0.1)
 
 
+def test_a_zoom_outlasts_the_hiding_of_a_curve(show):
+    browser = show()
+    before = axis(browser)["range"]
+    press(browser, "#exp1 .modebar-btn[data-title='Zoom in']")
+    zoomed = axis(browser)["range"]
+    assert before[0] < zoomed[0] < zoomed[1] < before[1]
+    press(browser, "#exp1 [data-curve='1']")
+    assert axis(browser)["range"] == zoomed
+    press(browser, "#exp1 [data-axis='local']")
+    assert axis(browser)["range"] != zoomed
+
+
 def test_hovering_tells_values(show):
     browser = show()
     browser.execute_script(

@@ -12,7 +12,7 @@ from dual2.experiments.store import StoredRun
 from dual2.plotting import DASHES, Style
 from dual2.result import Status
 
-OURS = Style("#a83fd1", marker="*", width=3.4, order=-1)
+OURS = Style("#a83fd1", marker="*", width=2.8, order=-1)
 """Our own defaults: a wide line beneath the others, so that a curve they share is seen."""
 
 BASES = {

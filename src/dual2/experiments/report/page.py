@@ -27,7 +27,7 @@ from dual2.experiments.report.tables import (
 )
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.styles import labels, styles
-from dual2.plotting import LABELS, measure_of
+from dual2.plotting import FAR, LABELS, SHORTEST, measure_of
 from dual2.version import __version__
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
     title = "The paper’s experiments, reproduced" if known else "Benchmark"
     titles = {group: about[group].title if group in about else group for group in groups}
     data = {
+        "far": FAR,
+        "shortest": SHORTEST,
         "axes": {axis: text for axis, (_, text) in AXES.items()},
         "groups": {slug(group): _data(runs) for group, runs in groups.items()},
     }

@@ -2,7 +2,6 @@
 (() => {
   const data = JSON.parse(document.getElementById("data").textContent);
   const root = document.documentElement;
-  const FAR = 20; // curves that end this far apart need a logarithmic axis
   const plots = [];
 
   const colour = (name) => getComputedStyle(root).getPropertyValue(name).trim();
@@ -25,7 +24,7 @@
     curves.map((curve) => curve.x[axis].at(-1)).filter((end) => end > 0);
   const suited = (curves, axis) => {
     const all = ends(curves, axis);
-    return Math.max(...all) > FAR * Math.min(...all) ? "log" : "linear";
+    return Math.max(...all) > data.far * Math.min(...all) ? "log" : "linear";
   };
 
   function hover(group) {
@@ -47,8 +46,18 @@
     };
   }
 
+  // From where the shortest curve gets going to where the longest ends.
+  function extent(plot) {
+    const all = ends(plot.group.curves, plot.axis);
+    const low = Math.min(...all) / data.shortest, high = Math.max(...all);
+    return plot.scale === "log"
+      ? [Math.log10(low), Math.log10(high) + 0.05]
+      : [-0.02 * high, 1.03 * high];
+  }
+
   function layout(plot) {
     const { axis, ...look } = theme();
+    const zoom = { uirevision: `${plot.axis} ${plot.scale}` }; // outlasts the hiding of a curve
     const narrow = plot.canvas.clientWidth < 560;
     const tops = plot.group.curves.map((curve) => Math.max(...curve.y.filter((y) => y <= 100)));
     const lows = plot.group.curves.map((curve) => Math.min(...curve.y));
@@ -56,11 +65,11 @@
       ...look, height: narrow ? 340 : 460, showlegend: false, hovermode: "closest",
       margin: { l: narrow ? 52 : 68, r: 14, t: 30, b: 56 }, dragmode: "zoom",
       xaxis: {
-        ...axis, type: plot.scale, exponentformat: "SI",
+        ...axis, ...zoom, type: plot.scale, exponentformat: "SI", range: extent(plot),
         title: { text: data.axes[plot.axis], standoff: 10 },
       },
       yaxis: {
-        ...axis, type: "log", exponentformat: "power", dtick: narrow ? 2 : "auto",
+        ...axis, ...zoom, type: "log", exponentformat: "power", dtick: narrow ? 2 : "auto",
         range: [Math.log10(Math.min(...lows)) - 0.3, Math.log10(Math.max(...tops)) + 0.3],
         title: { text: narrow ? "" : plot.group.label, standoff: 8 },
       },

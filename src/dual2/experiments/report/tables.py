@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from dual2.experiments.costs import AXES, TARGETS, rows_at_gap, spent
@@ -17,6 +18,15 @@ if TYPE_CHECKING:
 
 VERDICTS = {"reproduced": "yes", "not reproduced": "no", "cannot be decided": "open"}
 """Class of each verdict's badge."""
+
+SHORT = 60
+"""Characters of a measurement that is shown at once; a longer one unfolds."""
+
+_LETTER = "[A-Za-z0-9Α-Ωα-ω]"
+SUBSCRIPT = re.compile(
+    f"(?<!{_LETTER})(?<!_)({_LETTER}|prox)_({_LETTER}{{1,3}}(?:&#x27;{_LETTER}?)?)(?!{_LETTER}|_)"
+)
+"""A letter, an underscore and a short index."""
 
 RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 
@@ -33,8 +43,8 @@ def number(value: Any) -> str:
 
     Examples
     --------
-    >>> number(25.27414236908820), number(3_000_000), number(1.5e-9), number(None), number([1, 2])
-    ('25.2741', '3\u202f000\u202f000', '1.5·10⁻⁹', '–', '1, 2')
+    >>> number(25274.14236908820), number(3_000_000), number(1.5e-9), number(None), number([1, 2])
+    ('25\u202f274.1', '3\u202f000\u202f000', '1.5·10⁻⁹', '–', '1, 2')
     """
     if value is None or value == "":
         return "–"
@@ -42,8 +52,10 @@ def number(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer() and value < 1e9):
         return f"{int(value):,}".replace(",", "\u202f")
+    if isinstance(value, float) and math.isinf(value):
+        return "∞" if value > 0 else "−∞"
     if isinstance(value, float):
-        digits, _, exponent = f"{value:.6g}".partition("e")
+        digits, _, exponent = f"{value:,.6g}".replace(",", "\u202f").partition("e")
         return f"{digits}·{power(int(exponent))}" if exponent else digits
     if isinstance(value, Mapping):
         return "; ".join(f"{name}: {number(member)}" for name, member in value.items())
@@ -58,10 +70,10 @@ def mathematics(text: str) -> str:
 
     Examples
     --------
-    >>> mathematics("κ_Aρ < 9, max_rounds")
-    'κ<sub>Aρ</sub> &lt; 9, max_rounds'
+    >>> mathematics("κ_Aρ < 9, x_iᵀP_i, max_rounds")
+    'κ<sub>Aρ</sub> &lt; 9, x<sub>i</sub>ᵀP<sub>i</sub>, max_rounds'
     """
-    return re.sub(r"\b(\w|prox)_(\w{1,3}(?:&#x27;\w?)?)\b", r"\1<sub>\2</sub>", escape(text))
+    return SUBSCRIPT.sub(r"\1<sub>\2</sub>", escape(text))
 
 
 def power(exponent: int) -> str:
@@ -105,17 +117,27 @@ def swatch(style: Style) -> str:
 
 
 def claims_table(claims: Sequence["Claim"]) -> str:
-    """Each claim with its verdict, what was measured and why."""
-    rows = []
-    for claim in claims:
-        kind = VERDICTS.get(claim.verdict, "open")
-        rows.append([
-            f'<span class="verdict {kind}">{escape(claim.verdict)}</span>',
-            f'{mathematics(claim.text)}<span class="where">{escape(claim.where)}</span>',
-            mathematics(claim.measured),
-            mathematics(claim.reason),
-        ])  # fmt: skip
-    return table(["verdict", "claim", "measured", "reason"], rows, "claims")
+    """Each claim with its verdict, why, and what was measured; a heading for each place."""
+    parts = []
+    for where, members in groupby(claims, key=lambda claim: claim.where):
+        rows = "".join(f"<tr>{_claim_cells(claim)}</tr>" for claim in members)
+        heading = f'<tr><th colspan="3" scope="rowgroup">{escape(where)}</th></tr>'
+        parts.append(f"<tbody>{heading}{rows}</tbody>")
+    return f'<div class="scroll" tabindex="0"><table class="claims">{"".join(parts)}</table></div>'
+
+
+def _claim_cells(claim: "Claim") -> str:
+    kind = VERDICTS.get(claim.verdict, "open")
+    measured, reason = mathematics(claim.measured), mathematics(claim.reason)
+    told = f'<div class="measured">{measured}</div>{reason}'
+    if len(claim.measured) > SHORT:
+        lines = measured.replace(". ", "<br>")
+        told = f"{reason}<details><summary>measured</summary>{lines}</details>"
+    return (
+        f'<td><span class="verdict {kind}">{escape(claim.verdict)}</span></td>'
+        f"<td>{mathematics(claim.text)}</td>"
+        f"<td>{told}</td>"
+    )
 
 
 def constants_table(constants: Sequence["Constant"], facts: Mapping[str, Any]) -> str:
@@ -151,7 +173,7 @@ def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
         last = run.trace[measure][-1] if len(run.trace.get(measure, ())) else None
         ending = escape(str(run.status))
         if run.status in ("SKIPPED", "FAILED"):
-            ending += f": {escape(run.reason)}"
+            ending += f": <small>{escape(run.reason)}</small>"
         rows.append([*cells, f"{last:.1e}" if last is not None else "–", ending])
     return table([*head, "last", "status"], rows, "costs")
 
