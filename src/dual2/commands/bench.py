@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.experiments.config import Config, read_config, shipped_configs
+from dual2.experiments.config import Config, read_config
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store
 from dual2.experiments.study import (
@@ -53,22 +53,20 @@ def bench(
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Make finished runs again.")] = False,
 ) -> None:
-    """Run problems × networks × methods × seeds; continues where an earlier run stopped."""
+    """Run problems × networks × methods × seeds; continues where an earlier run stopped.
+
+    CONFIG may be paper (its three experiments) or scaling (growth with κ_f, κ_C, n and p).
+    """
     plan = read_config(config)
     folder = out or Path("results") / plan.name
     store = Store(folder)
     outcome = run_cases(plan.cases, store, workers=workers, force=force)
-    runs = store.runs()
-    mine = {case.key for case in plan.cases}
-    runs = [run for run in runs if run.case.key in mine]
+    runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
     if lines:
         _write(plan, folder, lines, growth(plan.studies, runs))
     _tell(outcome, folder)
     raise typer.Exit(outcome.exit_code)
-
-
-bench.__doc__ = f"{bench.__doc__}\n\n    CONFIGs that come along: {', '.join(shipped_configs())}."
 
 
 def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -> None:
