@@ -7,6 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
+from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.experiments.case import Case
 from dual2.experiments.figures import draw
@@ -92,3 +93,19 @@ def test_a_folder_without_a_store(tmp_path, make):
     with pytest.raises(Dual2Error, match=r"holds no stored runs .*dual2 reproduce"):
         draw(make(tmp_path))
     assert list(tmp_path.iterdir()) == []
+
+
+def command(*arguments):
+    with pytest.raises(SystemExit) as end:
+        main(["plot", *map(str, arguments)])
+    return end.value.code or 0
+
+
+def test_the_command_plot(tmp_path, capsys):
+    Store(tmp_path).save(stored("iD2A", 100, group="mine"))
+    assert command(tmp_path) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == str(tmp_path / "report.html")
+    assert command(tmp_path) == 2
+    assert "--force" in capsys.readouterr().err
+    assert command(tmp_path / "none") == 2
+    assert "holds no stored runs" in capsys.readouterr().err

@@ -212,6 +212,9 @@ def _made(runs: Sequence[StoredRun], known: bool) -> str:
     """Versions, machine, seeds, and how to make it all again."""
     command = "dual2 reproduce all --out DIR" if known else "dual2 bench CONFIG.toml"
     facts: dict[str, Any] = {"seeds": _distinct(run.case.seed for run in runs)}
+    for group in _distinct(run.case.group for run in runs):
+        hashes = _distinct(run.facts.get("data") for run in runs if run.case.group == group)
+        facts |= {f"data of {group}, hash": hashes} if hashes else {}
     for kind in ("versions", "machine"):
         names = dict.fromkeys(name for run in runs for name in getattr(run, kind))
         facts |= {n: _distinct(getattr(run, kind).get(n, "") for run in runs) for n in names}
@@ -225,7 +228,7 @@ def _made(runs: Sequence[StoredRun], known: bool) -> str:
 
 
 def _distinct(values: Iterable[Any]) -> list[Any]:
-    return list(dict.fromkeys(values))
+    return list(dict.fromkeys(value for value in values if value not in ("", None)))
 
 
 def _data(runs: Sequence[StoredRun]) -> dict[str, Any]:

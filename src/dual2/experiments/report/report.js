@@ -10,12 +10,13 @@
 
   function theme() {
     const ink = colour("--ink"), grid = colour("--rule");
+    const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink };
     const axis = { gridcolor: grid, linecolor: grid, zerolinecolor: grid, color: ink };
     return {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-      font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink },
+      font,
       modebar: { bgcolor: "rgba(0,0,0,0)", color: colour("--soft"), activecolor: ink },
-      hoverlabel: { bgcolor: colour("--card"), bordercolor: grid, font: { color: ink } },
+      hoverlabel: { bgcolor: colour("--card"), bordercolor: grid, align: "left", font },
       axis,
     };
   }
@@ -151,10 +152,10 @@
   system.addEventListener("change", repaint);
   button.textContent = dark() ? "Light" : "Dark";
 
-  // On paper: light, everything unfolded.
+  // On paper: light, measurements unfolded, other details as they are.
   let before = [];
   addEventListener("beforeprint", () => {
-    before = [root.dataset.theme, [...document.querySelectorAll("details:not([open])")]];
+    before = [root.dataset.theme, [...document.querySelectorAll("#claims details:not([open])")]];
     root.dataset.theme = "light";
     before[1].forEach((part) => { part.open = true; });
     repaint();

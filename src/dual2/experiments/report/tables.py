@@ -24,9 +24,10 @@ SHORT = 60
 
 _LETTER = "[A-Za-z0-9Α-Ωα-ω]"
 SUBSCRIPT = re.compile(
-    f"(?<!{_LETTER})(?<!_)({_LETTER}|prox)_({_LETTER}{{1,3}}(?:&#x27;{_LETTER}?)?)(?!{_LETTER}|_)"
+    f"(?<!{_LETTER})(?<!_)({_LETTER}|prox)_"
+    f"(?:({_LETTER}{{1,3}}(?:&#x27;{_LETTER}?)?)(?!{_LETTER}|_)|{{([^{{}}]*)}})"
 )
-"""A letter, an underscore and a short index."""
+"""A letter, an underscore and an index: short, or in braces."""
 
 RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 
@@ -70,10 +71,10 @@ def mathematics(text: str) -> str:
 
     Examples
     --------
-    >>> mathematics("κ_Aρ < 9, x_iᵀP_i, max_rounds")
-    'κ<sub>Aρ</sub> &lt; 9, x<sub>i</sub>ᵀP<sub>i</sub>, max_rounds'
+    >>> mathematics("κ_Aρ < 9, x_iᵀP_i, μ_{h*}, max_rounds")
+    'κ<sub>Aρ</sub> &lt; 9, x<sub>i</sub>ᵀP<sub>i</sub>, μ<sub>h*</sub>, max_rounds'
     """
-    return SUBSCRIPT.sub(r"\1<sub>\2</sub>", escape(text))
+    return SUBSCRIPT.sub(r"\1<sub>\2\3</sub>", escape(text))
 
 
 def power(exponent: int) -> str:
@@ -196,7 +197,7 @@ def costs_at(run: StoredRun, target: float, measure: str) -> dict[str, float | s
 def parameters_table(run: StoredRun) -> str:
     """Every parameter with its source."""
     rows = (
-        [f"<code>{escape(name)}</code>", escape(number(value)), escape(str(source))]
+        [f"<code>{escape(name)}</code>", escape(number(value)), mathematics(str(source))]
         for name, (value, source) in run.parameters.items()
     )
     return table(["parameter", "value", "where it comes from"], rows, "parameters")
