@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -9,8 +10,9 @@ import pytest
 
 from dual2.experiments.report import page
 from dual2.experiments.report.network import network_svg
+from dual2.experiments.report.tables import costs_at
 from dual2.experiments.styles import BASES, OTHERS, OURS, labels, style, styles
-from stored_runs import ABOUT, CLAIMS, TRICK, fill
+from stored_runs import ABOUT, CLAIMS, TRICK, fill, stored
 
 
 class Reader(HTMLParser):
@@ -110,11 +112,14 @@ def test_curves_are_thinned_and_keep_their_ends(store, data):
     ]
 
 
-def test_costs_are_read_off_the_whole_trace(store, text):
-    run = store.runs("exp1")[0]
-    first = np.argmax(run.trace["gap"] <= 1e-4)
-    wanted = f'data-rounds="{run.trace["rounds"][first]:,}"'.replace(",", "\u202f")
-    assert wanted in text
+def test_costs_are_those_from_which_on_the_target_is_met():
+    run = stored("iD2A", 1000)
+    gap = np.ones_like(run.trace["gap"])
+    gap[[100, 300]], gap[400:] = 1e-9, 1e-5
+    costs = costs_at(replace(run, trace=run.trace | {"gap": gap}), 1e-4, "gap")
+    assert costs["rounds"] == run.trace["rounds"][400]
+    assert costs["coupling"] == sum(run.trace[name][400] for name in ("A", "AT", "prox_h"))
+    assert set(costs_at(run, 1e-10, "gap").values()) == {None}
 
 
 def test_same_store_same_page(store, text):

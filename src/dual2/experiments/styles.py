@@ -86,7 +86,7 @@ def styles(runs: Iterable[StoredRun]) -> list[Style]:
 
 
 def remarks(run: StoredRun) -> list[str]:
-    """What a reader must know about a curve: ours, tuned, reconstructed, cut.
+    """What a reader must know about a curve and its name does not say, like tuned or cut.
 
     Examples
     --------
@@ -105,7 +105,8 @@ def remarks(run: StoredRun) -> list[str]:
         "diverged": run.status == Status.DIVERGED,
         "stalled": run.status == Status.STALLED,
     }
-    return [word for word, holds in told.items() if holds]
+    name = run.case.label
+    return [word for word, holds in told.items() if holds and SAID.get(word, word) not in name]
 
 
 def _rounds(run: StoredRun) -> str:
@@ -128,7 +129,7 @@ def label(run: StoredRun) -> str:
     """
     names = [run.case.label]
     names += [alias for alias in run.case.notes.get("aliases") or [] if alias not in names[0]]
-    told = [word for word in remarks(run) if SAID.get(word, word) not in names[0]]
+    told = remarks(run)
     return " = ".join(names) + (f" ({', '.join(told)})" if told else "")
 
 

@@ -150,7 +150,7 @@ def _experiment(group: str, title: str, runs: Sequence[StoredRun], about: "About
     if shown:
         parts.append(_plot(name, title, shown))
     axis = '<span class="axis-name">communication rounds</span>'
-    parts.append(f"<h3>Spent when a target was first met: {axis}</h3>")
+    parts.append(f"<h3>Spent until a target was met for good: {axis}</h3>")
     parts.append(costs_table(runs, measure_of(shown)))
     parts.append(_details("Parameters used, and where they come from", _parameters(runs)))
     told = {key: value for key, value in facts.items() if key != "edges"}

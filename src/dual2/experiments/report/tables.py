@@ -156,7 +156,7 @@ def constants_table(constants: Sequence["Constant"], facts: Mapping[str, Any]) -
 
 
 def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
-    """Rounds when each target was first met; the page's script shows other costs on demand."""
+    """Rounds until each target was met for good; the page's script shows other costs on demand."""
     head = [
         "run",
         *(
@@ -186,12 +186,12 @@ def _cost_cell(run: StoredRun, target: float, measure: str) -> str:
 
 
 def costs_at(run: StoredRun, target: float, measure: str) -> dict[str, float | str | None]:
-    """What had been spent, of each kind, when the target was first met; None where never."""
-    first = rows_at_gap(run.trace, target, measure)[0] if run.trace else None
-    if first is None:
+    """What was spent, of each kind, until the target was met for good; None where never."""
+    stays = rows_at_gap(run.trace, target, measure)[1] if run.trace else None
+    if stays is None:
         return dict.fromkeys(AXES)
-    costs: dict[str, float | str | None] = {axis: spent(first, axis) for axis in AXES}
-    return costs | {"seconds": f"{first['seconds']:.2g}"}
+    costs: dict[str, float | str | None] = {axis: spent(stays, axis) for axis in AXES}
+    return costs | {"seconds": f"{stays['seconds']:.2g}"}
 
 
 def parameters_table(run: StoredRun) -> str:
