@@ -95,7 +95,8 @@ _WORDS2 = (
     "Ridge regression with non-negative predictions on the first 9 rows of the California housing "
     "data, raw features, 8 agents on a path. Case 3 of the theory: g = 0 and A has full row rank, "
     "if only just. μ_H, on which the paper's schedule for this case rests, is rounding noise in "
-    "double precision, so that the schedule of Theorem 1717 is used, with δ = 4."
+    "double precision, so that the schedule of Theorem 1717 is used, with δ = 4, the best "
+    "of eight values."
 )
 _INACTIVE2 = (
     f"\n\nAs printed no prediction is near zero at the solution and the constraint does nothing. "
@@ -109,7 +110,7 @@ _WORDS3 = (
     "Resource allocation between 20 agents on a random graph: quadratic costs, bounds, and ten "
     "resources that all share. The data follow the paper's recipe (seeds in the source). "
     "Tracking-ADMM and NECPD solve the form with slack variables; their local problems are solved "
-    "exactly. δ = 4 is the best of five values."
+    "exactly. δ = 6 of the accuracy schedule is the best of eight values."
 )
 _INACTIVE3 = (
     "\n\nAs printed no row of the coupling binds at the solution (with most seeds): every agent "

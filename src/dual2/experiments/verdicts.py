@@ -191,7 +191,7 @@ def _numbers(order: Order, runs: Mapping[str, StoredRun], target: float) -> str:
 def _reason(order: Order, runs: Mapping[str, StoredRun], target: float, verdict: str) -> str:
     """The comparison that decided: the closest one of a claim that holds, those that fail."""
     if verdict == UNDECIDED:
-        return f"No run that this needs came to a {_word(order)} of {target:g} before its limit."
+        return f"The runs end too early to tell: {_endings(order, runs)}."
     compared = _compare(order, runs, target)
     wanted = verdict == REPRODUCED
     shown = [pair for pair, answer in compared.items() if answer is wanted]
@@ -203,6 +203,13 @@ def _reason(order: Order, runs: Mapping[str, StoredRun], target: float, verdict:
     kind = "Largest" if order.one_is_enough else "Smallest"
     failing = "" if wanted or order.one_is_enough else f" in {_failing(shown, len(compared))}"
     return f"{kind} ratio{failing}: {extreme[1]} ({asked})."
+
+
+def _endings(order: Order, runs: Mapping[str, StoredRun]) -> str:
+    """How far each run came."""
+    names = dict.fromkeys((*order.lower, *order.higher))
+    last = {name: f"{runs[name].trace[order.measure][-1]:.1g}" for name in names}
+    return ", ".join(f"{name} at a {_word(order)} of {value}" for name, value in last.items())
 
 
 def _failing(pairs: Sequence[tuple[str, str, str]], total: int) -> str:
