@@ -94,21 +94,32 @@ def test_bad_input(folder, tmp_path, capsys, arguments, message):
 
 
 def test_reproduce_quick(tmp_path, capsys):
+    """From the command to stored runs, table, claims, figures and report; nothing twice."""
     out = tmp_path / "deep" / "results"
-    assert run("reproduce", "exp1", "--quick", "--out", out) == 0
-    printed = capsys.readouterr().out
-    assert "MiD2A" in printed
-    assert "CONVERGED" in printed
-    assert sorted(path.name for path in out.iterdir()) == ["exp1.csv", "exp1.json", "exp1.png"]
+    assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
+    printed, told = capsys.readouterr()
+    assert "MiD2A-iDAPG, ρ = 0" in printed and "CONVERGED" in printed and "MAX_ROUNDS" in printed
+    assert "reproduced         Experiment I, caption: κ_pd = 98603" in printed
+    assert "skipped: exp1, APAPC-Chebyshev: APAPC-Chebyshev cannot solve" in told
+    files = {path.name for path in out.iterdir()}
+    assert files == {f"exp1.{end}" for end in ("csv", "json", "png", "pdf")} | {
+        "plan.json", "report.html", "runs"
+    }  # fmt: skip
     record = json.loads((out / "exp1.json").read_text(), parse_constant=pytest.fail)
     rows = list(csv.DictReader((out / "exp1.csv").read_text().splitlines()))
-    assert list(record["runs"]) == list(dict.fromkeys(row["run"] for row in rows))
-    for name, entry in record["runs"].items():
-        mine = [row for row in rows if row["run"] == name]
-        first = next(row for row in mine if float(row["gap"]) <= 1e-4)
-        assert float(first["rounds"]) == entry["reached"]["rounds"]
-        assert set(entry["parameters"]["rho"]) == {"value", "source"}
+    assert set(record["runs"]) == {row["run"] for row in rows} | {"APAPC-Chebyshev"}
+    for name in {row["run"] for row in rows}:
+        first = next(row for row in rows if row["run"] == name and float(row["gap"]) <= 1e-4)
+        entry = record["runs"][name]
+        assert float(first["rounds"]) == entry["reached"]["0.0001"]["rounds"]
+        assert all(set(p) == {"value", "source"} for p in entry["parameters"].values())
     assert run("reproduce", "exp1", "--quick", "--out", out) == 2
+    assert "--force" in capsys.readouterr().err
+    (out / "exp1.png").unlink()
+    for end in ("csv", "json", "pdf"):
+        (out / f"exp1.{end}").unlink()
+    assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
+    assert "0 runs made, 10 kept" in capsys.readouterr().out
 
 
 def test_info(capsys):
@@ -122,7 +133,7 @@ def test_interrupt_keeps_the_best_so_far(folder, tmp_path, monkeypatch):
     def interrupted(*arguments, **options):
         return solve(*arguments, callback=lambda _: signal.raise_signal(signal.SIGINT), **options)
 
-    monkeypatch.setattr("dual2.cli.solve_problem", interrupted)
+    monkeypatch.setattr("dual2.commands.solving.solve_problem", interrupted)
     out = tmp_path / "x.json"
     assert run("solve", folder, "--out", out) == 130
     assert json.loads(out.read_text())["status"] == "INTERRUPTED"

@@ -2,7 +2,8 @@
 
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -28,10 +29,43 @@ LABELS = {
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""
 
-STYLES = ("-", "--", "-.", ":")
+DASHES = ("solid", "dashed", "dashdot", "dotted")
+"""Kinds of lines, by matplotlib's names."""
 
-FAR = 20
+FAR = 8
 """Ratio of the longest to the shortest curve from which a linear axis would hide the latter."""
+
+
+SHORTEST = 100
+"""Part of the shortest curve at which a logarithmic axis starts; before, nothing happens."""
+
+TOP = 100.0
+"""Where the vertical axis ends at the latest: a curve that diverges leaves the figure."""
+
+
+@dataclass(frozen=True)
+class Style:
+    """How a curve looks.
+
+    Attributes
+    ----------
+    colour : str
+        ``"#rrggbb"``.
+    dash : str
+        Kind of line, one of :data:`DASHES`.
+    marker : str
+        By matplotlib's names, "" for none.
+    width : float
+        Of the line, in points.
+    order : int
+        Curves of a higher order lie over those of a lower one.
+    """
+
+    colour: str
+    dash: str = "solid"
+    marker: str = ""
+    width: float = 1.6
+    order: int = 0
 
 
 class Traced(Protocol):
@@ -49,6 +83,7 @@ def plot_trace(
     *,
     measure: str | None = None,
     title: str | None = None,
+    styles: Mapping[str, Style] | None = None,
 ) -> "Figure":
     """Three panels: oracle calls of the objective, of the coupling, and rounds.
 
@@ -62,6 +97,8 @@ def plot_trace(
         Vertical axis; the gap if every trace has one, else the KKT residual.
     title : str, optional
         Heading.
+    styles : mapping from name to Style, optional
+        How each curve looks; by default the colours of :data:`COLOURS` in turn.
 
     Returns
     -------
@@ -79,43 +116,61 @@ def plot_trace(
     named = results if isinstance(results, Mapping) else {"": results}
     if not named:
         raise Dual2Error("There is nothing to plot: the mapping of results is empty.")
-    figure = _figure(len(named))
-    measure = measure or _measure(named)
+    figure = _panels(-(-len(named) // _legend_columns(named)))
+    measure = measure or measure_of(named.values())
     for panel, (columns, label) in zip(figure.axes, PANELS, strict=True):
         for position, (name, result) in enumerate(named.items()):
             spent = sum(_column(result, column, name) for column in columns)
-            _curve(panel, spent, _column(result, measure, name), name, position)
+            style = styles[name] if styles else _style(position)
+            offset = 0.15 * position / len(named)
+            _curve(panel, spent, _column(result, measure, name), name, style, offset)
         _finish(panel, label)
     figure.axes[0].set_ylabel(LABELS.get(measure, measure))
     if any(named):
         figure.legend(
-            *figure.axes[0].get_legend_handles_labels(),
-            loc="outside lower center", ncols=min(len(named), 4), frameon=False,
+            *figure.axes[0].get_legend_handles_labels(), loc="outside lower center",
+            ncols=_legend_columns(named), frameon=False, handlelength=3.2,
         )  # fmt: skip
     if title:
         figure.suptitle(title)
     if path is not None:
-        _write(figure, path)
+        write_figure(figure, path)
     return figure
 
 
-def _figure(curves: int) -> "Figure":
+def _legend_columns(named: Mapping[str, Traced]) -> int:
+    """As many as the longest name leaves room for."""
+    longest = max(len(name) for name in named)
+    return min(len(named), max(1, 140 // (longest + 10)), 4)
+
+
+def _style(position: int) -> Style:
+    dash = DASHES[position // len(COLOURS) % len(DASHES)]
+    return Style(COLOURS[position % len(COLOURS)], dash)
+
+
+def new_figure(width: float, height: float) -> "Figure":
+    """An empty figure of a size in inches, not attached to a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise Dual2Error(
             "Plots need matplotlib, which is not installed: pip install 'dual2[plot]'."
         ) from error
-    height = 3.4 + 0.25 * ((curves + 3) // 4)
-    figure = Figure(figsize=(11, height), layout="constrained", dpi=150)
+    return Figure(figsize=(width, height), layout="constrained", dpi=150)
+
+
+def _panels(legend_lines: int) -> "Figure":
+    figure = new_figure(11, 3.6 + 0.25 * legend_lines)
     for panel in figure.subplots(1, len(PANELS), sharey=True):
         panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     return figure
 
 
-def _measure(named: Mapping[str, Traced]) -> str:
-    return "gap" if all("gap" in result.trace for result in named.values()) else "kkt"
+def measure_of(results: Iterable[Traced]) -> str:
+    """``"gap"`` if every trace has one, else ``"kkt"``."""
+    return "gap" if all("gap" in result.trace for result in results) else "kkt"
 
 
 def _column(result: Traced, column: str, name: str) -> np.ndarray:
@@ -127,12 +182,15 @@ def _column(result: Traced, column: str, name: str) -> np.ndarray:
     return np.asarray(result.trace[column], dtype=float)
 
 
-def _curve(panel: Any, spent: Any, measured: np.ndarray, name: str, position: int) -> None:
+def _curve(
+    panel: Any, spent: Any, measured: np.ndarray, name: str, style: Style, offset: float
+) -> None:
+    """One line; markers start at an offset, so that those of curves that coincide are seen."""
     shown = np.isfinite(measured) & (measured > 0) & (spent > 0)
     panel.plot(
-        spent[shown], measured[shown], label=name, linewidth=1.6,
-        color=COLOURS[position % len(COLOURS)],
-        linestyle=STYLES[position // len(COLOURS) % len(STYLES)],
+        spent[shown], measured[shown], label=name, color=style.colour, linestyle=style.dash,
+        linewidth=style.width, zorder=2.5 + 0.1 * style.order, marker=style.marker or None,
+        markevery=(offset, 0.15), markersize=3.5 + style.width,
     )  # fmt: skip
 
 
@@ -143,12 +201,20 @@ def _finish(panel: Any, label: str) -> None:
     ends = [line.get_xdata()[-1] for line in panel.lines if len(line.get_xdata())]
     far = bool(ends) and max(ends) > FAR * min(ends)
     panel.set(xlabel=label, xscale="log" if far else "linear", yscale="log")
-    if not far:
+    if far:
+        panel.set_xlim(left=max(panel.get_xlim()[0], min(ends) / SHORTEST))
+    else:
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
+    panel.set_ylim(top=min(panel.get_ylim()[1], TOP))
 
 
-def _write(figure: "Figure", path: str | os.PathLike[str]) -> None:
+def write_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write the file; the same figure gives the same bytes, whenever it is drawn."""
+    from matplotlib import rc_context
+
     buffer = io.BytesIO()
     suffix = os.path.splitext(path)[1].lstrip(".") or "png"
-    figure.savefig(buffer, format=suffix)
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)
+    with rc_context({"svg.hashsalt": "dual2"}):
+        figure.savefig(buffer, format=suffix, metadata=undated)
     write_atomically(path, buffer.getvalue())

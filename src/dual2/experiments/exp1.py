@@ -2,12 +2,12 @@
 
 import csv
 from importlib import resources
-from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from dual2.experiments.experiment import Experiment
 from dual2.functions import L1Norm, SquaredLoss, SquaredNorm
 from dual2.network import Network
 from dual2.problem import Agent, Problem
@@ -23,14 +23,6 @@ FEATURES = (
     "Population", "AveOccup", "Latitude", "Longitude", "ones",
 )  # fmt: skip
 """Columns of the feature matrix; agents 0 … 6 own one each, agent 7 the last two."""
-
-
-class Experiment(NamedTuple):
-    """A problem, the network that solves it and its solution, one array per agent."""
-
-    problem: Problem
-    network: Network
-    reference: list[NDArray[np.float64]]
 
 
 def housing() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -132,4 +124,5 @@ def experiment1() -> Experiment:
     agents = [Agent(A=X[:, own], f=SquaredNorm(l2), g=L1Norm(l1)) for own in columns]
     problem = Problem(agents, h=SquaredLoss(y, scale=1 / len(y)))
     theta = elastic_net(X, y, l1, l2)
-    return Experiment(problem, Network(nx.path_graph(8)), [theta[own] for own in columns])
+    price = problem.h.grad(X @ theta)
+    return Experiment(problem, Network(nx.path_graph(8)), [theta[own] for own in columns], price)

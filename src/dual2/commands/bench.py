@@ -1,0 +1,146 @@
+"""The command that runs a benchmark."""
+
+import math
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from dual2.experiments.config import Config, read_config
+from dual2.experiments.harness import Outcome, run_cases
+from dual2.experiments.store import Store
+from dual2.experiments.study import (
+    KINDS,
+    SYMBOLS,
+    TITLES,
+    Growth,
+    exponents_csv,
+    growth,
+    study_figure,
+    two,
+)
+from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
+from dual2.files import write_atomically
+from dual2.plotting import write_figure
+
+FITTED = """\
+𝒜        calls to ∇f or prox g, ℬ calls to A, Aᵀ or prox h*, the most frequent
+theory   the same fit through the paper's bounds for these very problems: upper
+         bounds, without the logarithms that Õ hides
+"""
+
+LEGEND = """\
+rounds   exchanges with neighbours until the KKT residual met tol, median over
+         the seeds; a dash where the median run did not get there
+seconds  of the iterations; noisy if several workers ran side by side
+"""
+
+WIDTH = 88
+"""Columns that the tables need at least."""
+
+
+def bench(
+    config: Annotated[
+        str, typer.Argument(metavar="CONFIG", help="TOML file, or one that comes along by name.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder; results/NAME if left out.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Make finished runs again.")] = False,
+) -> None:
+    """Run problems × networks × methods × seeds; continues where an earlier run stopped.
+
+    CONFIG may be paper (its three experiments) or scaling (growth with κ_f, κ_C, n and p).
+    """
+    plan = read_config(config)
+    folder = out or Path("results") / plan.name
+    store = Store(folder)
+    outcome = run_cases(plan.cases, store, workers=workers, force=force)
+    runs = [store.load(case) for case in plan.cases if store.has(case)]
+    lines = summarise(runs)
+    if lines:
+        _write(plan, folder, lines, growth(plan.studies, runs))
+    _tell(outcome, folder)
+    raise typer.Exit(outcome.exit_code)
+
+
+def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -> None:
+    """Tables on the screen, the same as CSV, and figures."""
+    screen = Console(width=max(Console().width, WIDTH))
+    screen.print(_table(lines, plan.title))
+    print(LEGEND)
+    write_atomically(folder / "summary.csv", summary_csv(lines))
+    write_figure(summary_figure(lines, plan.title), folder / "summary.png")
+    if grown:
+        screen.print(_exponents(grown))
+        print(FITTED)
+        write_atomically(folder / "studies.csv", exponents_csv(grown))
+        write_figure(study_figure(grown, plan.title), folder / "studies.png")
+
+
+def _plain(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column in ("q", "method"))
+    return table
+
+
+def _table(lines: list[Line], title: str) -> Table:
+    """The summary; a problem and its network are named once."""
+    table = _plain(title, "problem", "network", "method")
+    for kind in ("rounds", "seconds"):
+        table.add_column(kind, justify="right", no_wrap=True)
+    table.add_column("runs")
+    before = ""
+    for line in lines:
+        where = ("", "") if line.place == before else (line.problem, line.network)
+        costs = [_number(line.costs[kind], kind == "seconds") for kind in ("rounds", "seconds")]
+        told = ", ".join(f"{number} {status}" for status, number in line.statuses.items())
+        table.add_row(*where, line.method, *costs, told)
+        before = line.place
+    return table
+
+
+def _number(value: float, seconds: bool) -> str:
+    if not math.isfinite(value):
+        return "-"
+    return f"{value:.2g}" if seconds else f"{value:.0f}"
+
+
+def _exponents(grown: list[Growth]) -> Table:
+    """Exponents with standard errors, the theory's in brackets."""
+    table = _plain("Exponents a of cost ∝ qᵃ ± standard error (theory)", "q", "method")
+    for kind in KINDS:
+        table.add_column(TITLES[kind], justify="right", no_wrap=True)
+    cells: dict[tuple[str, str], list[str]] = {}
+    for one in grown:
+        m, t = one.measured, one.theory
+        text = "-" if m is None else f"{two(m.exponent)}±{m.error:.2f}"
+        text += " (-)" if t is None else f" ({two(t.exponent)})"
+        cells.setdefault((SYMBOLS.get(one.over, one.over), one.method), []).append(text)
+    before = ""
+    for (over, method), texts in cells.items():
+        table.add_row("" if over == before else over, method, *texts)
+        before = over
+    return table
+
+
+def _tell(outcome: Outcome, folder: Path) -> None:
+    for word, runs in (("skipped", outcome.skipped), ("FAILED", outcome.failed)):
+        reasons: dict[tuple[str, str], list[str]] = {}
+        for run in runs:
+            reasons.setdefault((run.case.label, run.reason), []).append(run.case.group)
+        for (label, reason), groups in reasons.items():
+            names = list(dict.fromkeys(groups))
+            more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+            print(f"{word}: {label} on {names[0]}{more}: {reason}", file=sys.stderr)
+    print(
+        f"{folder}: {outcome.ran} runs made, {outcome.kept} were there already"
+        + (f", {outcome.missing} missing" if outcome.missing else "")
+        + ("; interrupted, run the same command to continue." if outcome.interrupted else ".")
+    )

@@ -1,0 +1,140 @@
+"""What there is: the methods, and this installation."""
+
+import os
+import platform
+from importlib import metadata
+from pathlib import Path
+from typing import Annotated
+
+import numba
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from dual2.algorithms import METHODS, Method, find_method
+from dual2.compiled import cache_directory
+from dual2.folder import load_problem
+from dual2.problem import Problem
+from dual2.solve import versions
+
+METHODS_LEGEND = """\
+sends   p-vectors per neighbour in one iteration, one per round, or so many
+        "in" so many rounds; scalars agreed for the stopping test come on top
+=       other names of the same iteration, as far as it is known here
+reconstructed: rebuilt from its family and checked to solve the problem, not
+        read from its listing
+A problem outside a method's class is reduced to one inside where possible.
+"""
+"""What the table of ``methods`` says."""
+
+PACKAGES = ("llvmlite", "networkx", "typer", "matplotlib", "scikit-learn", "mpi4py")
+"""Packages whose version ``info`` tells besides those of every result."""
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, with its parameters.")] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--for", metavar="DIR", help="Which can solve this problem?")
+    ] = None,
+) -> None:
+    """Every method: the problems it accepts, its messages and parameters; which are the same."""
+    if name is not None:
+        Console().print(_describe(find_method(name)))
+        return
+    if folder is not None:
+        problem, _, _ = load_problem(folder)
+        Console().print(_verdicts(problem))
+        return
+    Console().print(_conditions())
+    print(METHODS_LEGEND)
+    Console().print(_sources())
+
+
+def _plain(title: str, *columns: str) -> Table:
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column in ("method", "sends"))
+    return table
+
+
+def _conditions() -> Table:
+    """What each method accepts and sends."""
+    table = _plain("Methods", "method", "accepts", "sends", "what leaves an agent; remarks")
+    for method in METHODS.values():
+        needs = method.needs
+        accepts = f"f {needs.f}; g {needs.g}; h {needs.h}" + (f"; A {needs.A}" if needs.A else "")
+        remarks = "; ".join(part for part in (method.reveals, method.remark) if part)
+        table.add_row(method.name, accepts, _messages(method), remarks)
+    return table
+
+
+def _messages(method: Method) -> str:
+    """p-vectors of one iteration, with the rounds where they are not as many."""
+    same = method.vectors == method.rounds
+    return method.vectors if same else f"{method.vectors} in {method.rounds}"
+
+
+def _sources() -> Table:
+    """Where the parameters come from, methods with the same ones together."""
+    groups: dict[str, list[str]] = {}
+    for method in METHODS.values():
+        text = "; ".join(f"{key}: {source}" for key, source in method.sources.items())
+        groups.setdefault(text, []).append(method.name)
+    table = _plain("Parameters and where their values come from unless given", "methods", "values")
+    for text, names in groups.items():
+        table.add_row(", ".join(names), text)
+    return table
+
+
+def _verdicts(problem: Problem) -> Table:
+    """Which methods can solve a problem as it is, and what the others miss."""
+    table = _plain("Methods for this problem", "method", "verdict")
+    for method in METHODS.values():
+        lack = method.lack(problem)
+        table.add_row(method.name, f"no: {lack}" if lack else "yes")
+    return table
+
+
+def _describe(method: Method) -> Table:
+    """One method in full."""
+    table = Table.grid(padding=(0, 2))
+    needs = method.needs
+    rows = {
+        "method": method.name + (f" ({method.remark})" if method.remark else ""),
+        "what it is": method.summary,
+        "f": needs.f, "g": needs.g, "h": needs.h, "A": needs.A or "any",
+        "sends": f"{method.vectors} p-vector(s) per neighbour in {method.rounds} round(s) "
+        "per iteration",
+        "leaves an agent": method.reveals,
+        **method.sources,
+    }  # fmt: skip
+    for key, value in rows.items():
+        table.add_row(key, value)
+    return table
+
+
+def info() -> None:
+    """Versions, threads and where compiled kernels are kept."""
+    for name, value in environment().items():
+        print(f"{name:<12} {value}")
+
+
+def environment() -> dict[str, str]:
+    """What a report of a problem should say about the machine and the installation."""
+    rows = versions() | {name: _version(name) for name in PACKAGES}
+    folder = cache_directory()
+    kernels = len(list(folder.glob("**/*.nbc"))) if folder else 0
+    return rows | {
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
+        "threads": str(numba.config.NUMBA_NUM_THREADS),  # type: ignore[attr-defined]
+        "cache": f"{folder or 'none is writable'} ({kernels} compiled kernels)",
+        "compiler": "off (NUMBA_DISABLE_JIT)" if numba.config.DISABLE_JIT else "on",  # type: ignore
+    }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,113 @@
+"""The command that runs the paper's experiments."""
+
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from dual2.commands.options import Force
+from dual2.experiments.captions import ABOUT
+from dual2.experiments.claims import Claim
+from dual2.experiments.costs import rows_at_gap
+from dual2.experiments.reproduce import Reproduction
+from dual2.experiments.reproduce import reproduce as run_experiments
+from dual2.experiments.store import StoredRun
+
+COSTS = {
+    "agree": ("agree_rounds",),
+    "local": ("grad_f", "prox_g"),
+    "coupling": ("A", "AT", "prox_h"),
+    "sec": ("seconds",),
+}
+"""Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
+
+WIDTH = 90
+"""Columns that the table needs."""
+
+LEGEND = """\
+rounds    exchanges with neighbours when the gap was first met
+for good  the same from when on it stayed there
+agree     exchanges of scalars for sums and maxima over all agents
+local     calls to ∇f and prox g
+coupling  calls to A, Aᵀ and prox h*
+sec       seconds; noisy, as several runs share the machine
+"""
+"""What the columns of the table mean."""
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="exp1, exp2, exp3 or all")],
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")] = Path(
+        "results"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A gap of 1e-4 instead of 1e-8, smaller limits.")
+    ] = False,
+    force: Force = False,
+    workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
+) -> None:
+    """Run experiments of the paper: every run stored, figures, tables, claims and a report.
+
+    What was run before in DIR is kept, unless --force; an interrupted command continues.
+    """
+    found = run_experiments(experiment, out, quick=quick, force=force, workers=workers)
+    console = Console()
+    console.width = max(console.width, WIDTH)
+    for group, runs in found.runs.items():
+        if runs:
+            console.print(_costs(ABOUT[group].title, runs, found.target))
+    print(LEGEND)
+    _tell_claims(found.claims)
+    _tell_rest(found, out)
+    raise typer.Exit(found.outcome.exit_code)
+
+
+def _costs(title: str, runs: list[StoredRun], target: float) -> Table:
+    """What each method had spent when the gap first met the target."""
+    heading = f"{title}\nCost of a relative gap |x - x*|/|x*| <= {target:g}"
+    table = Table(title=heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("method", no_wrap=True)
+    for name in ("rounds", "for good", *COSTS):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    for run in runs:
+        spent, stays = rows_at_gap(run.trace, target) if run.trace else (None, None)
+        cells = [_cost(spent, ("rounds",)), _cost(stays, ("rounds",))]
+        cells += [_cost(spent, columns) for columns in COSTS.values()]
+        table.add_row(run.case.label, *cells, run.status)
+    return table
+
+
+def _cost(spent: dict[str, float] | None, columns: tuple[str, ...]) -> str:
+    if spent is None:
+        return "-"
+    total = sum(spent[name] for name in columns)
+    if columns == ("seconds",):
+        return f"{total:.2g}"
+    return f"{total:.0f}" if total < 1e6 else f"{total / 1e6:.1f}M"
+
+
+def _tell_claims(claims: list[Claim]) -> None:
+    """One line for each claim, and how many were reproduced."""
+    for claim in claims:
+        print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
+    counted = Counter(claim.verdict for claim in claims)
+    print("Claims: " + ", ".join(f"{number} {verdict}" for verdict, number in counted.items()))
+
+
+def _tell_rest(found: Reproduction, out: Path) -> None:
+    outcome = found.outcome
+    for run in outcome.failed:
+        print(f"FAILED: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
+    for run in outcome.skipped:
+        print(f"skipped: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
+    if outcome.interrupted:
+        print(f"Interrupted with {outcome.missing} runs missing; run it again to continue.")
+        return
+    names = ", ".join(file.name for file in found.files)
+    print(f"{outcome.ran} runs made, {outcome.kept} kept. Written to {out}: {names}")

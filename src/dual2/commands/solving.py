@@ -1,0 +1,125 @@
+"""Problem folders in, solutions and predictions out."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from dual2.commands.options import EXIT, Directory, Force, rho_value
+from dual2.documents import to_json
+from dual2.errors import Dual2Error
+from dual2.experiments.exp1 import experiment1
+from dual2.files import refuse_existing, write_atomically
+from dual2.folder import load_problem, save_problem
+from dual2.result import Result, Status
+from dual2.solve import solve as solve_problem
+from dual2.theory import compare, complexities, condition_numbers
+from dual2.theory.report import report as theory_report
+
+
+def example(folder: Directory, force: Force = False) -> None:
+    """Write an example problem folder: Experiment I, elastic net on 8 agents."""
+    problem, network, _ = experiment1()
+    save_problem(folder, problem, network, {"method": "iD2A", "tol": 1e-8}, force=force)
+    print(f"{folder}: {problem.n} agents, coupling of length {problem.p}.")
+    print(f"Solve it with: dual2 solve {folder}")
+
+
+def solve(
+    folder: Directory,
+    method: Annotated[str | None, typer.Option(help="iD2A, MiD2A, … (default: auto)")] = None,
+    subsolver: Annotated[str | None, typer.Option(help="iDAPG, … (default: auto)")] = None,
+    rho: Annotated[str | None, typer.Option(help="Augmentation: auto, 0 or a number.")] = None,
+    tol: Annotated[float | None, typer.Option(help="Relative KKT residual (1e-8).")] = None,
+    max_rounds: Annotated[int | None, typer.Option(help="Most rounds.")] = None,
+    time_limit: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JSON here.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where FILE ended.")] = False,
+    force: Force = False,
+) -> None:
+    """Solve the problem in a folder; options override those of problem.toml.
+
+    FILE is JSON. While the run has not converged, FILE.state beside it keeps what --resume needs.
+    """
+    given = {
+        "method": method, "subsolver": subsolver, "rho": rho_value(rho), "tol": tol,
+        "max_rounds": max_rounds, "time_limit": time_limit,
+    }  # fmt: skip
+    chosen = {name: value for name, value in given.items() if value is not None}
+    result = _solve_folder(folder, chosen, out, resume, force)
+    _summary(result)
+    raise typer.Exit(EXIT.get(result.status, 3))
+
+
+def _solve_folder(
+    folder: Path, chosen: dict[str, Any], out: Path | None, resume: bool, force: bool
+) -> Result:
+    problem, network, options = load_problem(folder)
+    options |= chosen
+    if out is None:
+        if resume:
+            raise Dual2Error("--resume needs --out FILE, the file of the run to go on with.")
+        return solve_problem(problem, network, **options)
+    state = out.with_name(out.name + ".state")
+    if resume:
+        options["start"] = _earlier(state)
+    refuse_existing(out, force or resume)
+    result = solve_problem(problem, network, **options)
+    if result.status == Status.CONVERGED:
+        state.unlink(missing_ok=True)
+    else:
+        result.save(state)
+    write_atomically(out, to_json(result.as_dict()))
+    return result
+
+
+def _earlier(state: Path) -> Result:
+    if not state.is_file():
+        raise Dual2Error(
+            f"There is nothing to resume: {state} does not exist. It is written when a run with "
+            "--out ends before it has converged."
+        )
+    return Result.load(state)
+
+
+def _summary(result: Result) -> None:
+    table = Table.grid(padding=(0, 2))
+    certificate, counts = result.certificate, result.counts
+    for name, value in {
+        "status": f"{result.status}. {result.advice}",
+        "objective": f"{result.objective:.12g}",
+        "KKT residual": f"{certificate.kkt:.2e}",
+        "error bound": certificate.reason
+        if certificate.x_error is None
+        else f"|x - x*| <= {certificate.x_error:.2e}",
+        "rounds": f"{counts.rounds} (+ {counts.agree_rounds} of agreement)",
+        "seconds": f"{result.seconds:.3g}",
+    }.items():
+        table.add_row(name, value)
+    Console().print(table)
+
+
+def theory(
+    folder: Directory,
+    eps: Annotated[float, typer.Option(help="Accuracy: |x - x*|² <= eps.")] = 1e-8,
+    rho: Annotated[str | None, typer.Option(help="Augmentation: auto, 0 or a number.")] = None,
+    cost: Annotated[str, typer.Option(help="Bottleneck: communication, computation.")] = (
+        "communication"
+    ),
+    every: Annotated[bool, typer.Option("--all", help="Show rows that do not apply, too.")] = False,
+    run: Annotated[bool, typer.Option("--run", help="Solve, and show what it cost.")] = False,
+) -> None:
+    """Which methods apply to the problem in a folder, and what the paper predicts they cost."""
+    problem, network, options = load_problem(folder)
+    if rho is not None:
+        options["rho"] = rho_value(rho)
+    value = options.setdefault("rho", "auto")
+    numbers = condition_numbers(problem, network, value)
+    rows = complexities(problem, network, eps, value, numbers)
+    print(theory_report(problem, network, rows, numbers, cost, every))
+    if run:
+        result = solve_problem(problem, network, **options)
+        print(f"\nMeasured beside predicted: {result.status}\n{compare(rows, result)}")
+        raise typer.Exit(EXIT.get(result.status, 3))

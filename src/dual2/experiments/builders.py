@@ -1,0 +1,225 @@
+"""Problem builders: a name and its arguments in, a :class:`Setting` out."""
+
+import hashlib
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dual2.codec import encode, encode_agent
+from dual2.documents import to_json
+from dual2.errors import Dual2Error, ProblemError, unknown_name
+from dual2.experiments.case import Case, Setting
+from dual2.experiments.exp1 import experiment1
+from dual2.experiments.exp2 import experiment2
+from dual2.experiments.exp3 import experiment3
+from dual2.experiments.topologies import build_network
+from dual2.folder import load_problem
+from dual2.functions import (
+    Function,
+    HuberLoss,
+    IndicatorAtMost,
+    IndicatorBox,
+    IndicatorPoint,
+    L1Norm,
+    Quadratic,
+    SquaredLoss,
+    Zero,
+)
+from dual2.network import Network
+from dual2.problem import Agent, Problem
+from dual2.theory import condition_numbers
+
+Rng = np.random.Generator
+
+G: dict[str, Function] = {"zero": Zero(), "l1": L1Norm(0.3), "box": IndicatorBox(-2.0, 2.0)}
+"""The g_i that ``random`` offers."""
+
+H: dict[str, Callable[[Rng, np.ndarray], Function]] = {
+    "squared": lambda rng, s: SquaredLoss(s + rng.standard_normal(len(s))),
+    "huber": lambda rng, s: HuberLoss(s + rng.standard_normal(len(s)), 0.5),
+    "point": lambda rng, s: IndicatorPoint(s),
+    "at_most": lambda rng, s: IndicatorAtMost(s + 0.1),
+}
+"""The h that ``random`` offers, each around a point that the agents can produce."""
+
+
+def random(
+    seed: int, network: dict[str, Any], n: int = 8, p: int = 5, d: int = 3,
+    kappa_f: float = 10.0, g: str = "l1", h: str = "squared", reference: bool = False,
+) -> Setting:  # fmt: skip
+    """Quadratic f_i with curvatures from 1 to κ_f, normal A_i, and a choice of g and h.
+
+    Parameters
+    ----------
+    seed : int
+        Of the data.
+    network : dict
+        ``build`` and the arguments of :func:`dual2.experiments.topologies.build_network`.
+    n, p, d : int
+        Agents, length of the coupling, unknowns of each agent.
+    kappa_f : float
+        L_f/μ_f, met exactly if d ≥ 2.
+    g, h : str
+        Keys of :data:`G` and :data:`H`.
+    reference : bool
+        Whether to solve centrally first, so that traces have a gap (extra ``reference``).
+    """
+    _choice("g", g, G)
+    _choice("h", h, H)
+    _positive(n=n, p=p, d=d)
+    rng = np.random.default_rng([seed, 61])
+    agents, s = [], np.zeros(p)
+    for _ in range(n):
+        basis = np.linalg.qr(rng.standard_normal((d, d)))[0]
+        P = (basis * _curvatures(rng, d, kappa_f)) @ basis.T
+        P, target = (P + P.T) / 2, rng.standard_normal(d)
+        A = rng.standard_normal((p, d)) / np.sqrt(n * d)
+        s += A @ rng.uniform(-1, 1, d)
+        agents.append(Agent(A, Quadratic(P, -P @ target), G[g]))
+    return _setting(Problem(agents, H[h](rng, s)), build_network(n, **network), reference)
+
+
+def elastic_net(
+    seed: int, network: dict[str, Any], n: int = 8, p: int = 20, d: int = 2,
+    kappa_f: float = 1.0, l1: float = 0.01, l2: float = 0.1, noise: float = 0.1,
+    reference: bool = False,
+) -> Setting:  # fmt: skip
+    """Elastic net regression, d features with each of n agents, p samples.
+
+    minimise Σ_i ½x_iᵀD_i x_i + l1·|x_i|₁ + |Σ_i X_i x_i - y|²/(2p), D_i diagonal with entries from
+    l2 to l2·κ_f; half of the true coefficients are zero.
+
+    Parameters
+    ----------
+    seed, network, n, p, d, reference
+        As for :func:`random`.
+    kappa_f : float
+        Ratio of the largest to the smallest ridge weight; 1 is the usual elastic net.
+    l1, l2 : float
+        Weights of the penalty.
+    noise : float
+        Standard deviation of what is added to the target.
+    """
+    _positive(n=n, p=p, d=d)
+    rng = np.random.default_rng([seed, 62])
+    X = rng.standard_normal((p, n * d))
+    truth = rng.standard_normal(n * d) * (rng.random(n * d) < 0.5)
+    y = X @ truth + noise * rng.standard_normal(p)
+    agents = [
+        Agent(block, Quadratic(l2 * _curvatures(rng, d, kappa_f)), L1Norm(l1))
+        for block in np.split(X, n, axis=1)
+    ]
+    problem = Problem(agents, SquaredLoss(y, scale=1 / p))
+    return _setting(problem, build_network(n, **network), reference)
+
+
+def folder(seed: int, path: str) -> Setting:
+    """The problem in a folder, with its own network; its options of ``solve`` are not used."""
+    problem, network, _ = load_problem(path)
+    return _setting(problem, network, False)
+
+
+def _paper(experiment: Callable[..., Any]) -> Callable[..., Setting]:
+    """An experiment of the paper as a builder; nothing in it depends on the seed."""
+
+    def build(seed: int, **options: Any) -> Setting:
+        found = experiment(**options)
+        facts = describe(found.problem, found.network) | found.facts
+        return Setting(found.problem, found.network, found.reference, facts)
+
+    options = list(inspect.signature(experiment).parameters.values())
+    seed = inspect.Parameter("seed", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    build.__signature__ = inspect.Signature([seed, *options])  # type: ignore[attr-defined]
+    return build
+
+
+BUILDERS: dict[str, Callable[..., Setting]] = {
+    "exp1": _paper(experiment1),
+    "exp2": _paper(experiment2),
+    "exp3": _paper(experiment3),
+    "random": random,
+    "elastic_net": elastic_net,
+    "folder": folder,
+}
+"""Each takes the seed first, then the case's ``problem_options``."""
+
+
+def builder_arguments(name: str) -> list[str]:
+    """Arguments of a builder besides the seed; an error if there is none of that name."""
+    if name not in BUILDERS:
+        raise ProblemError(unknown_name("problem", name, BUILDERS))
+    return [key for key in inspect.signature(BUILDERS[name]).parameters if key != "seed"]
+
+
+def build_setting(case: Case) -> Setting:
+    """Problem, network, reference and facts of a case.
+
+    Examples
+    --------
+    >>> case = Case("demo", "iD2A", "random", {"n": 4, "network": {"build": "ring"}})
+    >>> setting = build_setting(case)
+    >>> setting.problem.n, setting.facts["kappa_C"], setting.facts["kappa_f"]
+    (4, 2.0, 10.0)
+    """
+    known = builder_arguments(case.problem)
+    for key in case.problem_options:
+        if key not in known:
+            raise ProblemError(
+                f"The problem {case.problem!r} has no argument {key!r}; "
+                f"expected {', '.join(known)}."
+            )
+    return BUILDERS[case.problem](case.seed, **case.problem_options)
+
+
+def describe(problem: Problem, network: Network) -> dict[str, Any]:
+    """Facts of any problem on its network: sizes, edges, condition numbers, a hash of the data."""
+    numbers = condition_numbers(problem, network)
+    names = ("kappa_C", "kappa_f", "kappa_pd", "kappa_h", "kappa_A", "kappa_A_rho")
+    return {
+        "n": problem.n, "p": problem.p, "dims": list(problem.dims),
+        "edges": network.edges.tolist(),
+        **{name: float(getattr(numbers, name)) for name in names},
+        "data": fingerprint(problem),
+    }  # fmt: skip
+
+
+def fingerprint(problem: Problem) -> str:
+    """Hash of the problem's data, as a problem folder would hold them."""
+    digest = hashlib.blake2b(digest_size=8)
+    try:
+        parts = [encode_agent(agent, f"agent {i}") for i, agent in enumerate(problem.agents)]
+        for part in (*parts, encode(problem.h, "h")):
+            digest.update(to_json(part).encode())
+    except ProblemError:
+        return "none: some function is Python code"
+    return digest.hexdigest()
+
+
+def _setting(problem: Problem, network: Network, reference: bool) -> Setting:
+    facts = describe(problem, network)
+    if not reference:
+        return Setting(problem, network, None, facts)
+    from dual2.reference import solve_reference
+
+    found = solve_reference(problem)
+    return Setting(problem, network, found.x, facts | {"reference_kkt": found.kkt})
+
+
+def _curvatures(rng: Rng, d: int, kappa: float) -> np.ndarray:
+    """d numbers from 1 to kappa, log-uniform, both ends among them if d ≥ 2."""
+    if not 1 <= kappa < np.inf:
+        raise Dual2Error(f"kappa_f = {kappa!r} found; expected a finite number ≥ 1.")
+    return np.concatenate([[kappa, 1.0], kappa ** rng.random(max(d - 2, 0))])[:d]
+
+
+def _choice(what: str, name: str, known: dict[str, Any]) -> None:
+    if name not in known:
+        raise ProblemError(unknown_name(what, name, known))
+
+
+def _positive(**sizes: int) -> None:
+    for name, value in sizes.items():
+        if not isinstance(value, int) or value < 1:
+            raise ProblemError(f"{name} = {value!r} found; expected a whole number ≥ 1.")

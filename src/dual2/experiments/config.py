@@ -1,0 +1,287 @@
+"""Benchmarks as TOML: problems × networks × methods × seeds, read into cases.
+
+::
+
+    title = "Two networks"            # optional
+    seeds = [0, 1, 2]                 # of the data; [0] if left out
+
+    [solve]                           # for every run
+    tol = 1e-8
+    max_rounds = 100_000
+
+    [[problems]]
+    name = "net"                      # optional, else the name of the builder
+    build = "elastic_net"             # a builder; its arguments follow
+    n = 12
+    kappa_f = [1, 10, 100]            # a list: one problem for each value
+
+    [[networks]]
+    build = "path"
+
+    [[methods]]
+    method = "iD2A"                   # arguments of dual2.solve
+    rho = 0
+
+    [[studies]]                       # optional: fit cost ∝ κ_f^a
+    over = "kappa_f"
+    problems = ["net"]
+
+A problem may name the ``networks`` and a method the ``problems`` that it is for; otherwise
+everything meets everything. The paper's experiments and problem folders bring their own network
+and data: networks and further seeds do not apply to them.
+"""
+
+import inspect
+import itertools
+import json
+import os
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from dual2.algorithms import find_method
+from dual2.errors import Dual2Error, unknown_name
+from dual2.experiments.builders import builder_arguments, fingerprint
+from dual2.experiments.case import Case
+from dual2.experiments.config_checks import Checks, Table
+from dual2.experiments.topologies import topology_arguments
+from dual2.folder import load_problem
+from dual2.tune import tune
+
+FOR_ALL = ("tol", "atol", "max_rounds", "time_limit", "reduce")
+"""Arguments of ``solve`` that suit every method."""
+
+FOR_SOME = ("method", "subsolver", "rho", "constants", "accuracy", "cost")
+"""Those that a method may add to its own parameters."""
+
+STUDIED = ("n", "p", "kappa_f", "kappa_C", "kappa_pd", "kappa_h", "kappa_A")
+"""Facts of a problem over which a study may fit exponents."""
+
+
+@dataclass(frozen=True)
+class Study:
+    """Which runs to fit a power law through.
+
+    Attributes
+    ----------
+    over : str
+        The fact on the horizontal axis, one of :data:`STUDIED`.
+    problems : tuple of str
+        Names of the problem entries.
+    """
+
+    over: str
+    problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A benchmark, ready to run.
+
+    Attributes
+    ----------
+    name, title : str
+        Of the file; its heading.
+    cases : tuple of Case
+        Every run. ``notes`` tell the ``entry`` (problem), ``problem`` and ``network``.
+    studies : tuple of Study
+        What to fit afterwards.
+    """
+
+    name: str
+    title: str
+    cases: tuple[Case, ...]
+    studies: tuple[Study, ...] = ()
+
+
+def shipped_configs() -> list[str]:
+    """Names of the configs that come with the package."""
+    files = resources.files("dual2.experiments").joinpath("configs").iterdir()
+    return sorted(file.name.removesuffix(".toml") for file in files if file.name.endswith(".toml"))
+
+
+def read_config(path: str | os.PathLike[str]) -> Config:
+    """Read a config file, or one that comes with the package by its name.
+
+    Examples
+    --------
+    >>> config = read_config("scaling")
+    >>> config.title, sorted({study.over for study in config.studies})
+    ('Scaling study', ['kappa_C', 'kappa_f', 'n', 'p'])
+    """
+    file = Path(path)
+    if not file.suffix and not file.exists() and str(path) in shipped_configs():
+        source = resources.files("dual2.experiments") / "configs" / f"{path}.toml"
+        return parse_config(source.read_text(encoding="utf-8"), str(path))
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Dual2Error(
+            f"{path} cannot be read: {error}. Expected a TOML file, or one of "
+            f"{', '.join(shipped_configs())}."
+        ) from error
+    return parse_config(text, file.stem, file.parent)
+
+
+def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
+    """Cases and studies of a config.
+
+    Parameters
+    ----------
+    text : str
+        TOML.
+    name : str
+        What errors call it.
+    folder : path
+        Where the paths of problem folders start.
+    """
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise Dual2Error(f"{name} is not valid TOML: {error}.") from error
+    return _Reader(name, folder, document).config()
+
+
+class _Reader(Checks):
+    """Reads a document part by part."""
+
+    def __init__(self, name: str, folder: Path, document: Table) -> None:
+        super().__init__(name, document)
+        self.folder = folder
+        known = ("title", "seeds", "solve", "problems", "networks", "methods", "studies")
+        self.only(document, known, "")
+
+    def config(self) -> Config:
+        """The whole config."""
+        networks, problems = self.networks(), self.problems()
+        methods = self.methods([entry["name"] for entry in problems])
+        cases = [
+            case
+            for problem in problems
+            for case in self.cases(problem, networks, methods)
+        ]  # fmt: skip
+        title = str(self.document.get("title", self.name))
+        names = [entry["name"] for entry in problems]
+        studies = tuple(self.study(k, table, names) for k, table in self.entries("studies", False))
+        return Config(self.name, title, tuple(cases), studies)
+
+    # -- parts ------------------------------------------------------------------------------
+
+    def networks(self) -> dict[str, list[tuple[str, Table]]]:
+        """Name of an entry → its variants: label and arguments."""
+        found: dict[str, list[tuple[str, Table]]] = {}
+        for where, table in self.entries("networks", False):
+            build = self.text(table, "build", where)
+            self.only(table, ("name", "build", *self.explain(where, topology_arguments, build)),
+                      where)  # fmt: skip
+            name = self.fresh(str(table.get("name", build)), found, where)
+            options = {k: v for k, v in table.items() if k != "name"}
+            found[name] = list(_variants(name, options))
+        return found
+
+    def problems(self) -> list[Table]:
+        found: dict[str, Table] = {}
+        for where, table in self.entries("problems"):
+            build = self.text(table, "build", where)
+            arguments = self.explain(where, builder_arguments, build)
+            free = "network" in arguments
+            options = [name for name in arguments if name != "network"]
+            self.only(table, ("name", "build", *options, *["networks"] * free), where)
+            name = self.fresh(str(table.get("name", build)), found, where)
+            given = {k: v for k, v in table.items() if k in options}
+            if "path" in given:
+                given["path"] = str((self.folder / self.text(table, "path", where)).resolve())
+            found[name] = {"name": name, "build": build, "free": free, "where": where,
+                           "networks": table.get("networks"),
+                           "variants": list(_variants(name, given))}  # fmt: skip
+        return list(found.values())
+
+    def methods(self, problems: list[str]) -> list[Table]:
+        common = self.document.get("solve", {})
+        self.only(common, FOR_ALL, "[solve]")
+        found: dict[str, Table] = {}
+        for where, table in self.entries("methods"):
+            method = self.explain(where, find_method, self.text(table, "method", where))
+            own = [name for names in method.sources for name in names.split(", ")]
+            known = ("label", "problems", "tune", *FOR_SOME, *FOR_ALL, *own)
+            self.only(table, tuple(dict.fromkeys(known)), where)
+            solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
+            label = self.fresh(str(table.get("label") or _label(solve)), found, where)
+            notes: Table = {"reconstructed": True} if method.reconstructed else {}
+            if "tune" in table:
+                notes["tune"] = self.tuning(table["tune"], where)
+            wanted = self.names(table.get("problems"), problems, "problem", where)
+            found[label] = {"label": label, "solve": common | solve, "notes": notes,
+                            "problems": wanted}  # fmt: skip
+        return list(found.values())
+
+    def tuning(self, table: Any, where: str) -> Table:
+        known = [name for name in inspect.signature(tune).parameters if name != "fixed"][3:]
+        self.only(table, tuple(known), f"{where}, tune")
+        return table or {"budget": 2000}
+
+    def study(self, where: str, table: Table, problems: list[str]) -> Study:
+        self.only(table, ("over", "problems"), where)
+        over = self.text(table, "over", where)
+        if over not in STUDIED:
+            self.fail(where, unknown_name("quantity", over, STUDIED))
+        return Study(over, tuple(self.names(table.get("problems"), problems, "problem", where)))
+
+    def cases(
+        self, problem: Table, networks: dict[str, list[tuple[str, Table]]], methods: list[Table]
+    ) -> Iterable[Case]:
+        """The cells of one problem entry."""
+        seeds, settings = self.seeds(), list(self.settings(problem, networks))
+        chosen = [method for method in methods if problem["name"] in method["problems"]]
+        for (group, options, notes), method in itertools.product(settings, chosen):
+            for seed in seeds if problem["free"] else seeds[:1]:
+                yield Case(
+                    group, method["label"], problem["build"], options, method["solve"], seed,
+                    {"entry": problem["name"], **notes, **method["notes"]},
+                )  # fmt: skip
+
+    def settings(
+        self, problem: Table, networks: dict[str, list[tuple[str, Table]]]
+    ) -> Iterable[tuple[str, Table, Table]]:
+        """Group, arguments of the builder and notes of each problem on each network."""
+        if not problem["free"]:
+            for name, options in problem["variants"]:
+                notes = {"problem": name, "network": "its own"}
+                if problem["build"] == "folder":
+                    found = self.explain(problem["where"], load_problem, options["path"])
+                    notes["data"] = fingerprint(found.problem)
+                yield name, options, notes
+            return
+        if not networks:
+            self.fail(problem["where"], "this problem needs at least one entry in [[networks]].")
+        wanted = self.names(problem["networks"], list(networks), "network", problem["where"])
+        places = [variant for name in wanted for variant in networks[name]]
+        for (name, options), (place, network) in itertools.product(problem["variants"], places):
+            notes = {"problem": name, "network": place}
+            yield f"{name} on {place}", options | {"network": network}, notes
+
+    def seeds(self) -> list[int]:
+        seeds = self.document.get("seeds", [0])
+        if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
+            self.fail("seeds", f"{seeds!r} found; expected a list of whole numbers.")
+        return list(dict.fromkeys(seeds))
+
+
+def _variants(name: str, options: Table) -> Iterable[tuple[str, Table]]:
+    """One set of arguments for each combination of the values in lists."""
+    listed = {key: values for key, values in options.items() if isinstance(values, list)}
+    for values in itertools.product(*listed.values()):
+        chosen = dict(zip(listed, values, strict=True))
+        words = ", ".join(f"{key} = {json.dumps(value)}" for key, value in chosen.items())
+        yield (f"{name} ({words})" if words else name), options | chosen
+
+
+def _label(solve: Table) -> str:
+    """Method and subsolver, then what else was chosen."""
+    names = [str(solve[key]) for key in ("method", "subsolver") if key in solve]
+    rest = {k: v for k, v in solve.items() if k not in ("method", "subsolver")}
+    words = [f"{'ρ' if key == 'rho' else key} = {value}" for key, value in rest.items()]
+    return ", ".join(["-".join(names), *words])

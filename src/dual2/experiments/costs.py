@@ -1,0 +1,49 @@
+"""What a run had spent when the gap met a target."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dual2.plotting import PANELS
+
+TARGETS = (1e-2, 1e-4, 1e-6, 1e-8)
+"""Relative gaps at which costs are read off."""
+
+AXES = dict(zip(("local", "coupling", "rounds"), PANELS, strict=True)) | {
+    "seconds": (("seconds",), "seconds")
+}
+"""Kinds of cost: trace columns that are added up, and the label of the axis."""
+
+Row = dict[str, float]
+
+
+def spent(row: Mapping[str, Any], axis: str) -> Any:
+    """Cost of one kind: the sum of its columns, for a row of a trace or for all rows.
+
+    Examples
+    --------
+    >>> spent({"A": 2, "AT": 3, "prox_h": 1, "rounds": 9}, "coupling")
+    6
+    """
+    return sum(row[column] for column in AXES[axis][0])
+
+
+def rows_at_gap(
+    trace: Mapping[str, Any], target: float, measure: str = "gap"
+) -> tuple[Row | None, Row | None]:
+    """First row of a trace with a gap of at most ``target``, and the one from which it stays.
+
+    Examples
+    --------
+    >>> rows_at_gap({"rounds": [1, 10, 20, 40], "gap": [1.0, 1e-9, 1e-7, 1e-8]}, 1e-8)
+    ({'rounds': 10.0, 'gap': 1e-09}, {'rounds': 40.0, 'gap': 1e-08})
+    """
+    met = np.asarray(trace[measure]) <= target
+    last_miss = np.flatnonzero(~met).max(initial=-1)
+    rows = (int(np.argmax(met)) if met.any() else len(met), int(last_miss) + 1)
+    first, stays = (
+        {name: float(column[row]) for name, column in trace.items()} if row < len(met) else None
+        for row in rows
+    )
+    return first, stays

@@ -1,0 +1,135 @@
+"""Everything a store has to show, drawn from it: tables, figures, report.
+
+For each group of runs NAME.csv (traces), NAME.json (what was run and what came out), NAME.png and
+NAME.pdf (the paper's three panels), and report.html for all of them. The same store gives the same
+bytes, whenever it is drawn.
+"""
+
+import csv
+import io
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.documents import to_json
+from dual2.errors import Dual2Error
+from dual2.experiments.case import slug
+from dual2.experiments.costs import TARGETS, rows_at_gap
+from dual2.experiments.report import page
+from dual2.experiments.store import Store, StoredRun
+from dual2.experiments.styles import labels, styles
+from dual2.files import refuse_existing, write_atomically
+from dual2.plotting import measure_of, plot_trace, write_figure
+
+if TYPE_CHECKING:
+    from dual2.experiments.catalogue import About
+    from dual2.experiments.claims import Claim
+
+SUFFIXES = ("csv", "json", "png", "pdf")
+"""Files of each group."""
+
+REPORT = "report.html"
+
+
+def draw(
+    folder: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    about: "Mapping[str, About] | None" = None,
+    claims: "Callable[[Store], Sequence[Claim]] | None" = None,
+) -> list[Path]:
+    """Draw everything in a store again.
+
+    Parameters
+    ----------
+    folder : path
+        Of the store; the files are written there.
+    force : bool
+        Replace files that are there.
+    about : mapping from group to About, optional
+        Titles and texts; a group without goes by its name.
+    claims : callable, optional
+        Judges the paper's claims; asked if the store has a group with a text.
+
+    Returns
+    -------
+    list of Path
+        What was written.
+    """
+    store, about = Store(folder), about or {}
+    groups = store.groups() if (store.folder / "runs").is_dir() else []
+    if not groups:
+        raise Dual2Error(
+            f"{folder} holds no stored runs (expected {Path(folder) / 'runs'}/*.json). Make some "
+            "with dual2 reproduce or dual2 bench, or name another folder."
+        )
+    names = {group: slug(group) for group in groups}
+    files = [store.folder / f"{name}.{suffix}" for name in names.values() for suffix in SUFFIXES]
+    files.append(store.folder / REPORT)
+    for file in files:
+        refuse_existing(file, force)
+    for group, name in names.items():
+        title = about[group].title if group in about else group
+        _draw_group(store.runs(group), group, title, store.folder / name)
+    found = claims(store) if claims and about.keys() & names.keys() else []
+    write_atomically(store.folder / REPORT, page(store, about, found))
+    return [file for file in files if file.exists()]
+
+
+def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -> None:
+    write_atomically(stem.with_suffix(".csv"), csv_text(runs))
+    write_atomically(stem.with_suffix(".json"), json_text(group, runs))
+    shown = [run for run in runs if len(run.trace.get("rounds", ()))]
+    if not shown:
+        for suffix in (".png", ".pdf"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+        return
+    named = dict(zip(labels(shown), shown, strict=True))
+    looks = dict(zip(named, styles(shown), strict=True))
+    figure = plot_trace(named, title=title, styles=looks)
+    for suffix in (".png", ".pdf"):
+        write_figure(figure, stem.with_suffix(suffix))
+
+
+def csv_text(runs: Sequence[StoredRun]) -> str:
+    """Every trace as rows, the run's name first; empty where a trace lacks a column."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    columns = list(dict.fromkeys(column for run in runs for column in run.trace))
+    writer.writerow(["run", *columns])
+    for name, run in zip(_names(runs), runs, strict=True):
+        rows = len(next(iter(run.trace.values()), ()))
+        values = [np.asarray(run.trace.get(column, [""] * rows)).tolist() for column in columns]
+        writer.writerows([name, *row] for row in zip(*values, strict=True))
+    return buffer.getvalue()
+
+
+def json_text(group: str, runs: Sequence[StoredRun]) -> str:
+    """What was run, with which parameters, and what came out."""
+    records = {name: _record(run) for name, run in zip(_names(runs), runs, strict=True)}
+    return to_json({"experiment": group, "runs": records})
+
+
+def _names(runs: Sequence[StoredRun]) -> list[str]:
+    return labels(runs, lambda run: run.case.label)
+
+
+def _record(run: StoredRun) -> dict[str, Any]:
+    """One run without its trace; ``reached`` and ``settled`` by target, see ``rows_at_gap``."""
+    record = {f.name: getattr(run, f.name) for f in fields(run) if f.name not in ("case", "trace")}
+    parameters = {
+        name: {"value": value, "source": source} for name, (value, source) in run.parameters.items()
+    }
+    reached: dict[str, Any] = {}
+    settled: dict[str, Any] = {}
+    if run.trace:
+        measure = measure_of([run])
+        for target in TARGETS:
+            first, stays = rows_at_gap(run.trace, target, measure)
+            reached[f"{target:g}"], settled[f"{target:g}"] = first, stays
+    costs = {"reached": reached, "settled": settled}
+    return run.case.as_dict() | record | {"parameters": parameters} | costs

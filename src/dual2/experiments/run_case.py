@@ -1,0 +1,145 @@
+"""One case from its problem to a stored run: build, tune, warm up, solve."""
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from dual2.errors import CapabilityError, Dual2Error
+from dual2.experiments.builders import build_setting
+from dual2.experiments.case import Case, Setting
+from dual2.experiments.store import FAILED, SKIPPED, StoredRun
+from dual2.result import Result, Status
+from dual2.solve import solve
+from dual2.theory import compare, complexities
+from dual2.tune import Tuned, tune
+
+WARM_UP = {"max_rounds": 50, "time_limit": 1.0, "record": False, "progress": False}
+"""A run before the measured one, so that no kernel is compiled or loaded while the clock runs."""
+
+LIMITS = ("method", "tol", "max_rounds", "time_limit")
+"""Arguments of ``solve`` that a search for parameters sets by itself."""
+
+Watch = Callable[[dict[str, Any]], Any]
+
+
+def run_case(case: Case, machine: dict[str, Any], watch: Watch | None = None) -> StoredRun:
+    """Make one run; whatever happens ends in the record, except an interrupt.
+
+    Parameters
+    ----------
+    case : Case
+        What to run.
+    machine : dict
+        Kept with the run; see :class:`dual2.experiments.store.StoredRun`.
+    watch : callable, optional
+        ``callback`` of ``solve``: called after each stopping test, the clock stopped.
+
+    Returns
+    -------
+    StoredRun
+        ``SKIPPED`` with the reason if the method cannot solve the problem, ``FAILED`` with the
+        message of any other error.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the run was interrupted: half a run is none.
+
+    Examples
+    --------
+    >>> options = {"n": 4, "network": {"build": "ring"}}
+    >>> case = Case("demo", "DCDA", "random", options, {"method": "DCDA", "reduce": False})
+    >>> run = run_case(case, {})
+    >>> run.status, run.reason.split(":")[0]
+    ('SKIPPED', 'DCDA cannot solve this problem')
+    """
+    setting = None
+    try:
+        setting = build_setting(case)
+        return _measured(case, setting, machine, watch)
+    except CapabilityError as error:
+        status, reason = SKIPPED, str(error)
+    except Exception as error:
+        status, reason = FAILED, f"{type(error).__name__}: {error}"
+    facts = {} if setting is None else setting.facts
+    return StoredRun(case, status, reason, facts=facts, machine=machine)
+
+
+def _measured(
+    case: Case, setting: Setting, machine: dict[str, Any], watch: Watch | None
+) -> StoredRun:
+    problem, network = setting.problem, setting.network
+    tuned = _tuned(case, setting)
+    arguments: dict[str, Any] = {"seed": case.seed, **case.solve, **(tuned or {})}
+    _whole(solve(problem, network, **{**arguments, **WARM_UP}).status)
+    measured = {"reference": setting.reference, "progress": False, "callback": watch}
+    result = solve(problem, network, **{**arguments, **measured})
+    _whole(result.status)
+    return StoredRun(
+        case, str(result.status), result.advice, result.seconds, asdict(result.counts),
+        asdict(result.certificate), {k: list(v) for k, v in result.parameters.items()},
+        result.versions, setting.facts, machine, _record(tuned),
+        _predicted(setting, result, arguments), result.trace,
+    )  # fmt: skip
+
+
+def _tuned(case: Case, setting: Setting) -> Tuned | None:
+    """The search that ``notes["tune"]`` asks for."""
+    wishes = case.notes.get("tune")
+    if not wishes:
+        return None
+    fixed = {name: value for name, value in case.solve.items() if name not in LIMITS}
+    wishes = {"tol": case.solve.get("tol", 1e-8), "seed": case.seed, **fixed, **wishes}
+    found = tune(setting.problem, setting.network, case.solve.get("method", "auto"), **wishes)
+    _whole(*(trial.status for trial in found.trials))
+    return found
+
+
+def _whole(*statuses: Status) -> None:
+    """Half a run is none."""
+    if Status.INTERRUPTED in statuses:
+        raise KeyboardInterrupt
+
+
+def _record(tuned: Tuned | None) -> dict[str, Any]:
+    if tuned is None:
+        return {}
+    trials = [asdict(trial) | {"status": str(trial.status)} for trial in tuned.trials]
+    return {
+        "summary": tuned.summary,
+        "budget": tuned.budget,
+        "tol": tuned.tol,
+        "trials": trials,
+    }
+
+
+def _predicted(setting: Setting, result: Result, arguments: dict[str, Any]) -> dict[str, Any]:
+    """What the complexity table says about this run; empty if it has no row for it."""
+    rho = arguments.get("rho", "auto")
+    try:
+        rows = complexities(setting.problem, setting.network, rho=rho)
+    except Dual2Error as error:
+        return {"reason": str(error)}
+    row = compare(rows, result).row
+    if row is None:
+        return {}
+    kinds = ("rounds", "oracle_a", "oracle_b")
+    return {
+        "row": f"{row.name}, Case {row.case}, {row.assumption}",
+        "formulas": dict(zip(kinds, row.formulas, strict=True)),
+        **{kind: float(getattr(row, kind)) for kind in kinds},
+    }
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def machine_of(workers: int) -> dict[str, Any]:
+    """What seconds depend on."""
+    threads = os.environ.get("DUAL2_THREADS", "auto")
+    return {"workers": workers, "threads": threads, "cores": cores()}

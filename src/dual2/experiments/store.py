@@ -1,0 +1,222 @@
+"""Where runs are kept: one JSON record and one CSV trace each, written once, whole or not at all.
+
+::
+
+    DIR/plan.json           which runs belong to each group, in order
+    DIR/runs/KEY.csv        the trace of a run
+    DIR/runs/KEY.json       everything else; it is written last, so where it is the run is finished
+
+Figures, tables and reports are drawn from a store alone. ``KEY`` is made from the case itself: the
+same case has the same key everywhere, and a case that differs in any argument has another.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.documents import to_json
+from dual2.errors import Dual2Error
+from dual2.experiments.case import FORMAT, Case, Setting
+from dual2.files import write_atomically
+
+__all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
+
+SKIPPED, FAILED = "SKIPPED", "FAILED"
+"""Besides the members of :class:`dual2.Status`: the method cannot do it; an error ended the run."""
+
+_WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+@dataclass(frozen=True, eq=False)
+class StoredRun:
+    """One finished run.
+
+    Attributes
+    ----------
+    case : Case
+        What was run.
+    status : str
+        A :class:`dual2.Status`, ``"SKIPPED"`` or ``"FAILED"``.
+    reason : str
+        Why it was skipped or failed; else what the status means.
+    seconds : float
+        Time of the iterations and stopping tests; recording and compilation are not in it.
+    counts, certificate : dict
+        Those of the result.
+    parameters : dict
+        Name → [value, source].
+    versions, facts : dict
+        Of the packages; of the setting.
+    machine : dict
+        ``workers`` that ran at the same time, ``threads`` of each, ``cores``. With more than one
+        worker seconds are noisy.
+    tuning : dict
+        If parameters were searched for: summary, budget, tol and every trial.
+    predicted : dict
+        ``rounds``, ``oracle_a``, ``oracle_b`` of the complexity table, constants taken as 1, with
+        its ``row`` and ``formulas``; without them if the table has no row for the run.
+    trace : dict of str to ndarray
+        Columns on a geometric grid of rounds: rounds, agree_rounds, iterations, seconds, kkt,
+        gap = |x - x*|/|x⁰ - x*| (x⁰ = 0; only with a reference), grad_f, prox_g, A, AT, prox_h …
+    """
+
+    case: Case
+    status: str
+    reason: str = ""
+    seconds: float = 0.0
+    counts: dict[str, int] = field(default_factory=dict)
+    certificate: dict[str, Any] = field(default_factory=dict)
+    parameters: dict[str, list[Any]] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    machine: dict[str, Any] = field(default_factory=dict)
+    tuning: dict[str, Any] = field(default_factory=dict)
+    predicted: dict[str, Any] = field(default_factory=dict)
+    trace: dict[str, np.ndarray] = field(default_factory=dict)
+
+
+_RECORD = [f.name for f in fields(StoredRun) if f.name not in ("case", "trace")]
+
+
+class Store:
+    """A folder of finished runs.
+
+    Parameters
+    ----------
+    folder : path
+        Made when the first run is saved.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> case = Case("exp1", "iD2A", "exp1")
+    >>> trace = {"rounds": np.array([0, 10]), "kkt": np.array([np.inf, 0.1])}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Store(folder)
+    ...     store.save(StoredRun(case, "CONVERGED", trace=trace))
+    ...     print(store.has(case), store.groups(), store.load(case).trace["kkt"])
+    True ['exp1'] [inf 0.1]
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def _file(self, key: str, suffix: str) -> Path:
+        return self.folder / "runs" / f"{key}{suffix}"
+
+    def has(self, case: Case) -> bool:
+        """Whether the run is finished."""
+        return self._file(case.key, ".json").is_file()
+
+    def save(self, run: StoredRun) -> None:
+        """Write a run, trace first; until its JSON file is there nothing counts as written."""
+        columns = {name: np.asarray(column) for name, column in run.trace.items()}
+        rows = {name: len(column) for name, column in columns.items()}
+        if len(set(rows.values())) > 1:
+            raise Dual2Error(f"The columns of a trace must be equally long; found {rows}.")
+        record = {"format": FORMAT, "case": run.case.as_dict()}
+        record |= {name: getattr(run, name) for name in _RECORD}
+        record["trace"] = {"columns": list(columns), "rows": next(iter(rows.values()), 0)}
+        if columns:
+            write_atomically(self._file(run.case.key, ".csv"), _to_csv(columns))
+        write_atomically(self._file(run.case.key, ".json"), to_json(record))
+
+    def load(self, wanted: Case | str) -> StoredRun:
+        """Read a run by its case or key."""
+        key = wanted.key if isinstance(wanted, Case) else wanted
+        file = self._file(key, ".json")
+        if not file.is_file():
+            raise Dual2Error(f"There is no finished run {key} in {self.folder}.")
+        try:
+            record = json.loads(file.read_text(encoding="utf-8"))
+            if record["format"] != FORMAT:
+                raise ValueError(f"its format is {record['format']}, not {FORMAT}")
+            trace = _read_trace(file.with_suffix(".csv"), **record["trace"])
+            details = {name: _numbers(record[name]) for name in _RECORD}
+            return StoredRun(case=Case(**record["case"]), trace=trace, **details)
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise Dual2Error(
+                f"{file} cannot be read as a stored run: {error}. Remove it and run again."
+            ) from error
+
+    # -- which runs belong together -------------------------------------------------------------
+
+    def plan(self, cases: Iterable[Case]) -> None:
+        """Say which runs make up each group, in order; groups not mentioned stay as they are."""
+        groups: dict[str, list[str]] = {}
+        for case in cases:
+            groups.setdefault(case.group, []).append(case.key)
+        groups = self._planned() | groups
+        write_atomically(self.folder / "plan.json", to_json({"format": FORMAT, "groups": groups}))
+
+    def _planned(self) -> dict[str, list[str]]:
+        file = self.folder / "plan.json"
+        if not file.is_file():
+            return {}
+        try:
+            return json.loads(file.read_text(encoding="utf-8"))["groups"]
+        except (KeyError, ValueError, TypeError) as error:
+            raise Dual2Error(f"{file} is not a plan of runs: {error}. Remove it.") from error
+
+    def groups(self) -> list[str]:
+        """Groups that have a finished run: planned ones in their order, then others by name."""
+        return list(dict.fromkeys(run.case.group for run in self.runs()))
+
+    def runs(self, group: str | None = None) -> list[StoredRun]:
+        """Finished runs in a stable order.
+
+        Those of a planned group are the planned ones in their order (earlier runs with other
+        arguments stay on disk but do not belong any more); then groups without a plan, by name.
+        """
+        planned = self._planned()
+        wanted = planned if group is None else {group: planned.get(group, [])}
+        keys = [key for members in wanted.values() for key in members]
+        found = [self.load(key) for key in keys if self._file(key, ".json").is_file()]
+        if group is None or group not in planned:
+            known = {key for members in planned.values() for key in members}
+            files = sorted((self.folder / "runs").glob("*.json"))
+            others = [self.load(file.stem) for file in files if file.stem not in known]
+            free = [run for run in others if run.case.group not in planned]
+            found += [run for run in free if group in (None, run.case.group)]
+        return found
+
+
+def _to_csv(columns: dict[str, np.ndarray]) -> str:
+    """Columns as rows; every number can be read back exactly."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return buffer.getvalue()
+
+
+def _read_trace(file: Path, columns: list[str], rows: int) -> dict[str, np.ndarray]:
+    if not columns:
+        return {}
+    header, *lines = csv.reader(io.StringIO(file.read_text(encoding="utf-8")))
+    if header != columns or len(lines) != rows:
+        raise ValueError(f"{file.name} is not the trace that belongs to it")
+    cells = zip(*lines, strict=True) if lines else [()] * len(header)
+    return {name: _column(column) for name, column in zip(header, cells, strict=True)}
+
+
+def _column(cells: Iterable[str]) -> np.ndarray:
+    cells = list(cells)
+    whole = all(cell.lstrip("-").isdigit() for cell in cells)
+    return np.array([(int if whole else float)(cell) for cell in cells])
+
+
+def _numbers(value: Any) -> Any:
+    """The words inf, -inf, nan as numbers again; the inverse of ``to_json``."""
+    if isinstance(value, dict):
+        return {name: _numbers(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [_numbers(member) for member in value]
+    return _WORDS.get(value, value) if isinstance(value, str) else value

@@ -1,0 +1,217 @@
+"""Scaling studies: exponents fitted to measured costs, beside those of the theory.
+
+Costs over a quantity q (κ_f, κ_C, n, p) are fitted by c·q^a, least squares in the logarithms. The
+theory's exponent is the same fit through what the complexity table predicts for the very same
+problems, so it takes into account that other condition numbers change along with q.
+"""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.experiments.charts import FILLED, tidy
+from dual2.experiments.config import Study
+from dual2.experiments.store import StoredRun
+from dual2.experiments.styles import style
+from dual2.plotting import new_figure
+from dual2.result import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+KINDS = {
+    "rounds": ("rounds",),
+    "oracle_a": ("grad_f", "prox_g"),
+    "oracle_b": ("A", "AT", "prox_h"),
+}
+"""Costs of the complexity table; each is the largest of the counts."""
+
+TITLES = {"rounds": "rounds", "oracle_a": "𝒜", "oracle_b": "ℬ"}
+
+SYMBOLS = {
+    "kappa_f": "κ_f", "kappa_C": "κ_C", "kappa_pd": "κ_pd", "kappa_h": "κ_h*", "kappa_A": "κ_A",
+}  # fmt: skip
+"""How quantities are written in tables and figures."""
+
+
+@dataclass(frozen=True)
+class Power:
+    """c·q^a fitted to points.
+
+    Attributes
+    ----------
+    exponent, factor : float
+        a and c.
+    error : float
+        Standard error of a; NaN with two points.
+    """
+
+    exponent: float
+    factor: float
+    error: float
+
+
+def fit_power(q: Sequence[float], costs: Sequence[float]) -> Power | None:
+    """Least squares in log-log; None unless two different q with finite positive costs are there.
+
+    Examples
+    --------
+    >>> power = fit_power([1, 10, 100], [3, 30, 300])
+    >>> round(power.exponent, 12), round(power.factor, 12), round(power.error, 12)
+    (1.0, 3.0, 0.0)
+    """
+    x, y = np.asarray(q, dtype=float), np.asarray(costs, dtype=float)
+    good = np.isfinite(x) & np.isfinite(y) & (x > 0) & (y > 0)
+    x, y = np.log(x[good]), np.log(y[good])
+    if len(x) < 2 or np.ptp(x) < 1e-9 * max(1.0, float(np.abs(x).max())):
+        return None
+    centred = x - x.mean()
+    spread = float(centred @ centred)
+    slope = float(centred @ y) / spread
+    start = float(y.mean() - slope * x.mean())
+    rest = y - start - slope * x
+    freedom = len(x) - 2
+    error = math.sqrt(float(rest @ rest) / freedom / spread) if freedom else math.nan
+    return Power(slope, math.exp(start), error)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How one cost of one method grows in one study.
+
+    Attributes
+    ----------
+    over, method, kind : str
+        The quantity, the method's label, the cost (a key of :data:`KINDS`).
+    q, costs, predicted : tuple of float
+        Points: medians over the seeds; costs are NaN where a run did not converge.
+    measured, theory : Power or None
+        The fits.
+    sample : StoredRun
+        One of the runs, for its style.
+    """
+
+    over: str
+    method: str
+    kind: str
+    q: tuple[float, ...]
+    costs: tuple[float, ...]
+    predicted: tuple[float, ...]
+    measured: Power | None
+    theory: Power | None
+    sample: StoredRun
+
+
+def growth(studies: Iterable[Study], runs: Sequence[StoredRun]) -> list[Growth]:
+    """Fits of every study, method and cost.
+
+    Parameters
+    ----------
+    studies : iterable of Study
+        From a config.
+    runs : sequence of StoredRun
+        Of the same config; runs skipped or failed are left out.
+    """
+    found = []
+    for study in studies:
+        own = [run for run in runs if run.case.notes.get("entry") in study.problems and run.counts]
+        for label in dict.fromkeys(run.case.label for run in own):
+            chosen = [run for run in own if run.case.label == label]
+            found += [_growth(study.over, label, kind, chosen) for kind in KINDS]
+    return found
+
+
+def _growth(over: str, label: str, kind: str, runs: Sequence[StoredRun]) -> Growth:
+    groups: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(run.case.group, []).append(run)
+    points = sorted(
+        (
+            float(np.median([float(run.facts[over]) for run in members])),
+            float(np.median([_cost(run, kind) for run in members])),
+            float(np.median([float(run.predicted.get(kind, math.nan)) for run in members])),
+        )
+        for members in groups.values()
+    )
+    q, costs, predicted = zip(*points, strict=True)
+    return Growth(
+        over, label, kind, q, costs, predicted, fit_power(q, costs), fit_power(q, predicted),
+        runs[0],
+    )  # fmt: skip
+
+
+def _cost(run: StoredRun, kind: str) -> float:
+    if run.status != Status.CONVERGED:
+        return math.nan
+    return float(max(run.counts[name] for name in KINDS[kind]))
+
+
+def two(value: float) -> str:
+    """Two decimals, zero without a sign.
+
+    Examples
+    --------
+    >>> two(-0.001), two(0.456)
+    ('0.00', '0.46')
+    """
+    return f"{round(value, 2) + 0.0:.2f}"
+
+
+def exponents_csv(found: Sequence[Growth]) -> str:
+    """The fits and their points as CSV."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    head = ["over", "method", "cost", "exponent", "error", "theory", "q", "costs", "predicted"]
+    writer.writerow(head)
+    for one in found:
+        m, t = one.measured, one.theory
+        fits = [m.exponent if m else "", m.error if m else "", t.exponent if t else ""]
+        lists = [" ".join(f"{v:.6g}" for v in v) for v in (one.q, one.costs, one.predicted)]
+        writer.writerow([one.over, one.method, one.kind, *fits, *lists])
+    return buffer.getvalue()
+
+
+def study_figure(found: Sequence[Growth], title: str) -> "Figure":
+    """One panel per study: rounds over the quantity, with the fitted lines."""
+    shown = [one for one in found if one.kind == "rounds"]
+    overs = list(dict.fromkeys(one.over for one in shown))
+    rows = math.ceil(len(overs) / 2)
+    figure = new_figure(11, 4.4 * rows)
+    panels = np.atleast_1d(figure.subplots(rows, min(len(overs), 2))).ravel()
+    for over, panel in zip(overs, panels, strict=False):
+        own = [one for one in shown if one.over == over]
+        for one in own:
+            _draw(panel, one)
+        panel.set(xscale="log", yscale="log", xlabel=SYMBOLS.get(over, over))
+        panel.set_ylabel("communication rounds")
+        places = sorted({float(f"{q:.4g}") for one in own for q in one.q})
+        panel.set_xticks(places, [f"{place:g}" for place in places])
+        panel.set_xticks([], minor=True)
+        tidy(panel)
+        panel.legend(frameon=False, fontsize="small")
+    for panel in panels[len(overs) :]:
+        panel.set_visible(False)
+    figure.suptitle(title)
+    return figure
+
+
+def _draw(panel: Any, one: Growth) -> None:
+    look = style(one.sample)
+    panel.plot(
+        one.q, one.costs, linestyle="none", marker=look.marker or "o", color=look.colour,
+        fillstyle=FILLED[look.dash],
+    )  # fmt: skip
+    if one.measured is None:
+        return
+    theory = "" if one.theory is None else f" ({two(one.theory.exponent)})"
+    ends = np.array([min(one.q), max(one.q)])
+    panel.plot(
+        ends, one.measured.factor * ends**one.measured.exponent, color=look.colour,
+        linestyle=look.dash, linewidth=1.2,
+        label=f"{one.method}: {two(one.measured.exponent)}{theory}",
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""How a run looks wherever it is drawn: one colour per method, one kind of line per variant.
+
+The colours stand out from white paper and from a dark page alike (contrast at least 3 : 1), so
+that a method has the same one in every figure.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from dual2.algorithms import METHODS, find_method
+from dual2.experiments.store import StoredRun
+from dual2.plotting import DASHES, Style
+from dual2.result import Status
+
+OURS = Style("#a83fd1", marker="*", width=2.8, order=-1)
+"""Our own defaults: a wide line beneath the others, so that a curve they share is seen."""
+
+BASES = {
+    "iD2A": Style("#1c7ed6", width=1.8),
+    "MiD2A": Style("#e8590c", width=1.8),
+    "NPGA-P2D2": Style("#2b8a3e", marker="s", width=1.4),
+    "NPGA-EXTRA": Style("#0c8599", marker="^", width=1.4),
+    "NPGA-ED": Style("#967200", marker="v", width=1.4),
+    "NPGA-ATC": Style("#d6336c", marker="D", width=1.4),
+    "NPGA-II": Style("#8d6e63", marker="o", width=1.4),
+    "Tracking-ADMM": Style("#5c940d", marker="P", width=1.4),
+    "NECPD": Style("#d23434", marker="X", width=1.4),
+    "APAPC-Chebyshev": Style("#7d858c", marker="h", width=1.4),
+}
+"""Methods of the paper's figures; the first two are the paper's own."""
+
+OTHERS = ("#5f6fd8", "#b0692f", "#3f8f8f", "#b0559a", "#7a8a2a", "#c0504d", "#4f81a8", "#8a6fb0")
+"""Colours of the remaining methods, in the order of the registry."""
+
+MARKERS = ("<", ">", "p", "d", "8", "H")
+
+SUBSOLVERS = {"pdpg": "dashed", "lpd": "dashdot"}
+"""Kinds of lines of the subsolvers; the others are solid."""
+
+
+SAID = {"ours": "our "}
+"""What a name contains if it says a remark itself, where that is not the remark."""
+
+
+def style(run: StoredRun) -> Style:
+    """The look of a run, from its method, subsolver and ρ alone.
+
+    Examples
+    --------
+    >>> from dual2.experiments.case import Case
+    >>> pdpg = Case("exp2", "a", "exp2", solve={"method": "iD2A", "subsolver": "PDPG"})
+    >>> style(StoredRun(pdpg, "CONVERGED"))
+    Style(colour='#1c7ed6', dash='dashed', marker='', width=1.8, order=0)
+    """
+    solve = run.case.solve
+    name = find_method(str(solve.get("method", "auto"))).name
+    if run.case.notes.get("ours"):
+        return replace(OURS, dash="dashed" if name == "MiD2A" else "solid")
+    base = _base(name)
+    dash = SUBSOLVERS.get(str(solve.get("subsolver", "")).lower(), base.dash)
+    dash = "dotted" if solve.get("rho", "auto") == 0 else dash
+    return replace(base, dash=dash)
+
+
+def _base(name: str) -> Style:
+    if name in BASES:
+        return BASES[name]
+    position = [known for known in METHODS if known not in BASES].index(name)
+    marker = MARKERS[position % len(MARKERS)]
+    return Style(OTHERS[position % len(OTHERS)], marker=marker, width=1.4)
+
+
+def styles(runs: Iterable[StoredRun]) -> list[Style]:
+    """One style for each run; of curves that would look the same later ones change their line."""
+    found: list[Style] = []
+    taken: set[Style] = set()
+    for run in runs:
+        own = style(run)
+        turn = DASHES.index(own.dash)
+        order = [DASHES[(turn + step) % len(DASHES)] for step in range(len(DASHES))]
+        choices = [replace(own, dash=dash) for dash in order]
+        found.append(next((choice for choice in choices if choice not in taken), own))
+        if run.trace:
+            taken.add(found[-1])
+    return found
+
+
+def remarks(run: StoredRun) -> list[str]:
+    """What a reader must know about a curve and its name does not say, like tuned or cut.
+
+    Examples
+    --------
+    >>> from dual2.experiments.case import Case
+    >>> case = Case("exp1", "NPGA-EXTRA", "exp1", notes={"reconstructed": True})
+    >>> remarks(StoredRun(case, "MAX_ROUNDS", counts={"rounds": 3_000_000}))
+    ['reconstructed', 'cut at 3 M rounds']
+    """
+    notes = run.case.notes
+    told = {
+        "ours": bool(notes.get("ours")),
+        "tuned": bool(run.tuning or notes.get("tune")),
+        "reconstructed": bool(notes.get("reconstructed")),
+        f"cut at {_rounds(run)} rounds": run.status == Status.MAX_ROUNDS,
+        f"cut after {run.seconds:.3g} s": run.status == Status.TIME_LIMIT,
+        "diverged": run.status == Status.DIVERGED,
+        "stalled": run.status == Status.STALLED,
+    }
+    name = run.case.label
+    return [word for word, holds in told.items() if holds and SAID.get(word, word) not in name]
+
+
+def _rounds(run: StoredRun) -> str:
+    rounds = run.counts.get("rounds", 0)
+    for unit, name in ((1_000_000, " M"), (1_000, " k")):
+        if rounds >= unit:
+            return f"{rounds / unit:.3g}{name}"
+    return str(rounds)
+
+
+def label(run: StoredRun) -> str:
+    """Name of a run with its other names and remarks, as a legend shows it.
+
+    Examples
+    --------
+    >>> from dual2.experiments.case import Case
+    >>> case = Case("exp1", "DCPA", "exp1", notes={"aliases": ["NPGA-I"], "ours": False})
+    >>> label(StoredRun(case, "CONVERGED"))
+    'DCPA = NPGA-I'
+    """
+    names = [run.case.label]
+    names += [alias for alias in run.case.notes.get("aliases") or [] if alias not in names[0]]
+    told = remarks(run)
+    return " = ".join(names) + (f" ({', '.join(told)})" if told else "")
+
+
+def labels(runs: Iterable[StoredRun], name: Callable[[StoredRun], str] = label) -> list[str]:
+    """Names of a group of runs; the seed tells apart those that differ in nothing else."""
+    runs = list(runs)
+    plain = [name(run) for run in runs]
+    return [
+        f"{text}, seed {run.case.seed}" if plain.count(text) > 1 else text
+        for text, run in zip(plain, runs, strict=True)
+    ]

@@ -1,0 +1,143 @@
+"""A store as one table: what each method cost on each problem, over the seeds."""
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dual2.experiments.charts import FILLED, tidy
+from dual2.experiments.store import StoredRun
+from dual2.experiments.styles import styles
+from dual2.plotting import new_figure
+from dual2.result import Status
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COSTS = {
+    "rounds": ("rounds",),
+    "agree_rounds": ("agree_rounds",),
+    "local": ("grad_f", "prox_g"),
+    "coupling": ("A", "AT", "prox_h"),
+}
+"""Kinds of cost: the counts that each adds up."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One method on one problem and network.
+
+    Attributes
+    ----------
+    problem, network, method : str
+        Where and what.
+    statuses : dict
+        Status → number of seeds.
+    costs : dict
+        Kind of cost, or ``seconds`` → median over the seeds of what it took to converge, runs
+        that did not converge counted as infinite.
+    sample : StoredRun
+        One of the runs, for its style.
+    """
+
+    problem: str
+    network: str
+    method: str
+    statuses: dict[str, int]
+    costs: dict[str, float]
+    sample: StoredRun
+
+    @property
+    def place(self) -> str:
+        """Problem and network."""
+        return self.sample.case.group
+
+
+def summarise(runs: Iterable[StoredRun]) -> list[Line]:
+    """One line for each group and label, in order of appearance.
+
+    Examples
+    --------
+    >>> from dual2.experiments.case import Case
+    >>> counts = [dict.fromkeys(("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT",
+    ...           "prox_h"), k) for k in (10, 40, 20)]
+    >>> runs = [StoredRun(Case("net", "iD2A", "random", seed=k), "CONVERGED", counts=counts[k])
+    ...         for k in range(3)]
+    >>> line, = summarise(runs)
+    >>> line.statuses, line.costs["rounds"], line.costs["local"]
+    ({'CONVERGED': 3}, 20.0, 40.0)
+    """
+    cells: dict[tuple[str, str], list[StoredRun]] = {}
+    for run in runs:
+        cells.setdefault((run.case.group, run.case.label), []).append(run)
+    return [_line(members) for members in cells.values()]
+
+
+def _line(runs: Sequence[StoredRun]) -> Line:
+    case = runs[0].case
+    costs = {kind: _median(cost(run, kind) for run in runs) for kind in (*COSTS, "seconds")}
+    return Line(
+        str(case.notes.get("problem", case.group)), str(case.notes.get("network", "")),
+        case.label, dict(Counter(run.status for run in runs)), costs, runs[0],
+    )  # fmt: skip
+
+
+def cost(run: StoredRun, kind: str) -> float:
+    """What a run cost; infinite if it did not converge."""
+    if run.status != Status.CONVERGED:
+        return math.inf
+    if kind == "seconds":
+        return run.seconds
+    return float(sum(run.counts[name] for name in COSTS[kind]))
+
+
+def _median(values: Iterable[float]) -> float:
+    """Median, the larger middle one of an even number (infinite ones cannot be averaged)."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 2]
+
+
+def summary_csv(lines: Sequence[Line]) -> str:
+    """The table as CSV; a cost is empty where the median run did not converge."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    kinds = [*COSTS, "seconds"]
+    writer.writerow(["problem", "network", "method", "runs", "converged", "statuses", *kinds])
+    for line in lines:
+        told = "; ".join(f"{number} {status}" for status, number in line.statuses.items())
+        found = line.statuses.get(Status.CONVERGED, 0)
+        costs = [value if math.isfinite(value) else "" for value in line.costs.values()]
+        total = sum(line.statuses.values())
+        writer.writerow([line.problem, line.network, line.method, total, found, told, *costs])
+    return buffer.getvalue()
+
+
+def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
+    """Rounds to the tolerance: one row per problem and network, one marker per method."""
+    places = list(dict.fromkeys(line.place for line in lines))
+    methods = {line.method: line.sample for line in reversed(lines)}
+    methods = {name: methods[name] for name in dict.fromkeys(line.method for line in lines)}
+    looks = dict(zip(methods, styles(methods.values()), strict=True))
+    height = 1.6 + 0.3 * len(places) + 0.25 * math.ceil(len(methods) / 3)
+    figure = new_figure(9, max(height, 3))
+    panel = figure.subplots()
+    for name, look in looks.items():
+        own = [line for line in lines if line.method == name]
+        own = [line for line in own if math.isfinite(line.costs["rounds"])]
+        rows = [places.index(line.place) for line in own]
+        panel.plot(
+            [line.costs["rounds"] for line in own], rows, linestyle="none", label=name,
+            marker=look.marker or "o", color=look.colour, markersize=7,
+            fillstyle=FILLED[look.dash],
+        )  # fmt: skip
+    panel.set(xscale="log", xlabel="communication rounds (median over seeds)", title=title)
+    panel.set_yticks(np.arange(len(places)), places)
+    panel.invert_yaxis()
+    tidy(panel)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False)
+    return figure
