@@ -88,7 +88,7 @@ _WORDS1 = (
     "each of 8 agents on a path owns one feature, the last one two. Case 1 of the theory: h* is "
     "strongly convex and smooth.\n\n"
     "DCPA and NPGA-I are one iteration here and share a curve. Every baseline has the parameters "
-    "of its own rule and is cut at 3 million rounds. The paper leaves c of its accuracy schedule "
+    "of its own rule; curves that were cut say where. The paper leaves c of its accuracy schedule "
     f"open; here c = 1.5, the best of nine values. {_REDUCED}"
 )
 _WORDS2 = (
@@ -100,11 +100,11 @@ _WORDS2 = (
 )
 _INACTIVE2 = (
     f"\n\nAs printed no prediction is near zero at the solution and the constraint does nothing. "
-    f"Runs are cut at 3 million rounds. {_REDUCED}"
+    f"Curves that were cut say where. {_REDUCED}"
 )
 _ACTIVE2 = (
     "\n\nThis is the active variant, which is not in the paper: 3.5 is subtracted from every "
-    "target, so that the constraint binds in two rows. Runs are cut at 3 million rounds."
+    "target, so that the constraint binds in two rows. Curves that were cut say where."
 )
 _WORDS3 = (
     "Resource allocation between 20 agents on a random graph: quadratic costs, bounds, and ten "

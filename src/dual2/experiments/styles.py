@@ -112,7 +112,7 @@ def remarks(run: StoredRun) -> list[str]:
 def _rounds(run: StoredRun) -> str:
     rounds = run.counts.get("rounds", 0)
     for unit, name in ((1_000_000, " M"), (1_000, " k")):
-        if rounds >= unit:
+        if rounds >= 0.9995 * unit:
             return f"{rounds / unit:.3g}{name}"
     return str(rounds)
 
