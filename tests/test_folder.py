@@ -43,6 +43,7 @@ FUNCTIONS = [
     d2.QuantileLoss([1.0, 2.0], 0.3),
     d2.LogisticLoss([1.0, -1.0]),
     d2.HingeLoss([1.0, -1.0]),
+    d2.SquaredHingeLoss([1.0, -1.0], [0.5, 2.0]),
     d2.PoissonLoss([1.0, 4.0]),
     d2.Stacked([d2.IndicatorPoint([1.0]), 2 * d2.L2Norm(1.0).shift([3.0])], [1, 1]),
     d2.L2Norm(2.0).shift([1.0, 0.0]).tilt([0.5, 0.5]).plus_quadratic(0.25),

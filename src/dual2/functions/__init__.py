@@ -18,7 +18,6 @@ from dual2.functions.glm import LogisticLoss, PoissonLoss
 from dual2.functions.losses import (
     AbsoluteLoss,
     HingeLoss,
-    HuberLoss,
     NonnegativeSquaredLoss,
     QuantileLoss,
     SquaredLoss,
@@ -36,6 +35,7 @@ from dual2.functions.separable import (
     SquaredNorm,
     Zero,
 )
+from dual2.functions.smooth_losses import HuberLoss, SquaredHingeLoss
 from dual2.functions.stacked import Stacked
 from dual2.functions.user import ConjugateSmooth, Proximable, Smooth, as_function
 
@@ -68,6 +68,7 @@ __all__ = [
     "Quadratic",
     "QuantileLoss",
     "Smooth",
+    "SquaredHingeLoss",
     "SquaredLoss",
     "SquaredNorm",
     "Stacked",
