@@ -95,20 +95,25 @@ def plot_trace(
     if title:
         figure.suptitle(title)
     if path is not None:
-        _write(figure, path)
+        write_figure(figure, path)
     return figure
 
 
 def _figure(curves: int) -> "Figure":
+    height = 3.4 + 0.25 * ((curves + 3) // 4)
+    return new_panels(1, len(PANELS), (11, height), sharey=True)
+
+
+def new_panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> "Figure":
+    """An empty figure of rows × columns panels in the package's look, not attached to a window."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise Dual2Error(
             "Plots need matplotlib, which is not installed: pip install 'dual2[plot]'."
         ) from error
-    height = 3.4 + 0.25 * ((curves + 3) // 4)
-    figure = Figure(figsize=(11, height), layout="constrained", dpi=150)
-    for panel in figure.subplots(1, len(PANELS), sharey=True):
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
+    for panel in figure.subplots(rows, columns, squeeze=False, **shared).flat:
         panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     return figure
@@ -147,7 +152,8 @@ def _finish(panel: Any, label: str) -> None:
         panel.xaxis.set_major_formatter(EngFormatter(sep=""))
 
 
-def _write(figure: "Figure", path: str | os.PathLike[str]) -> None:
+def write_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
+    """Write a figure atomically; the suffix decides the format."""
     buffer = io.BytesIO()
     suffix = os.path.splitext(path)[1].lstrip(".") or "png"
     figure.savefig(buffer, format=suffix)

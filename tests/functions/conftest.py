@@ -56,6 +56,13 @@ COUPLED = {
     "halfspace, one number": fn.IndicatorHalfspace(1.0, -1.0),
     "affine": fn.IndicatorAffine(WIDE, np.array([1.0, 2.0])),
     "affine, dependent": fn.IndicatorAffine(np.array([[1.0] * 3, [2.0] * 3]), np.array([1.0, 2.0])),
+    "polyhedron": fn.IndicatorPolyhedron(TALL, -1.0, np.array([1.0, 0.5, INF, 0.7])),
+    "polyhedron, bounds and an equation": fn.IndicatorPolyhedron(
+        np.vstack([np.eye(3), np.ones(3), [0.0, 1.0, -1.0]]),
+        np.array([0.0, -INF, -1.0, 1.0, -0.3]),
+        np.array([1.0, 0.6, INF, 1.0, 0.3]),
+    ),
+    "polyhedron, everything": fn.IndicatorPolyhedron(np.zeros((1, 3)), -1.0, 1.0),
     "huber": fn.HuberLoss(Y, 0.7, 2.0),
     "logistic loss": fn.LogisticLoss(LABELS, 0.7),
     "huber, weights": fn.HuberLoss(Y, 0.7, WEIGHTS),

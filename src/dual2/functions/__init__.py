@@ -23,6 +23,7 @@ from dual2.functions.losses import (
     SquaredLoss,
 )
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
 from dual2.functions.separable import (
@@ -55,6 +56,7 @@ __all__ = [
     "IndicatorHalfspace",
     "IndicatorNonnegative",
     "IndicatorPoint",
+    "IndicatorPolyhedron",
     "IndicatorSimplex",
     "L1Norm",
     "L2Norm",

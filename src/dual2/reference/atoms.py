@@ -151,6 +151,12 @@ def affine_set(f: Any, x: Any, dim: int) -> Atom:
     return 0.0, [vt[:rank] @ x == (u.T @ f.b)[:rank] / s[:rank]] if rank else []
 
 
+def polyhedron(f: Any, x: Any, dim: int) -> Atom:
+    """{lower ≤ Mx ≤ upper}."""
+    m = len(f.M)
+    return 0.0, bounds(np.broadcast_to(f.lower, m), np.broadcast_to(f.upper, m), f.M @ x)
+
+
 def quadratic(f: Any, x: Any, dim: int) -> Atom:
     """½xᵀPx + qᵀx through a square root of P."""
     import cvxpy as cp
@@ -188,6 +194,7 @@ ATOMS: dict[type, Callable[[Any, Any, int], Atom]] = {
     fn.IndicatorBall: ball,
     fn.IndicatorHalfspace: halfspace,
     fn.IndicatorAffine: affine_set,
+    fn.IndicatorPolyhedron: polyhedron,
     fn.Quadratic: quadratic,
     fn.LeastSquares: least_squares,
     fn.LogisticRegression: logistic_regression,
