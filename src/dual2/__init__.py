@@ -6,7 +6,11 @@ Agents on a network, each with private f_i, g_i and A_i, minimise
 
 by exchanging dual vectors with their neighbours only. State a :class:`Problem` and a
 :class:`Network`, call :func:`solve`, read the :class:`Result` and its certificate.
+``dual2.learn`` (scikit-learn estimators) is imported when it is first asked for.
 """
+
+from importlib import import_module
+from types import ModuleType
 
 from dual2.algorithms import METHODS, Method
 from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
@@ -44,3 +48,10 @@ __all__ = [
     "solve",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Packages with requirements of their own, imported on demand."""
+    if name == "learn":
+        return import_module("dual2.learn")
+    raise AttributeError(f"module 'dual2' has no attribute {name!r}")
