@@ -115,6 +115,7 @@ def new_panels(rows: int, columns: int, size: tuple[float, float], **shared: Any
     figure = Figure(figsize=size, layout="constrained", dpi=150)
     for panel in figure.subplots(rows, columns, squeeze=False, **shared).flat:
         panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
     return figure
 

@@ -91,7 +91,7 @@ def test_units():
         dispatch.Storage("x", (1.0, 1.0), p_max=1.0, energy=(0.0, 5.0), initial=9.0)
     with pytest.raises(d2.ProblemError, match="'coal' is used twice"):
         dispatch.Dispatch([COAL, COAL], 1.0, graph=[(0, 1)])
-    with pytest.raises(d2.ProblemError, match="there are no units"):
+    with pytest.raises(d2.ProblemError, match="There are no units"):
         dispatch.Dispatch([], 1.0)
     with pytest.raises(d2.ProblemError, match="lower limit 2 exceeds"):
         dispatch.Interface("x", {}, 2.0, 1.0)

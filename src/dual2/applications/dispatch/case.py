@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
-from dual2.applications.dispatch.grid import Interface, agent_graph, read_network
+from dual2.applications.dispatch.grid import Interface, agent_graph
 from dual2.applications.dispatch.units import Generator, Share, Unit
+from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
@@ -189,7 +190,7 @@ class Dispatch:
 
     def _read_network(self, graph: Any, lines: Iterable[tuple[Any, Any]] | None) -> Network:
         if graph is not None:
-            return read_network(graph, self.names)
+            return read_network(graph, self.names, "units")
         if lines is None and len(self.units) > 1:
             raise NetworkError(
                 "Dispatch: nobody said who talks to whom. Give graph= (pairs of units) or lines= "
@@ -198,11 +199,7 @@ class Dispatch:
         return Network(agent_graph([unit.bus for unit in self.units], lines or []))
 
     def _check(self) -> None:
-        if not self.units:
-            raise ProblemError("Dispatch: there are no units; expected at least one.")
-        twice = {name for name in self.names if self.names.count(name) > 1}
-        if twice:
-            raise ProblemError(f"Dispatch: the name {min(twice)!r} is used twice.")
+        distinct_names(self.units, "units")
         if self.coupling not in COUPLINGS:
             raise ProblemError(
                 f"Dispatch: coupling = {self.coupling!r}; expected 'equal' or 'at least'."

@@ -10,7 +10,6 @@ import numpy as np
 
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions.arguments import Array
-from dual2.network import Network
 
 
 @dataclass(frozen=True)
@@ -104,27 +103,6 @@ def _require_connected(graph: nx.Graph, buses: Sequence[Hashable]) -> None:
             f"The grid is not connected: the units at buses {{{named[0]}}} cannot reach those at "
             f"{{{named[1]}}}. Dispatch each part by itself, or give graph= for the communication."
         )
-
-
-def read_network(graph: Any, names: Sequence[str]) -> Network:
-    """A network over the units: a Network, or anything it accepts, by unit names or numbers."""
-    if not isinstance(graph, Network):
-        if not isinstance(graph, nx.Graph):
-            graph = nx.Graph(list(graph))
-        if set(graph.nodes) == set(names):
-            number = {name: i for i, name in enumerate(names)}
-            graph = nx.relabel_nodes(graph, number)
-        elif set(graph.nodes) != set(range(len(names))):
-            strangers = set(graph.nodes) ^ set(names)
-            raise NetworkError(
-                f"The graph's nodes are not the {len(names)} units; in only one of the two: "
-                f"{', '.join(sorted(map(str, strangers))[:5])}. Use the units' names or the "
-                f"numbers 0 … {len(names) - 1}."
-            )
-        graph = Network(graph)
-    if graph.n != len(names):
-        raise NetworkError(f"The network has {graph.n} nodes; there are {len(names)} units.")
-    return graph
 
 
 def transfer_factors(
