@@ -4,13 +4,14 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from dual2.errors import ProblemError
 from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrices, read_network
@@ -223,7 +224,7 @@ class VerticalModel(BaseEstimator):
         for k, target in enumerate(targets):
             own, mean = self._centre(target, weight, design)
             start = _usable(earlier, k, len(targets), zero, network.n, len(weight))
-            with threadpool_limits(1, "blas"):  # small products: threads would only wait
+            with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
                 model = train(design.blocks, self._loss(own, weight), network, settings, start)
             self._certify(design, own, weight, model)
             models.append(model)
@@ -255,6 +256,12 @@ class VerticalModel(BaseEstimator):
     def _split(self, coef: Array) -> list[Array]:
         """Each party's own coefficients."""
         return [coef[..., group] for group in self.party_columns_]
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The thread pools of this process; finding them takes milliseconds."""
+    return ThreadpoolController()
 
 
 def _usable(

@@ -113,7 +113,7 @@ class VerticalLogisticRegression(VerticalClassifier):
 
     def __init__(
         self, *, C: float = 1.0, l1_ratio: float = 0.0, fit_intercept: bool = True,
-        class_weight: Any = None, max_iter: int = MANY, tol: float = 1e-6,
+        class_weight: Any = None, max_iter: int = MANY, tol: float = 1e-7,
         warm_start: bool = False, standardize: bool = False, parties: Any = None,
         network: Any = None, method: Any = "auto", runtime: str = "stacked",
     ) -> None:  # fmt: skip
@@ -182,7 +182,7 @@ class VerticalLinearSVC(VerticalClassifier):
     def __init__(
         self, *, C: float = 1.0, loss: str = "squared_hinge", fit_intercept: bool = True,
         intercept_scaling: float = 1.0, class_weight: Any = None, max_iter: int = MANY,
-        tol: float = 1e-6, warm_start: bool = False, standardize: bool = False,
+        tol: float = 1e-7, warm_start: bool = False, standardize: bool = False,
         parties: Any = None, network: Any = None, method: Any = "auto", runtime: str = "stacked",
     ) -> None:  # fmt: skip
         self._keep(locals())

@@ -164,7 +164,7 @@ class VerticalLasso(VerticalElasticNet):
     """Lasso whose columns belong to several parties.
 
     Minimises 1/(2n)·|y - Xw - b|² + alpha·|w|₁ as scikit-learn's ``Lasso``. The methods need a
-    quadratic in every coefficient: a small ridge of 1 % of the loss's curvature is added, and its
+    quadratic in every coefficient: a small ridge of 0.3 % of the loss's curvature is added, and its
     centre follows the solution until it no longer has an effect: ``ridge_effect_`` estimates what
     is left in the coefficients, ``dual_gap_`` bounds what is left in the objective.
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import d2_pinball_score, d2_tweedie_score
+from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
 from dual2.functions import HuberLoss, PoissonLoss, QuantileLoss
@@ -170,13 +170,6 @@ class VerticalQuantileRegressor(VerticalRegressor):
         runtime: str = "stacked",
     ) -> None:  # fmt: skip
         self._keep(locals())
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """D², the fraction of the pinball loss explained."""
-        predicted = self.predict(X)
-        return float(
-            d2_pinball_score(y, predicted, sample_weight=sample_weight, alpha=self.quantile)
-        )
 
     def _penalty(self) -> Penalty:
         self._nonnegative(alpha=self.alpha)

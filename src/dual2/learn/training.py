@@ -30,6 +30,8 @@ _FIRST = 1e-3
 """Tolerance of the first problem."""
 _SPAN = 3
 """Solutions over which the speed of the centres is measured."""
+_ENOUGH = 0.2
+"""A ridge of this share of the wanted one is left as it is."""
 _SLOW, _SHRINK, _LEAST = 0.6, 0.1, 1e-8
 """If the centres' steps shrink by less than this factor, τ shrinks by that one, not below."""
 _MOST = 100
@@ -67,9 +69,10 @@ class Block:
     l1: Array
 
     def weights(self, tau: float, curvature: float) -> Array:
-        """ridge + ε, at least τ times the curvature along each column."""
+        """ridge + ε: τ times the curvature along each column, unless ridge is nearly that much."""
         squares = np.einsum("ij,ij->j", self.X, self.X)
-        return np.maximum(self.ridge, tau * curvature * np.where(squares > 0, squares, 1.0))
+        wanted = tau * curvature * np.where(squares > 0, squares, 1.0)
+        return np.where(self.ridge >= _ENOUGH * wanted, self.ridge, wanted)
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Settings:
     max_rounds: int
     method: Any = "auto"
     runtime: str = "stacked"
-    tau: float = 1e-2
+    tau: float = 3e-3
     gain: float = 0.1
     patient: bool = False
 
@@ -191,9 +194,11 @@ def _solve_once(
         for b, root, share, x in zip(blocks, roots, shares, old, strict=True)
     ]
     start = None if model.duals is None else (old, factor * model.duals)
+    moving = any(np.any(share > 0) for share in shares)
     result = solve(
         Problem(agents, loss.h(factor)), network, method=settings.method, tol=tol,
-        atol=0.01 * tol * loss.size, max_rounds=settings.max_rounds - model.counts.get("rounds", 0),
+        atol=0.01 * tol * loss.size if moving else 1e-12,
+        max_rounds=settings.max_rounds - model.counts.get("rounds", 0),
         start=start, record=False, progress=False, runtime=settings.runtime,
     )  # fmt: skip
     moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, old, strict=True)))
