@@ -79,6 +79,8 @@ def test_arguments(model, y, text):
 
 
 def test_no_weight():
+    with pytest.raises(d2.ProblemError, match=r"sample_weight\[0\] = -1 found"):
+        dl.VerticalRidge().fit(X, Y, -np.ones(12))
     with pytest.raises(ValueError, match="zero"):
         dl.VerticalRidge().fit(X, Y, np.zeros(12))
     with pytest.raises(d2.ProblemError, match="All sample weights are zero"):

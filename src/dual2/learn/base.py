@@ -130,7 +130,14 @@ class VerticalModel(BaseEstimator):
         return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
-        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if np.any(weight < 0):
+            j = int(np.flatnonzero(weight < 0)[0])
+            raise ProblemError(
+                f"sample_weight[{j}] = {weight[j]:g} found. Negative values in data passed to "
+                "`sample_weight`: expected numbers of at least 0."
+            )
+        return weight
 
     # -- the problem --------------------------------------------------------------------------
     def _design(self, X: Array, groups: list[Array], weight: Array) -> Design:
