@@ -50,6 +50,13 @@ def test_a_demand_that_rises_faster_than_the_ramps():
         dispatch.Dispatch([slow], [30.0, 60.0])
 
 
+@pytest.mark.parametrize(("demand", "change"), [([40.0, 65.0], "25"), ([65.0, 40.0], "-25")])
+def test_a_demand_that_changes_faster_than_all_ramps(demand, change):
+    slow = [dispatch.Generator(name, (0.01, 20.0), p_max=100.0, ramp=10.0) for name in "ab"]
+    with pytest.raises(d2.ProblemError, match=f"from period 0 to 1 .* by {change} MW, .* 20 MW"):
+        dispatch.Dispatch(slow, demand, graph=["ab"])
+
+
 def test_limits_of_one_unit_that_contradict_each_other():
     stuck = dispatch.Generator("stuck", (0.01, 20.0), p_min=[0.0, 50.0], p_max=[10.0, 60.0],
                                ramp=20.0)  # fmt: skip

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 BINDS = 1e-6
 """A limit binds if it is met up to this fraction of max(1, |limit|)."""
 
+ROUNDING = 1e-5
+"""Powers and costs below this are shown as 0."""
+
 
 class Answer:
     """Schedule, prices and cost of a solved dispatch.
@@ -152,10 +155,14 @@ def _cells(row: dict[str, Any], one: bool) -> tuple[str, ...]:
     for name, period in row["limits"]:
         places.setdefault(name, []).append(period)
     shown = [name if one else f"{name} ({_ranges(where)})" for name, where in places.items()]
-    return (
-        row["unit"], str(row["bus"]), f"{np.mean(row['power']):.6g}", f"{row['cost']:.6g}",
-        f"{np.mean(row['marginal']):.6g}", ", ".join(shown),
-    )  # fmt: skip
+    power, marginal = _number(np.mean(row["power"])), _number(np.mean(row["marginal"]))
+    cost, limits = _number(row["cost"]), ", ".join(shown)
+    return row["unit"], str(row["bus"]), power, cost, marginal, limits
+
+
+def _number(value: Any) -> str:
+    """Six digits; what is nothing but rounding is 0."""
+    return "0" if abs(value) < ROUNDING else f"{value:.6g}"
 
 
 def _ranges(numbers: list[int]) -> str:

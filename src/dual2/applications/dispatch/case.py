@@ -225,12 +225,26 @@ class Dispatch:
                     f"at least {least[t]:g} MW. Lower some p_min, add storage, or use "
                     "coupling='at least'."
                 )
+        self._check_changes(total)
         offered = [getattr(unit, "reserve_max", 0.0) for unit in self.units]
         if held.max(initial=0.0) > sum(offered) + 1e-9:
             raise ProblemError(
                 f"Dispatch: the reserve is {held.max():g} MW, but the units can hold at most "
                 f"{sum(offered):g} MW (reserve_max)."
             )
+
+    def _check_changes(self, total: Array) -> None:
+        """Refuse a demand that changes faster than all ramps together allow."""
+        ramps = [getattr(unit, "ramp", None) or (np.inf, np.inf) for unit in self.units]
+        up, down = np.sum(ramps, axis=0)
+        for t, change in enumerate(np.diff(total), start=1):
+            falls = self.coupling == "equal" and -change > down * (1 + 1e-9)
+            if change > up * (1 + 1e-9) or falls:
+                raise ProblemError(
+                    f"Dispatch: from period {t - 1} to {t} the demand changes by {change:g} MW, "
+                    f"but all ramps together allow {down if falls else up:g} MW. Add units that "
+                    "can follow, or storage."
+                )
 
 
 def _reach(share: Share) -> tuple[Array, Array]:

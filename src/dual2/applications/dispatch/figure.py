@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
     from dual2.applications.dispatch.answer import Answer
 
-MOST = 7
+MOST = 6
 """Units drawn by name; the others are drawn as one."""
+REST = "#999999"
 
 
 def plot_dispatch(answer: "Answer", path: str | os.PathLike[str] | None = None) -> "Figure":
@@ -43,7 +44,7 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
     bottom, below = (np.zeros(answer.case.periods) for _ in range(2))
     for k, (name, power) in enumerate(_largest(answer)):
         up, down = np.maximum(power, 0.0), np.minimum(power, 0.0)
-        style = {"color": COLOURS[k % len(COLOURS)], "linewidth": 0.0}
+        style = {"color": COLOURS[k] if k < MOST else REST, "linewidth": 0.0}
         schedule.stairs(bottom + up, hours, baseline=bottom, fill=True, label=name, **style)
         if np.any(down < 0):
             schedule.stairs(below + down, hours, baseline=below, fill=True, **style)

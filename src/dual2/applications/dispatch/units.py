@@ -197,9 +197,10 @@ class Storage:
         sums = np.tril(np.ones((periods, periods)))
         last = low if self.final is None else max(low, self.final - self.initial)
         for t in range(periods):
-            least = last if t == periods - 1 else low
+            ends = t == periods - 1 and last > low
+            least, name = (last, "final") if ends else (low, "e_min")
             if np.isfinite(least) or np.isfinite(high):
-                limits.append(Limit(t, "e_min", "e_max", sums[t], least, high))
+                limits.append(Limit(t, name, "e_max", sums[t], least, high))
         slope = np.full(periods, self.cost[1])
         power = -np.eye(periods)
         return _share(self, self.cost, slope, limits, power, np.zeros((periods, periods)))

@@ -40,7 +40,8 @@ def plot_simulation(log: "Simulation", path: str | os.PathLike[str] | None = Non
         _stairs(prices, log.price[:, j], color=colour)
     shared.legend(frameon=False)
     if len(log.states) <= FEW:
-        states.legend(frameon=False)
+        named = states.get_legend_handles_labels()
+        figure.legend(*named, loc="outside lower center", ncols=4, frameon=False)
     states.set(ylabel="states")
     inputs.set(ylabel="inputs")
     shared.set(ylabel="shared resource", xlabel="step")
