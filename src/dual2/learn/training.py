@@ -144,7 +144,7 @@ def train(
             loss = loss.follow(predictions(blocks, model.w))
         model, step = _solve_once(blocks, loss, network, settings, tau, tol, model)
         if model.result is None or model.result.status != Status.CONVERGED:
-            return model
+            return replace(model, remaining=step if moving else 0.0)
         steps.append(step)
         rate = _rate(steps)
         remaining = step * max(rate / (1.0 - rate), 0.1) if moving else 0.0
