@@ -78,7 +78,7 @@ def compare(case: dispatch.Dispatch, **options) -> dispatch.Answer:
     return answer
 
 
-@pytest.mark.parametrize("name", ["case14", "case30", "case57", "case118"])
+@pytest.mark.parametrize("name", ["case14", "case30", "case57", "case118", "case300"])
 def test_cases_of_pandapower(name):
     answer = compare(dispatch.from_pandapower(getattr(pandapower.networks, name)()))
     assert answer.result.counts.rounds < 5000
@@ -106,6 +106,20 @@ def test_pandapower_agrees_on_line_limits():
     own = [answer.bus_price(bus)[0] for bus in net.bus.index]
     assert np.ptp(own) > 30
     np.testing.assert_allclose(own, net.res_bus.lam_p, rtol=1e-4)
+
+
+def test_storage_and_fixed_feeds_of_a_net():
+    net = pandapower.networks.case14()
+    pandapower.create_sgen(net, 3, p_mw=20.0, controllable=False)
+    pandapower.create_storage(net, 5, p_mw=0.0, max_e_mwh=50.0, min_e_mwh=5.0, soc_percent=40.0,
+                              min_p_mw=-15.0, max_p_mw=10.0, controllable=True)  # fmt: skip
+    pandapower.create_poly_cost(net, 0, "storage", cp1_eur_per_mw=0.0, cp2_eur_per_mw2=0.05)
+    case = dispatch.from_pandapower(net, profile=[0.8, 1.0, 1.3])
+    battery = case.units[-1]
+    assert (battery.name, battery.initial, battery.energy) == ("storage 0", 20.0, (5.0, 50.0))
+    np.testing.assert_allclose(case.total_demand, [0.8 * 259, 259, 1.3 * 259] - np.full(3, 20.0))
+    answer = compare(case)
+    assert ("e_min", 2) in answer.limits(len(case.units) - 1)
 
 
 def small(**changes) -> dispatch.Dispatch:

@@ -85,6 +85,11 @@ def test_networks(arguments, message):
         dispatch.Dispatch([COAL, GAS], 100.0, **arguments)
 
 
+def test_a_demand_that_no_line_leads_to():
+    with pytest.raises(d2.ProblemError, match="demand of 5 MW at bus 7 cannot be served"):
+        dispatch.Dispatch([COAL, GAS], {0: 50.0, 7: 5.0}, lines=[(0, 1)])
+
+
 def test_units():
     with pytest.raises(d2.ProblemError, match="p_min = 2 exceeds p_max = 1"):
         dispatch.Generator("x", (1.0, 1.0), p_min=2.0, p_max=1.0)

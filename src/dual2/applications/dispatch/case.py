@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
-from dual2.applications.dispatch.grid import Interface, agent_graph
+from dual2.applications.dispatch.grid import Interface, agent_graph, reached
 from dual2.applications.dispatch.units import Generator, Share, Unit
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
@@ -24,14 +24,11 @@ COUPLINGS = ("equal", "at least")
 
 
 class Dispatch:
-    r"""Least cost at which generators and storage meet a demand, with the prices behind it.
+    """Least cost at which generators and storage meet a demand, with the prices behind it.
 
-    minimise   Σ_i cost_i(p_i)
-    subject to Σ_i p_{i,t} = demand_t (or ≥), Σ_i r_{i,t} ≥ reserve_t, flow limits,
-               and every unit's own limits,
-
-    where a storage enters with -y. Each unit is an agent: its cost and limits stay with it, only
-    prices travel.
+    Minimise Σ_i cost_i(p_i) subject to Σ_i p_{i,t} = demand_t (or ≥), Σ_i r_{i,t} ≥ reserve_t,
+    flow limits, and every unit's own limits, where a storage enters with -y. Each unit is an
+    agent: its cost and limits stay with it, only prices travel.
 
     Parameters
     ----------
@@ -196,7 +193,16 @@ class Dispatch:
                 "Dispatch: nobody said who talks to whom. Give graph= (pairs of units) or lines= "
                 "(pairs of buses)."
             )
-        return Network(agent_graph([unit.bus for unit in self.units], lines or []))
+        buses, lines = [unit.bus for unit in self.units], list(lines or [])
+        network = Network(agent_graph(buses, lines))
+        served = reached(buses, lines)
+        for bus, power in self.demand.items():
+            if bus is not None and bus not in served and np.any(power):
+                raise ProblemError(
+                    f"Dispatch: the demand of {power.max():g} MW at bus {bus!r} cannot be served: "
+                    "no line leads there from any unit."
+                )
+        return network
 
     def _check(self) -> None:
         distinct_names(self.units, "units")

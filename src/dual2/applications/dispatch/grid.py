@@ -95,6 +95,13 @@ def agent_graph(buses: Sequence[Hashable], lines: Iterable[tuple[Any, Any]]) -> 
     return graph
 
 
+def reached(buses: Sequence[Hashable], lines: Iterable[tuple[Any, Any]]) -> set[Hashable]:
+    """The buses that lines connect with the given ones, and these themselves."""
+    grid = nx.Graph(lines)
+    grid.add_nodes_from(buses)
+    return set().union(*(nx.node_connected_component(grid, bus) for bus in set(buses)))
+
+
 def _require_connected(graph: nx.Graph, buses: Sequence[Hashable]) -> None:
     parts = [sorted(part) for part in nx.connected_components(graph)]
     if len(parts) > 1:

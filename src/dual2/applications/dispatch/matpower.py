@@ -34,7 +34,7 @@ def from_matpower(
         The arrays of the case format, version 2; a struct that scipy.io.loadmat read with
         ``simplify_cells=True`` will do.
     profile : vector of length T, optional
-        Factors on the demand, one per period.
+        Factors on the loads (PD), one per period.
     ramp : float or mapping, optional
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
@@ -68,15 +68,15 @@ def from_matpower(
         for k, row in enumerate(gen)
         if row[7] > 0
     ]  # fmt: skip
-    demand = {int(row[0]): row[2] + row[4] for row in bus if row[1] != 4}
+    loads, shunts = ({int(row[0]): row[k] for row in bus if row[1] != 4} for k in (2, 4))
     live = branch[branch[:, 10] > 0]
     lines = [(int(row[0]), int(row[1])) for row in live]
     if line_limits:
         options["interfaces"] = (
-            *options.get("interfaces", ()), *line_interfaces(list(demand), read_branches(live))
+            *options.get("interfaces", ()), *line_interfaces(list(loads), read_branches(live))
         )  # fmt: skip
     options.setdefault("lines", lines)
-    return Dispatch(units, with_profile(demand, profile), **options)
+    return Dispatch(units, with_profile(loads, profile, shunts), **options)
 
 
 def _table(case: Mapping[str, Any], name: str, columns: int) -> Array:
@@ -123,12 +123,12 @@ def generator(
     return Generator(name, (c2, c1, c0), p_max=p_max, p_min=p_min, bus=bus, ramp=rate)
 
 
-def with_profile(demand: dict[Any, float], profile: Any) -> dict[Any, Any]:
-    """The demand of every bus times the profile."""
-    if profile is None:
-        return demand
-    factors = np.atleast_1d(entries("Dispatch", "profile", profile))
-    return {bus: power * factors for bus, power in demand.items()}
+def with_profile(
+    loads: dict[Any, float], profile: Any, fixed: dict[Any, float]
+) -> dict[Any, float | Array]:
+    """The loads of every bus times the profile, plus what does not follow it."""
+    factors = entries("Dispatch", "profile", 1.0 if profile is None else profile)
+    return {bus: power * factors + fixed[bus] for bus, power in loads.items()}
 
 
 def read_branches(table: Array) -> list[Branch]:

@@ -36,7 +36,7 @@ def from_pandapower(
     net : pandapowerNet
         With limits (``min_p_mw``, ``max_p_mw``) and ``poly_cost`` of every unit.
     profile : vector of length T, optional
-        Factors on the demand, one per period.
+        Factors on the loads, one per period; what uncontrollable elements feed in stays.
     ramp : float or mapping, optional
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
@@ -56,22 +56,24 @@ def from_pandapower(
     topology = _topology()
     _refuse_unread(net)
     units: list[Unit] = []
-    demand = {int(bus): 0.0 for bus in net.bus.index[net.bus.in_service]}
+    fixed = {int(bus): 0.0 for bus in net.bus.index[net.bus.in_service]}
+    loads = dict(fixed)
     for kind in ("ext_grid", "gen", "sgen", "storage"):
         for index, row in net[kind].iterrows():
-            if not row.in_service or int(row.bus) not in demand:
+            if not row.in_service or int(row.bus) not in fixed:
                 continue
             if _dispatchable(kind, row):
                 units.append(_unit(net, kind, index, row, ramp, min_curvature))
             else:
                 sign = 1.0 if kind == "storage" else -1.0
-                demand[int(row.bus)] += sign * row.p_mw * row.get("scaling", 1.0)
-    _add_loads(net, demand)
+                fixed[int(row.bus)] += sign * row.p_mw * row.get("scaling", 1.0)
+    _add(net.load, "scaling", loads)
+    _add(net.shunt, "step", fixed)
     grid = topology.create_nxgraph(net)
     options.setdefault("lines", [(int(a), int(b)) for a, b in grid.edges()])
     if line_limits:
-        options["interfaces"] = (*options.get("interfaces", ()), *_line_limits(net, demand))
-    return Dispatch(units, with_profile(demand, profile), **options)
+        options["interfaces"] = (*options.get("interfaces", ()), *_line_limits(net, list(fixed)))
+    return Dispatch(units, with_profile(loads, profile, fixed), **options)
 
 
 def _topology() -> Any:
@@ -143,14 +145,14 @@ def _cost(net: Any, kind: str, index: Any, name: str) -> tuple[float, float, flo
     return float(row.cp2_eur_per_mw2), float(row.cp1_eur_per_mw), float(row.cp0_eur)
 
 
-def _add_loads(net: Any, demand: dict[int, float]) -> None:
-    for kind, factor in (("load", "scaling"), ("shunt", "step")):
-        for _, row in net[kind].iterrows():
-            if row.in_service and int(row.bus) in demand:
-                demand[int(row.bus)] += float(row.p_mw * row[factor])
+def _add(table: Any, factor: str, demand: dict[int, float]) -> None:
+    """Add p_mw times a factor of every element in service to its bus."""
+    for _, row in table.iterrows():
+        if row.in_service and int(row.bus) in demand:
+            demand[int(row.bus)] += float(row.p_mw * row[factor])
 
 
-def _line_limits(net: Any, demand: dict[int, float]) -> list[Interface]:
+def _line_limits(net: Any, buses: list[int]) -> list[Interface]:
     """Interfaces of rated branches, from pandapower's own branch model."""
     from pandapower.converter.pypower.to_ppc import to_ppc
 
@@ -162,6 +164,6 @@ def _line_limits(net: Any, demand: dict[int, float]) -> list[Interface]:
     branches = read_branches(table[table[:, 10] > 0])
     inner = line_interfaces([int(k) for k in np.real(case["bus"][:, 0])], branches)
     return [
-        Interface(i.name, {b: i.weights[int(lookup[b])] for b in demand}, i.lower, i.upper)
+        Interface(i.name, {b: i.weights[int(lookup[b])] for b in buses}, i.lower, i.upper)
         for i in inner
     ]
