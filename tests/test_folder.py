@@ -34,6 +34,7 @@ FUNCTIONS = [
     d2.IndicatorBall(1.5, [0.0, 1.0]),
     d2.IndicatorHalfspace([1.0, 2.0], 3.0),
     d2.IndicatorAffine([[1.0, 1.0]], [1.0]),
+    d2.IndicatorPolyhedron([[1.0, 1.0], [0.0, 1.0]], [0.0, -np.inf], [1.0, 2.0]),
     d2.IndicatorPoint([1.0, 2.0]),
     d2.IndicatorAtMost([1.0, 2.0]),
     d2.SquaredLoss([1.0, 2.0], scale=1 / 3),

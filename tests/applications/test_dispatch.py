@@ -1,5 +1,7 @@
 """Dispatch: against an independent model in cvxpy, on cases people know."""
 
+import json
+
 import cvxpy as cp
 import networkx as nx
 import numpy as np
@@ -196,6 +198,8 @@ def test_the_folder_gives_the_same_answer(tmp_path):
     found = load_problem(case.save(tmp_path / "day", tol=1e-7))
     result = d2.solve(found.problem, found.network, **found.options)
     assert case.answer(result).cost == pytest.approx(case.solve().cost, rel=1e-6)
+    document = json.loads(json.dumps(result.as_dict()))
+    assert str(case.answer(document)) == str(case.answer(result))
 
 
 def test_an_answer_warms_the_next_solve():

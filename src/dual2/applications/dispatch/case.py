@@ -17,7 +17,7 @@ from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stack
 from dual2.functions.arguments import Array, entries
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.result import Result, Status
+from dual2.result import Certificate, Counts, Result, Status
 from dual2.solve import solve
 
 COUPLINGS = ("equal", "at least")
@@ -149,9 +149,12 @@ class Dispatch:
             raise ProblemError(self._contradiction(result))
         return self.answer(result)
 
-    def answer(self, result: Result) -> Answer:
-        """What a result of ``solve(case.problem, case.network)`` means for the units."""
-        return Answer(self, result)
+    def answer(self, result: Result | Mapping[str, Any]) -> Answer:
+        """What a result of ``solve(case.problem, case.network)`` means for the units.
+
+        The JSON document that ``dual2 solve --out`` wrote will do, too.
+        """
+        return Answer(self, _from_document(result) if isinstance(result, Mapping) else result)
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
         """Write a problem folder for ``dual2 solve PATH``; see ``dual2.folder.save_problem``."""
@@ -251,6 +254,18 @@ class Dispatch:
                     f"but all ramps together allow {down if falls else up:g} MW. Add units that "
                     "can follow, or storage."
                 )
+
+
+def _from_document(document: Mapping[str, Any]) -> Result:
+    """A result from its JSON document, which has the agents' mean price only."""
+    dual = np.array(document["dual"], dtype=float)
+    return Result(
+        x=[np.array(part, dtype=float) for part in document["x"]],
+        y=np.array(document["y"], dtype=float), dual=dual, duals=dual[None],
+        objective=document["objective"], status=Status(document["status"]),
+        counts=Counts(**document["counts"]), certificate=Certificate(**document["certificate"]),
+        trace={}, parameters={},
+    )  # fmt: skip
 
 
 def _reach(share: Share) -> tuple[Array, Array]:
