@@ -6,8 +6,12 @@ Agents on a network, each with private f_i, g_i and A_i, minimise
 
 by exchanging dual vectors with their neighbours only. State a :class:`Problem` and a
 :class:`Network`, call :func:`solve`, read the :class:`Result` and its certificate. Saddle problems
-by themselves are solved by ``dual2.saddle.solve``.
+by themselves are solved by ``dual2.saddle.solve``; ``dual2.learn`` (scikit-learn estimators) and
+``dual2.applications`` are imported when they are first asked for.
 """
+
+from importlib import import_module
+from types import ModuleType
 
 from dual2 import saddle
 from dual2.algorithms import METHODS, Method
@@ -49,3 +53,10 @@ __all__ = [
     "solve",
     "tune",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Packages with requirements of their own, imported on demand."""
+    if name in ("applications", "learn"):
+        return import_module(f"dual2.{name}")
+    raise AttributeError(f"module 'dual2' has no attribute {name!r}")

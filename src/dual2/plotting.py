@@ -116,7 +116,8 @@ def plot_trace(
     named = results if isinstance(results, Mapping) else {"": results}
     if not named:
         raise Dual2Error("There is nothing to plot: the mapping of results is empty.")
-    figure = _panels(-(-len(named) // _legend_columns(named)))
+    height = 3.6 + 0.25 * -(-len(named) // _legend_columns(named))
+    figure = new_panels(1, len(PANELS), (11, height), sharey=True)
     measure = measure or measure_of(named.values())
     for panel, (columns, label) in zip(figure.axes, PANELS, strict=True):
         for position, (name, result) in enumerate(named.items()):
@@ -160,10 +161,12 @@ def new_figure(width: float, height: float) -> "Figure":
     return Figure(figsize=(width, height), layout="constrained", dpi=150)
 
 
-def _panels(legend_lines: int) -> "Figure":
-    figure = new_figure(11, 3.6 + 0.25 * legend_lines)
-    for panel in figure.subplots(1, len(PANELS), sharey=True):
+def new_panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> "Figure":
+    """An empty figure of rows × columns panels in the package's look."""
+    figure = new_figure(*size)
+    for panel in figure.subplots(rows, columns, squeeze=False, **shared).flat:
         panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
     return figure
 
@@ -209,7 +212,7 @@ def _finish(panel: Any, label: str) -> None:
 
 
 def write_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write the file; the same figure gives the same bytes, whenever it is drawn."""
+    """Write a figure atomically, the suffix decides the format; same figure, same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()

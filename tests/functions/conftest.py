@@ -7,6 +7,7 @@ import dual2.functions as fn
 
 Y = np.array([1.0, -2.0, 0.5])
 LABELS = np.array([1.0, -1.0, 1.0])
+WEIGHTS = np.array([0.5, 2.0, 1.3])
 TALL = np.array([[1.0, 0.2, -0.4], [0.3, -1.1, 0.8], [0.0, 0.5, 1.3], [-0.7, 0.1, 0.9]])
 WIDE = np.array([[0.9, -0.3, 0.4], [0.2, 1.2, -0.6]])
 DENSE = TALL.T @ TALL
@@ -33,6 +34,9 @@ SEPARABLE = {
     "absolute loss": fn.AbsoluteLoss(Y, 0.3),
     "quantile loss": fn.QuantileLoss(Y, 0.9, 2.0),
     "hinge loss": fn.HingeLoss(LABELS, 2.0),
+    "squared loss, weights": fn.SquaredLoss(Y, WEIGHTS),
+    "quantile loss, weights": fn.QuantileLoss(Y, 0.3, WEIGHTS),
+    "hinge loss, weights": fn.HingeLoss(LABELS, WEIGHTS),
     "kink between bounds": fn.PiecewiseQuadratic(
         slope_left=-1.0, slope_right=1.0, lower=-1.0, upper=np.array([1.0, 2.0, 3.0])
     ),
@@ -52,8 +56,20 @@ COUPLED = {
     "halfspace, one number": fn.IndicatorHalfspace(1.0, -1.0),
     "affine": fn.IndicatorAffine(WIDE, np.array([1.0, 2.0])),
     "affine, dependent": fn.IndicatorAffine(np.array([[1.0] * 3, [2.0] * 3]), np.array([1.0, 2.0])),
+    "polyhedron": fn.IndicatorPolyhedron(TALL, -1.0, np.array([1.0, 0.5, INF, 0.7])),
+    "polyhedron, bounds and an equation": fn.IndicatorPolyhedron(
+        np.vstack([np.eye(3), np.ones(3), [0.0, 1.0, -1.0]]),
+        np.array([0.0, -INF, -1.0, 1.0, -0.3]),
+        np.array([1.0, 0.6, INF, 1.0, 0.3]),
+    ),
+    "polyhedron, everything": fn.IndicatorPolyhedron(np.zeros((1, 3)), -1.0, 1.0),
     "huber": fn.HuberLoss(Y, 0.7, 2.0),
     "logistic loss": fn.LogisticLoss(LABELS, 0.7),
+    "huber, weights": fn.HuberLoss(Y, 0.7, WEIGHTS),
+    "squared hinge": fn.SquaredHingeLoss(LABELS, 0.6),
+    "squared hinge, weights": fn.SquaredHingeLoss(LABELS, WEIGHTS),
+    "logistic loss, weights": fn.LogisticLoss(LABELS, WEIGHTS),
+    "poisson loss, weights": fn.PoissonLoss(np.array([0.0, 1.0, 4.0]), WEIGHTS),
     "poisson loss": fn.PoissonLoss(np.array([0.0, 1.0, 4.0]), 0.5),
     "quadratic": fn.Quadratic(DENSE, Y),
     "quadratic, singular": fn.Quadratic(np.outer(Y, Y)),

@@ -18,12 +18,12 @@ from dual2.functions.glm import LogisticLoss, PoissonLoss
 from dual2.functions.losses import (
     AbsoluteLoss,
     HingeLoss,
-    HuberLoss,
     NonnegativeSquaredLoss,
     QuantileLoss,
     SquaredLoss,
 )
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
 from dual2.functions.separable import (
@@ -36,6 +36,7 @@ from dual2.functions.separable import (
     SquaredNorm,
     Zero,
 )
+from dual2.functions.smooth_losses import HuberLoss, SquaredHingeLoss
 from dual2.functions.stacked import Stacked
 from dual2.functions.user import ConjugateSmooth, Proximable, Smooth, as_function
 
@@ -55,6 +56,7 @@ __all__ = [
     "IndicatorHalfspace",
     "IndicatorNonnegative",
     "IndicatorPoint",
+    "IndicatorPolyhedron",
     "IndicatorSimplex",
     "L1Norm",
     "L2Norm",
@@ -68,6 +70,7 @@ __all__ = [
     "Quadratic",
     "QuantileLoss",
     "Smooth",
+    "SquaredHingeLoss",
     "SquaredLoss",
     "SquaredNorm",
     "Stacked",

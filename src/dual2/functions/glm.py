@@ -15,11 +15,10 @@ from dual2.functions.arguments import (
     check_entries,
     common_dim,
     entries,
-    number,
     store,
 )
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.losses import check_labels
+from dual2.functions.losses import check_labels, positive
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +32,7 @@ class LogisticLoss(Function):
     ----------
     labels : float or vector
         Entries -1 or 1.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -46,22 +45,22 @@ class LogisticLoss(Function):
     """
 
     labels: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, labels=entries(self, "labels", self.labels), scale=scale)
         check_labels(self, self.labels)
 
     @property
     def dim(self) -> int | None:
         """Number of labels."""
-        return common_dim(self, labels=self.labels)
+        return common_dim(self, labels=self.labels, scale=self.scale)
 
     @property
     def L(self) -> float:
-        """scale/4."""
-        return 0.25 * self.scale
+        """scale/4, the largest if they differ."""
+        return 0.25 * float(np.max(self.scale))
 
     @property
     def smooth(self) -> bool:
@@ -74,7 +73,7 @@ class LogisticLoss(Function):
         return True
 
     def _value(self, x: Array) -> Array:
-        return self.scale * np.logaddexp(0.0, -self.labels * x).sum(axis=-1)
+        return (self.scale * np.logaddexp(0.0, -self.labels * x)).sum(axis=-1)
 
     def _grad(self, x: Array) -> Array:
         return -self.scale * self.labels * expit(-self.labels * x)
@@ -89,10 +88,11 @@ class LogisticLoss(Function):
 
     def _conjugate_value(self, w: Array) -> Array:
         p = -self.labels * w / self.scale
-        slack = TOLERANCE * max(1.0, 1.0 / self.scale)
+        slack = TOLERANCE * np.maximum(1.0, 1.0 / self.scale)
         outside = (p < -slack) | (p > 1.0 + slack)
         p = np.clip(p, 0.0, 1.0)
-        return self.scale * np.where(outside, np.inf, xlogy(p, p) + xlogy(1 - p, 1 - p)).sum(-1)
+        entropy = xlogy(p, p) + xlogy(1 - p, 1 - p)
+        return np.where(outside, np.inf, self.scale * entropy).sum(axis=-1)
 
     def _conjugate_grad(self, w: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -100,7 +100,7 @@ class LogisticLoss(Function):
             return self.labels * (np.log1p(-p) - np.log(p))
 
     def _recession(self, u: Array) -> Array:
-        return self.scale * np.maximum(-self.labels * u, 0.0).sum(axis=-1)
+        return (self.scale * np.maximum(-self.labels * u, 0.0)).sum(axis=-1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -115,7 +115,7 @@ class PoissonLoss(Function):
     ----------
     counts : float or vector
         Entries at least 0.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -127,17 +127,17 @@ class PoissonLoss(Function):
     """
 
     counts: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, counts=entries(self, "counts", self.counts), scale=scale)
         check_entries(self, "counts", self.counts, least=0.0)
 
     @property
     def dim(self) -> int | None:
         """Number of counts."""
-        return common_dim(self, counts=self.counts)
+        return common_dim(self, counts=self.counts, scale=self.scale)
 
     @property
     def smooth(self) -> bool:
@@ -151,7 +151,7 @@ class PoissonLoss(Function):
 
     def _value(self, x: Array) -> Array:
         with np.errstate(over="ignore"):
-            return self.scale * (np.exp(x) - self.counts * x).sum(axis=-1)
+            return (self.scale * (np.exp(x) - self.counts * x)).sum(axis=-1)
 
     def _grad(self, x: Array) -> Array:
         with np.errstate(over="ignore"):
@@ -168,7 +168,7 @@ class PoissonLoss(Function):
         slack = TOLERANCE * np.maximum(1.0, self.counts)
         outside = s < -slack
         s = np.maximum(s, 0.0)
-        return self.scale * np.where(outside, np.inf, xlogy(s, s) - s).sum(axis=-1)
+        return np.where(outside, np.inf, self.scale * (xlogy(s, s) - s)).sum(axis=-1)
 
     def _conjugate_grad(self, w: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,10 +176,10 @@ class PoissonLoss(Function):
 
     def _recession(self, u: Array) -> Array:
         growth = np.where(u > TOLERANCE, np.inf, -self.counts * np.minimum(u, 0.0))
-        return self.scale * growth.sum(axis=-1)
+        return (self.scale * growth).sum(axis=-1)
 
 
-def logistic_root(sigma: float, kappa: float, rho: Array) -> tuple[Array, Array]:
+def logistic_root(sigma: float, kappa: Entries, rho: Array) -> tuple[Array, Array]:
     """Roots m of sigma·m - kappa/(1 + exp(m)) = rho, and the probabilities 1/(1 + exp(m)).
 
     Taken nonnegative by the symmetry m -> -m, a root lies in [a, a + kappa/(2·sigma)] with
@@ -209,7 +209,7 @@ def logistic_root(sigma: float, kappa: float, rho: Array) -> tuple[Array, Array]
     return np.where(mirrored, -m, m), np.where(mirrored, expit(m), p)
 
 
-def poisson_root(sigma: float, kappa: float, counts: Entries, r: Array) -> tuple[Array, Array]:
+def poisson_root(sigma: float, kappa: Entries, counts: Entries, r: Array) -> tuple[Array, Array]:
     """Roots z of sigma·z + kappa·(exp(z) - counts) = r, and kappa·(exp(z) - counts).
 
     ω = kappa·exp(z)/sigma solves ω + log(ω) = (r + kappa·counts)/sigma + log(kappa/sigma).

@@ -1,14 +1,32 @@
-"""Losses h(z) against a target: squared, absolute, quantile, hinge, Huber. The target is first."""
+"""Losses h(z) against a target: squared, absolute, quantile, hinge. The target is first.
+
+``scale`` multiplies the loss: one positive number, or one per coordinate (sample weights). In the
+formulas a vector multiplies entry by entry inside the sum.
+"""
 
 from dataclasses import dataclass
-from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from dual2.functions.arguments import Array, Entries, common_dim, entries, number, refuse, store
+from dual2.functions.arguments import (
+    Entries,
+    check_entries,
+    entries,
+    number,
+    refuse,
+    store,
+)
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.separable import SeparableFunction
+
+
+def positive(owner: Function, scale: Any) -> Entries:
+    """The factor of a loss: a positive number, or one per coordinate."""
+    read = entries(owner, "scale", scale)
+    check_entries(owner, "scale", read, above=0.0)
+    return read
 
 
 def check_labels(owner: Function, labels: Entries) -> None:
@@ -32,7 +50,7 @@ class SquaredLoss(SeparableFunction):
     ----------
     y : float or vector
         Target.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -42,10 +60,10 @@ class SquaredLoss(SeparableFunction):
     """
 
     y: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, y=entries(self, "y", self.y), scale=scale)
 
     def _form(self) -> PiecewiseQuadratic:
@@ -63,7 +81,7 @@ class NonnegativeSquaredLoss(SeparableFunction):
     ----------
     y : float or vector
         Target.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -73,10 +91,10 @@ class NonnegativeSquaredLoss(SeparableFunction):
     """
 
     y: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, y=entries(self, "y", self.y), scale=scale)
 
     def _form(self) -> PiecewiseQuadratic:
@@ -93,7 +111,7 @@ class AbsoluteLoss(SeparableFunction):
     ----------
     y : float or vector
         Target.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -103,10 +121,10 @@ class AbsoluteLoss(SeparableFunction):
     """
 
     y: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, y=entries(self, "y", self.y), scale=scale)
 
     def _form(self) -> PiecewiseQuadratic:
@@ -126,7 +144,7 @@ class QuantileLoss(SeparableFunction):
         Target.
     quantile : float
         The level q, strictly between 0 and 1.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -137,12 +155,12 @@ class QuantileLoss(SeparableFunction):
 
     y: Entries
     quantile: float
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
         quantile = number(self, "quantile", self.quantile)
         refuse(self, "quantile", quantile, lambda v: (v <= 0) | (v >= 1), "between 0 and 1")
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, y=entries(self, "y", self.y), quantile=quantile, scale=scale)
 
     def _form(self) -> PiecewiseQuadratic:
@@ -164,7 +182,7 @@ class HingeLoss(SeparableFunction):
     ----------
     labels : float or vector
         Entries -1 or 1.
-    scale : float, default 1
+    scale : float or vector, default 1
         Positive factor.
 
     Examples
@@ -174,10 +192,10 @@ class HingeLoss(SeparableFunction):
     """
 
     labels: Entries
-    scale: float = 1.0
+    scale: Entries = 1.0
 
     def __post_init__(self) -> None:
-        scale = number(self, "scale", self.scale, above=0.0)
+        scale = positive(self, self.scale)
         store(self, labels=entries(self, "labels", self.labels), scale=scale)
         check_labels(self, self.labels)
 
@@ -187,87 +205,3 @@ class HingeLoss(SeparableFunction):
             slope_right=np.where(np.greater(self.labels, 0), 0.0, self.scale),
             kink=self.labels,
         )
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class HuberLoss(Function):
-    """h(z) = scale·Σ_j huber(z_j - y_j), huber(t) = ½t² for |t| <= δ and δ|t| - ½δ² beyond.
-
-    With κ = t·scale: prox_{th}(v) = clip((v + κ·y)/(1 + κ), v - κ·δ, v + κ·δ);
-    h*(w) = |w|²/(2·scale) + <w, y> for |w_j| <= scale·δ, else inf.
-
-    Parameters
-    ----------
-    y : float or vector
-        Target.
-    delta : float
-        Where the parabola ends, positive.
-    scale : float, default 1
-        Positive factor.
-
-    Examples
-    --------
-    >>> HuberLoss(0.0, delta=2.0).prox([3.0], 1.0)
-    array([1.5])
-    """
-
-    y: Entries
-    delta: float
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        delta = number(self, "delta", self.delta, above=0.0)
-        scale = number(self, "scale", self.scale, above=0.0)
-        store(self, y=entries(self, "y", self.y), delta=delta, scale=scale)
-
-    @property
-    def dim(self) -> int | None:
-        """Length of the target."""
-        return common_dim(self, y=self.y)
-
-    @property
-    def L(self) -> float:
-        """The factor ``scale``."""
-        return self.scale
-
-    @property
-    def smooth(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def conjugate(self) -> PiecewiseQuadratic:
-        """A parabola on a box."""
-        return self._dual
-
-    @cached_property
-    def _dual(self) -> PiecewiseQuadratic:
-        bound = self.scale * self.delta
-        return PiecewiseQuadratic(1.0 / self.scale, slope=self.y, lower=-bound, upper=bound)
-
-    def _value(self, x: Array) -> Array:
-        t = np.abs(x - self.y)
-        inner = np.minimum(t, self.delta)
-        return self.scale * (inner * (t - 0.5 * inner)).sum(axis=-1)
-
-    def _grad(self, x: Array) -> Array:
-        return self.scale * np.clip(x - self.y, -self.delta, self.delta)
-
-    def _prox(self, v: Array, step: float) -> Array:
-        kappa = step * self.scale
-        reach = kappa * self.delta
-        return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._dual._value(w)
-
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
-        return self._dual._prox(v, step)
-
-    def _recession(self, u: Array) -> Array:
-        return self.scale * self.delta * np.abs(u).sum(axis=-1)

@@ -24,10 +24,10 @@ from dual2.functions.block import (
 )
 from dual2.functions.calculus import Affined, Conjugate
 from dual2.functions.glm import LogisticLoss, PoissonLoss
-from dual2.functions.losses import HuberLoss
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
+from dual2.functions.smooth_losses import SmoothLoss
 from dual2.functions.stacked import Stacked
 
 
@@ -136,7 +136,7 @@ def _separable_block(f: Function, form: PiecewiseQuadratic, dim: int, flags: int
 
 def _dual_form(f: Function) -> PiecewiseQuadratic | None:
     """The separable S with f = S*, if there is one."""
-    if isinstance(f, HuberLoss):
+    if isinstance(f, SmoothLoss):
         return f.conjugate
     if isinstance(f, Conjugate):
         return f.function.form
@@ -180,12 +180,12 @@ def _(f: IndicatorAffine, dim: int) -> tuple[Kind, Array]:
 
 @_params.register
 def _(f: LogisticLoss, dim: int) -> tuple[Kind, Array]:
-    return Kind.LOGISTIC, np.concatenate([np.broadcast_to(f.labels, dim), np.full(dim, f.scale)])
+    return Kind.LOGISTIC, np.concatenate([np.broadcast_to(v, (dim,)) for v in (f.labels, f.scale)])
 
 
 @_params.register
 def _(f: PoissonLoss, dim: int) -> tuple[Kind, Array]:
-    return Kind.POISSON, np.concatenate([np.broadcast_to(f.counts, dim), np.full(dim, f.scale)])
+    return Kind.POISSON, np.concatenate([np.broadcast_to(v, (dim,)) for v in (f.counts, f.scale)])
 
 
 def smooth_form(f: Function, dim: int) -> SmoothForm | None:

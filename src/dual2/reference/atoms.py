@@ -86,7 +86,20 @@ def huber(f: Any, x: Any, dim: int) -> Atom:
     import cvxpy as cp
 
     y = np.broadcast_to(f.y, (dim,))
-    return 0.5 * f.scale * cp.sum(cp.huber(x - y, f.delta)), []
+    return 0.5 * weighted(f, cp.huber(x - y, f.delta), dim), []
+
+
+def squared_hinge(f: Any, x: Any, dim: int) -> Atom:
+    """Squared hinge loss."""
+    import cvxpy as cp
+
+    labels = np.broadcast_to(f.labels, (dim,))
+    return weighted(f, cp.square(cp.pos(1 - cp.multiply(labels, x))), dim), []
+
+
+def weighted(f: Any, values: Any, dim: int) -> Any:
+    """Σ scale_j·values_j."""
+    return np.broadcast_to(f.scale, (dim,)) @ values
 
 
 def logistic(f: Any, x: Any, dim: int) -> Atom:
@@ -94,14 +107,15 @@ def logistic(f: Any, x: Any, dim: int) -> Atom:
     import cvxpy as cp
 
     labels = np.broadcast_to(f.labels, (dim,))
-    return f.scale * cp.sum(cp.logistic(cp.multiply(-labels, x))), []
+    return weighted(f, cp.logistic(cp.multiply(-labels, x)), dim), []
 
 
 def poisson(f: Any, x: Any, dim: int) -> Atom:
     """Poisson loss."""
     import cvxpy as cp
 
-    return f.scale * (cp.sum(cp.exp(x)) - np.broadcast_to(f.counts, (dim,)) @ x), []
+    counts = np.broadcast_to(f.counts, (dim,))
+    return weighted(f, cp.exp(x) - cp.multiply(counts, x), dim), []
 
 
 def l2_norm(f: Any, x: Any, dim: int) -> Atom:
@@ -137,6 +151,12 @@ def affine_set(f: Any, x: Any, dim: int) -> Atom:
     return 0.0, [vt[:rank] @ x == (u.T @ f.b)[:rank] / s[:rank]] if rank else []
 
 
+def polyhedron(f: Any, x: Any, dim: int) -> Atom:
+    """{lower ≤ Mx ≤ upper}."""
+    m = len(f.M)
+    return 0.0, bounds(np.broadcast_to(f.lower, m), np.broadcast_to(f.upper, m), f.M @ x)
+
+
 def quadratic(f: Any, x: Any, dim: int) -> Atom:
     """½xᵀPx + qᵀx through a square root of P."""
     import cvxpy as cp
@@ -166,6 +186,7 @@ ATOMS: dict[type, Callable[[Any, Any, int], Atom]] = {
     Affined: affined,
     fn.Stacked: stacked,
     fn.HuberLoss: huber,
+    fn.SquaredHingeLoss: squared_hinge,
     fn.LogisticLoss: logistic,
     fn.PoissonLoss: poisson,
     fn.L2Norm: l2_norm,
@@ -173,6 +194,7 @@ ATOMS: dict[type, Callable[[Any, Any, int], Atom]] = {
     fn.IndicatorBall: ball,
     fn.IndicatorHalfspace: halfspace,
     fn.IndicatorAffine: affine_set,
+    fn.IndicatorPolyhedron: polyhedron,
     fn.Quadratic: quadratic,
     fn.LeastSquares: least_squares,
     fn.LogisticRegression: logistic_regression,

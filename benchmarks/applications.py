@@ -1,0 +1,185 @@
+"""Dispatch and MPC against centralised solutions: errors, rounds, seconds."""
+
+import argparse
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import cvxpy as cp
+import networkx as nx
+import numpy as np
+from report import Report, load
+
+from dual2.applications import dispatch, mpc
+
+CASES = ("case14", "case30", "case57", "case118", "case300")
+HOURS = np.arange(24)
+PROFILE = 1.1 + 0.35 * np.sin((HOURS - 9) * np.pi / 12) + 0.1 * np.sin((HOURS - 6) * np.pi / 6)
+ACCURATE = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
+
+
+def central_dispatch(case: dispatch.Dispatch) -> tuple[float, np.ndarray]:
+    """Cost and prices of a dispatch of generators, by cvxpy."""
+    units, T = case.units, case.periods
+    c2, c1, c0, low, high = (
+        np.array(column)[:, None]
+        for column in zip(*((*u.cost, u.p_min, u.p_max) for u in units), strict=True)
+    )
+    p = cp.Variable((len(units), T))
+    balance = cp.sum(p, axis=0) == case.total_demand
+    limits = [balance, p >= low, p <= high]
+    if T > 1 and units[0].ramp is not None:
+        limits.append(cp.abs(cp.diff(p, axis=1)) <= np.array([[u.ramp[0]] for u in units]))
+    cost = cp.sum(cp.multiply(c2, p**2) + cp.multiply(c1, p)) + T * c0.sum()
+    value = cp.Problem(cp.Minimize(cost), limits).solve(solver="CLARABEL", **ACCURATE)
+    return float(value), np.abs(balance.dual_value)
+
+
+def dispatch_rows(methods: Sequence[str]) -> list[tuple[Any, ...]]:
+    import pandapower.networks
+
+    rows = []
+    for name, day in [*((case, False) for case in CASES), ("case118", True), ("case300", True)]:
+        net = getattr(pandapower.networks, name)()
+        options = {"profile": PROFILE, "ramp": 0.08 if name == "case118" else 0.12} if day else {}
+        case = dispatch.from_pandapower(net, **options)
+        cost, price = central_dispatch(case)
+        for method in methods:
+            case.solve(method=method, max_rounds=10, record=False)
+            begun = time.perf_counter()
+            answer = case.solve(method=method, record=False)
+            seconds = time.perf_counter() - begun
+            binding = sum("ramp" in limit for i in range(len(case.units))
+                          for limit, _ in answer.limits(i))  # fmt: skip
+            rows.append((
+                name, case.periods, len(case.units), f"{case.network.kappa:.0f}", method,
+                answer.status, f"{abs(answer.cost / cost - 1):.1e}",
+                f"{np.abs(answer.price / price - 1).max():.1e}", binding,
+                answer.result.counts.rounds, answer.result.counts.agree_rounds, f"{seconds:.2f}",
+            ))  # fmt: skip
+    return rows
+
+
+class Central:
+    """The centralised controller of hard-limited subsystems, parametrised by the states."""
+
+    def __init__(self, controller: mpc.Controller) -> None:
+        K, self.parts = controller.horizon, []
+        cost, limits, used = 0, [], 0
+        for s in controller.subsystems:
+            x, u = cp.Variable((K + 1, s.n_x)), cp.Variable((K, s.n_u))
+            start, w = cp.Parameter(s.n_x), cp.Parameter(s.n_x)
+            move = x[1:] == x[:-1] @ s.A.T + u @ s.B.T + np.ones((K, 1)) @ cp.reshape(
+                w, (1, s.n_x), order="C"
+            )
+            ones = np.ones((K, 1))
+            limits += [x[0] == start, move, x[1:] <= ones * s.x_max, x[1:] >= ones * s.x_min]
+            limits += [u <= ones * s.u_max, u >= ones * s.u_min]
+            roots = [np.linalg.cholesky(W) for W in (s.Q, s.R, s.terminal)]
+            cost += cp.sum_squares((x[:-1] - np.ones((K, 1)) * s.x_ref) @ roots[0])
+            cost += cp.sum_squares((u - ones * s.u_ref) @ roots[1])
+            cost += cp.sum_squares((x[-1] - s.x_ref) @ roots[2])
+            used = used + u @ s.resource.T
+            self.parts.append((u, start, w))
+        limits.append(used <= controller.available())
+        self.problem = cp.Problem(cp.Minimize(cost), limits)
+
+    def inputs(self, states: list[Any], weather: list[Any]) -> list[Any]:
+        """First inputs of the plan from these states."""
+        for (_, start, w), x, d in zip(self.parts, states, weather, strict=True):
+            start.value, w.value = x, d
+        self.problem.solve(solver="CLARABEL", tol_gap_rel=1e-10, tol_feas=1e-10)
+        return [u.value[0] for u, _, _ in self.parts]
+
+
+def central_loop(controller: mpc.Controller, made: mpc.Buildings, noise: Any) -> float:
+    """Closed-loop cost of the centralised controller under the same disturbances."""
+    central, cost, states = Central(controller), 0.0, made.states
+    for t in range(len(noise)):
+        inputs = central.inputs(states, made.weather)
+        now = list(zip(controller.subsystems, states, inputs, made.weather, noise[t], strict=True))
+        cost += sum(s.stage_cost(x, u) for s, x, u, _, _ in now)
+        states = [s.step(x, u, w + e) for s, x, u, w, e in now]
+    return cost
+
+
+def mpc_rows(steps: int, levels: Sequence[float], tolerances: Sequence[float]) -> list[Any]:
+    made, rows = mpc.heated_buildings(20), []
+    graphs = {"ring": nx.cycle_graph(20), "4-regular": nx.random_regular_graph(4, 20, seed=1)}
+    errors = np.random.default_rng(3).standard_normal((steps, 20, 6))
+    for level in levels:
+        noise = level * errors
+        best = central_loop(mpc.Controller(made.subsystems, 15, 220.0, graphs["ring"]), made, noise)
+        for name, graph in graphs.items():
+            controller = mpc.Controller(made.subsystems, 15, 220.0, graph)
+            for tol in tolerances:
+                rows.append(mpc_row(controller, made, noise, best, name, level, tol))
+    return rows
+
+
+def mpc_row(
+    controller: mpc.Controller, made: mpc.Buildings, noise: Any, best: float, name: str,
+    level: float, tol: float,
+) -> tuple[Any, ...]:  # fmt: skip
+    logs, seconds = [], []
+    for warm in (True, False):
+        begun = time.perf_counter()
+        logs.append(controller.simulate(
+            made.states, len(noise), warm=warm, tol=tol, record=False,
+            forecast=lambda t: made.weather,
+            disturbance=lambda t: np.array(made.weather) + noise[t],
+        ))  # fmt: skip
+        seconds.append(time.perf_counter() - begun)
+    warm, cold = logs
+    ends = {str(status) for log in logs for status in log.statuses}
+    return (
+        name, level, f"{tol:.0e}", "/".join(sorted(ends)), int((warm.price > 1e-6).sum()),
+        f"{abs(warm.cost / best - 1):.1e}", f"{abs(cold.cost / best - 1):.1e}",
+        int(warm.rounds.sum()), int(cold.rounds.sum()),
+        f"{cold.rounds.sum() / warm.rounds.sum():.1f}", f"{seconds[0]:.1f}", f"{seconds[1]:.1f}",
+    )  # fmt: skip
+
+
+def formulation_rows() -> list[tuple[Any, ...]]:
+    made, rows = mpc.heated_buildings(20), []
+    graph = nx.random_regular_graph(4, 20, seed=1)
+    for formulation in ("local", "paper"):
+        controller = mpc.Controller(made.subsystems, 15, 220.0, graph, formulation=formulation)
+        begun = time.perf_counter()
+        plan = controller.plan(made.states, made.weather, tol=1e-4, time_limit=60.0)
+        counts = plan.result.counts
+        p = controller.problem(made.states, made.weather).p
+        seconds = f"{time.perf_counter() - begun:.1f}"
+        status, kkt = plan.result.status, f"{plan.result.certificate.kkt:.1e}"
+        rows.append((formulation, p, status, kkt, counts.rounds, f"{counts.floats:.2e}", seconds))
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--methods", nargs="+", default=["iD2A", "MiD2A"])
+    parser.add_argument("--steps", type=int, default=30, help="receding steps of the MPC")
+    parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.001, 0.01])
+    parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
+    parser.add_argument("--only", choices=["dispatch", "mpc"], help="one of the two")
+    parser.add_argument("--out", help="Markdown file to write")
+    arguments = parser.parse_args()
+    report = Report(arguments.out)
+    report.say(load())
+    if arguments.only != "mpc":
+        head = ("case", "T", "units", "κ_C", "method", "status", "cost error", "price error",
+                "binding ramps", "rounds", "agree", "s")  # fmt: skip
+        report.table("Dispatch against cvxpy, relative errors", head,
+                     dispatch_rows(arguments.methods))  # fmt: skip
+    if arguments.only != "dispatch":
+        head = ("graph", "noise", "tol", "status", "steps bound", "cost error warm", "cold",
+                "rounds warm", "cold", "ratio", "s warm", "cold")  # fmt: skip
+        rows = mpc_rows(arguments.steps, arguments.noise, arguments.tol)
+        report.table("MPC of 20 buildings against a centralised controller", head, rows)
+        head = ("formulation", "p", "status", "KKT", "rounds", "numbers sent", "s")
+        report.table("One plan (tol 1e-4) in both formulations", head, formulation_rows())
+    report.save()
+
+
+if __name__ == "__main__":
+    main()

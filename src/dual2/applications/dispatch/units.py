@@ -1,0 +1,280 @@
+"""Who takes part in a dispatch: generators and energy-reserving nodes, one agent each."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
+from dual2.functions.arguments import Array, entries
+from dual2.functions.polyhedron import EmptySet
+
+Cost = tuple[float, float, float]
+"""c2, c1, c0 of c2·p² + c1·p + c0."""
+
+
+class Limit(NamedTuple):
+    """One inequality of a unit: lower ≤ <row, x> ≤ upper, in words and in numbers."""
+
+    period: int
+    low_name: str
+    up_name: str
+    row: Array
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean.
+
+    Attributes
+    ----------
+    f, g : Function
+        Cost and limits in x.
+    limits : list of Limit
+        The inequalities of g.
+    power, reserve : ndarray (T, d)
+        Power fed into the grid, and reserve held, as linear functions of x.
+    """
+
+    f: Function
+    g: Function
+    limits: list[Limit]
+    power: Array
+    reserve: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Generator:
+    """A producer with a convex quadratic cost, limits, and optionally ramps and reserve.
+
+    Power p_t, t = 1 … T, costs Σ_t c2·p_t² + c1·p_t + c0 and obeys p_min ≤ p_t ≤ p_max,
+    -ramp_down ≤ p_t - p_{t-1} ≤ ramp_up (p_0 = ``initial`` if given). Reserve r_t costs
+    c2'·r_t² + c1'·r_t and obeys 0 ≤ r_t ≤ reserve_max, p_t + r_t ≤ p_max.
+
+    Parameters
+    ----------
+    name : str
+        For tables and messages.
+    cost : (c2, c1) or (c2, c1, c0)
+        c2 > 0.
+    p_min, p_max : float or vector of length T
+        Limits of the power, in MW.
+    bus : hashable
+        Where it feeds in.
+    ramp : float or (up, down), optional
+        Largest change from one period to the next.
+    initial : float, optional
+        Power before the first period.
+    reserve_max : float
+        Most reserve it can hold; 0: takes no part in reserves.
+    reserve_cost : (c2', c1')
+        Cost of holding reserve, c2' > 0; needed if ``reserve_max`` > 0.
+
+    Examples
+    --------
+    >>> Generator("coal", cost=(0.01, 20.0), p_max=300.0, ramp=50.0).cost
+    (0.01, 20.0, 0.0)
+    """
+
+    name: str
+    cost: Any
+    p_max: Any
+    p_min: Any = 0.0
+    bus: Any = 0
+    ramp: Any = None
+    initial: float | None = None
+    reserve_max: float = 0.0
+    reserve_cost: Any = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", read_cost(self, self.cost))
+        _read_bounds(self)
+        if self.ramp is not None:
+            up, down = self.ramp if np.ndim(self.ramp) else (self.ramp, self.ramp)
+            if not (up >= 0 and down >= 0):
+                raise ProblemError(
+                    f"{self!s}: ramp = {self.ramp!r}; expected a rate ≥ 0 or a pair (up, down)."
+                )
+            object.__setattr__(self, "ramp", (float(up), float(down)))
+        if not self.reserve_max >= 0:
+            raise ProblemError(f"{self!s}: reserve_max = {self.reserve_max!r}; expected ≥ 0.")
+        if self.reserve_max > 0:
+            price = read_cost(self, (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost,
+                              "reserve_cost")  # fmt: skip
+            object.__setattr__(self, "reserve_cost", price[:2])
+
+    def __str__(self) -> str:
+        return f"Generator {self.name!r}"
+
+    def share(self, periods: int) -> Share:
+        """The generator as an agent over so many periods."""
+        T, eye = periods, np.eye(periods)
+        holds = self.reserve_max > 0
+        stretch = np.sqrt(self.cost[0] / self.reserve_cost[0]) if holds else 1.0
+        power = np.hstack([eye, 0.0 * eye]) if holds else eye
+        reserve = np.hstack([0.0 * eye, stretch * eye]) if holds else 0.0 * eye
+        limits = _box(self, power)
+        if self.ramp is not None:
+            limits += self._ramps(power)
+        if holds:
+            limits += [Limit(t, "", "reserve_max", reserve[t], 0.0, self.reserve_max)
+                       for t in range(T)]  # fmt: skip
+            top = np.broadcast_to(self.p_max, (T,))
+            limits += [Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
+                       for t in range(T)]  # fmt: skip
+        slope = np.full(T, self.cost[1])
+        if holds:
+            slope = np.concatenate([slope, np.full(T, self.reserve_cost[1] * stretch)])
+        return _share(self, self.cost, slope, limits, power, reserve)
+
+    def _ramps(self, power: Array) -> list[Limit]:
+        up, down = self.ramp
+        steps = [
+            Limit(t, "ramp down", "ramp up", power[t] - power[t - 1], -down, up)
+            for t in range(1, len(power))
+        ]
+        if self.initial is not None:
+            start = self.initial
+            steps.append(Limit(0, "ramp down", "ramp up", power[0], start - down, start + up))
+        return steps
+
+
+@dataclass(frozen=True, eq=False)
+class Storage:
+    """An energy-reserving node: takes y_t from the grid (negative: gives back), lossless.
+
+    y_t costs Σ_t c2·y_t² + c1·y_t + c0 and obeys p_min ≤ y_t ≤ p_max; the energy
+    e_t = initial + Σ_{s ≤ t} y_s (periods of one hour) obeys e_min ≤ e_t ≤ e_max, and
+    e_T ≥ final. For one period and no energy limits it is the reserving node of the paper.
+
+    Parameters
+    ----------
+    name : str
+        For tables and messages.
+    cost : (c2, c1) or (c2, c1, c0)
+        Wear, and the value of stored energy as a negative c1; c2 > 0.
+    p_max, p_min : float or vector of length T
+        Most power taken from the grid; ``p_min`` negative is the most given back.
+    bus : hashable
+        Where it is connected.
+    energy : (e_min, e_max)
+        Limits of the stored energy, in MWh.
+    initial : float
+        Energy before the first period.
+    final : float, optional
+        Least energy at the end.
+    """
+
+    name: str
+    cost: Any
+    p_max: Any
+    p_min: Any = 0.0
+    bus: Any = 0
+    energy: tuple[float, float] = (-np.inf, np.inf)
+    initial: float = 0.0
+    final: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "cost", read_cost(self, self.cost))
+        _read_bounds(self)
+        low, high = self.energy
+        if not low <= self.initial <= high:
+            raise ProblemError(
+                f"{self!s}: it starts with {self.initial:g} MWh, outside its limits "
+                f"[{low:g}, {high:g}]."
+            )
+
+    def __str__(self) -> str:
+        return f"Storage {self.name!r}"
+
+    def share(self, periods: int) -> Share:
+        """The storage as an agent over so many periods."""
+        limits = _box(self, np.eye(periods))
+        low, high = (bound - self.initial for bound in self.energy)
+        sums = np.tril(np.ones((periods, periods)))
+        last = low if self.final is None else max(low, self.final - self.initial)
+        for t in range(periods):
+            ends = t == periods - 1 and last > low
+            least, name = (last, "final") if ends else (low, "e_min")
+            if np.isfinite(least) or np.isfinite(high):
+                limits.append(Limit(t, name, "e_max", sums[t], least, high))
+        slope = np.full(periods, self.cost[1])
+        power = -np.eye(periods)
+        return _share(self, self.cost, slope, limits, power, np.zeros((periods, periods)))
+
+
+Unit = Generator | Storage
+
+
+def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
+    """c2, c1, c0 as floats; a quadratic term that is not positive is refused."""
+    found = np.atleast_1d(np.asarray(entries(str(unit), what, cost), dtype=float))
+    if found.size not in (2, 3):
+        raise ProblemError(
+            f"{unit!s}: {what} has {found.size} coefficients; expected (c2, c1) or (c2, c1, c0) of "
+            "c2·p² + c1·p + c0."
+        )
+    if found[0] < 0:
+        raise ProblemError(
+            f"{unit!s}: its {what} is not convex: the quadratic coefficient is {found[0]:g}. "
+            "Expected c2 > 0."
+        )
+    if found[0] == 0:
+        raise ProblemError(
+            f"{unit!s}: its {what} has no quadratic term (c2 = 0), but a unique dispatch needs "
+            "strictly convex costs. Give a small c2 > 0, or let the reader add one: "
+            "min_curvature=1e-3."
+        )
+    return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
+
+
+def _read_bounds(unit: Unit) -> None:
+    for name in ("p_min", "p_max"):
+        value = entries(str(unit), name, getattr(unit, name))
+        object.__setattr__(unit, name, value)
+    if np.any(np.greater(unit.p_min, unit.p_max)):
+        raise ProblemError(
+            f"{unit!s}: p_min = {np.max(unit.p_min):g} exceeds p_max = {np.min(unit.p_max):g}."
+        )
+
+
+def _box(unit: Unit, power: Array) -> list[Limit]:
+    T = len(power)
+    bounds = []
+    for name in ("p_min", "p_max"):
+        value = getattr(unit, name)
+        if np.ndim(value) and len(value) != T:
+            raise ProblemError(
+                f"{unit!s}: {name} has {len(value)} entries; the demand has {T} periods."
+            )
+        bounds.append(np.broadcast_to(value, (T,)))
+    return [Limit(t, "p_min", "p_max", power[t], bounds[0][t], bounds[1][t]) for t in range(T)]
+
+
+def _share(
+    unit: Unit, cost: Cost, slope: Array, limits: list[Limit], power: Array, reserve: Array
+) -> Share:
+    d, T = len(slope), len(power)
+    offset = np.concatenate([np.full(T, cost[2]), np.zeros(d - T)])
+    f = PiecewiseQuadratic(curvature=2.0 * cost[0], slope=slope, offset=offset)
+    M = np.array([limit.row for limit in limits])
+    lower, upper = (np.array([getattr(c, side) for c in limits]) for side in ("lower", "upper"))
+    if len(limits) == d == T:
+        return Share(f, IndicatorBox(lower, upper), limits, power, reserve)
+    try:
+        g = IndicatorPolyhedron(M, lower, upper)
+    except EmptySet as error:
+        raise ProblemError(f"{unit!s}: {_conflict(limits, error)}") from error
+    return Share(f, g, limits, power, reserve)
+
+
+def _conflict(limits: list[Limit], error: EmptySet) -> str:
+    names = []
+    for row, side in zip(error.rows, error.sides, strict=True):
+        limit = limits[row]
+        name = limit.low_name if side == "lower" else limit.up_name
+        names.append(f"{name or 'limits'} in period {limit.period}")
+    return f"no schedule meets its limits: {', '.join(names)} contradict each other. Relax one."

@@ -1,0 +1,24 @@
+"""Distributed model predictive control: linear subsystems that share resources.
+
+State each :class:`Subsystem`, bring them together in a :class:`Controller`, then
+:meth:`Controller.plan` from measured states or :meth:`Controller.simulate` the closed loop.
+"""
+
+from dual2.applications.mpc.buildings import Buildings, heated_buildings
+from dual2.applications.mpc.controller import Controller, Plan
+from dual2.applications.mpc.figure import plot_simulation
+from dual2.applications.mpc.infeasible import Infeasible
+from dual2.applications.mpc.simulation import Simulation, simulate
+from dual2.applications.mpc.subsystem import Subsystem
+
+__all__ = [
+    "Buildings",
+    "Controller",
+    "Infeasible",
+    "Plan",
+    "Simulation",
+    "Subsystem",
+    "heated_buildings",
+    "plot_simulation",
+    "simulate",
+]

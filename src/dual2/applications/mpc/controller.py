@@ -1,0 +1,307 @@
+"""Model predictive control of subsystems that share resources, without a coordinator."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.applications.mpc.condensed import Condensed
+from dual2.applications.mpc.infeasible import Infeasible
+from dual2.applications.mpc.simulation import Simulation, simulate
+from dual2.applications.mpc.stacked import StateSpace
+from dual2.applications.mpc.subsystem import Subsystem
+from dual2.applications.participants import distinct_names, read_network
+from dual2.errors import ProblemError
+from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
+from dual2.functions.arguments import Array, entries, number
+from dual2.problem import Problem
+from dual2.result import Result, Status
+from dual2.solve import solve
+
+FORMULATIONS = ("local", "paper")
+TOL = 1e-6
+"""Default tolerance of a plan's KKT residual."""
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """Inputs over the horizon, and the prices that coordinate them.
+
+    Attributes
+    ----------
+    inputs : list of ndarray (K, n_u)
+        Planned inputs of each subsystem.
+    states : list of ndarray (K + 1, n_x)
+        The states they lead to, the measured one first.
+    usage, price : ndarray (K, n_r)
+        Use of each shared resource, and its price (0 where the limit does not bind).
+    result : Result
+        What :func:`dual2.solve` returned.
+    """
+
+    inputs: list[Array]
+    states: list[Array]
+    usage: Array
+    price: Array
+    result: Result
+
+
+class Controller:
+    """Plans for all subsystems together: each solves its own part, prices are agreed.
+
+    minimise Σ_i cost_i(x_i, u_i) subject to dynamics and limits of each subsystem and
+    Σ_i resource_i·u_i^k ≤ limit^k, k = 0 … K-1.
+
+    Parameters
+    ----------
+    subsystems : sequence of Subsystem
+        One agent each; names must differ.
+    horizon : int
+        Number K of steps to plan ahead.
+    limit : float, vector (n_r,) or matrix (m, n_r)
+        Availability of the shared resources; a matrix gives it step by step (in a simulation from
+        its first step on), its last row holds for ever after.
+    graph : networkx.Graph, edge list or Network
+        Who talks to whom, by the subsystems' names or numbers.
+    formulation : {"local", "paper"}
+        ``"local"``: dynamics and limits stay with the agent, only the resources couple.
+        ``"paper"``: states are variables and dynamics are rows of the coupling.
+    price_cap : float, optional
+        Makes the shared limits soft: an excess costs this much per unit, so that no price exceeds
+        it.
+
+    Examples
+    --------
+    Two rooms, one heater's power between them:
+
+    >>> from dual2.applications import mpc
+    >>> rooms = [mpc.Subsystem(name, A=[[0.9]], B=[[0.5]], Q=1.0, R=0.1, u_min=0.0, u_max=2.0,
+    ...                        resource=[[1.0]], x_ref=3.0) for name in ("kitchen", "study")]
+    >>> controller = mpc.Controller(rooms, horizon=5, limit=2.5, graph=[("kitchen", "study")])
+    >>> plan = controller.plan([[0.0], [1.0]])
+    >>> plan.usage[:2].ravel().round(3).tolist(), bool(plan.price[0, 0] > 0)
+    ([2.5, 2.5], True)
+    """
+
+    def __init__(
+        self, subsystems: Sequence[Subsystem], horizon: int, limit: Any, graph: Any, *,
+        formulation: str = "local", price_cap: float | None = None,
+    ) -> None:  # fmt: skip
+        if not isinstance(horizon, int) or horizon < 1:
+            raise ProblemError(f"Controller: horizon = {horizon!r}; expected an integer ≥ 1.")
+        if formulation not in FORMULATIONS:
+            raise ProblemError(
+                f"Controller: formulation = {formulation!r}; expected 'local' or 'paper'."
+            )
+        self.horizon, self.formulation = horizon, formulation
+        self.limit = _read_limit(limit)
+        self.price_cap = None if price_cap is None else number("Controller", "price_cap", price_cap,
+                                                               above=0.0)  # fmt: skip
+        self.subsystems = _read_subsystems(subsystems, self.limit.shape[1])
+        names = distinct_names(self.subsystems, "subsystems")
+        self.network = read_network(graph, names, "subsystems")
+        self.models = self._models()
+
+    def __repr__(self) -> str:
+        return (
+            f"Controller({len(self.subsystems)} subsystems, horizon {self.horizon}, "
+            f"{self.limit.shape[1]} shared resources, {self.formulation})"
+        )
+
+    def _models(self) -> list[Condensed] | list[StateSpace]:
+        if self.formulation == "local":
+            models = [Condensed(s, self.horizon) for s in self.subsystems]
+            for model in models:
+                model.inverse  # noqa: B018  (refuses predictions that grow too large)
+            return models
+        sizes = [self.horizon * s.n_x for s in self.subsystems]
+        ends = np.cumsum(sizes)
+        return [
+            StateSpace(s, self.horizon, int(end) - size, int(ends[-1] - end))
+            for s, size, end in zip(self.subsystems, sizes, ends, strict=True)
+        ]
+
+    # -- one plan -----------------------------------------------------------------------------
+
+    def problem(self, states: Sequence[Any], disturbances: Any = None, time: int = 0) -> Problem:
+        """The control problem at measured states as a :class:`dual2.Problem`.
+
+        Raises
+        ------
+        Infeasible
+            If a subsystem has no plan within its own limits; it names them.
+        """
+        now, known = self._states(states), self._disturbances(disturbances)
+        agents = [m.agent(x, w) for m, x, w in zip(self.models, now, known, strict=True)]
+        return Problem(agents, self._coupling(known, time))
+
+    def _coupling(self, disturbances: list[Array], time: int) -> Function:
+        available = self.available(time).ravel()
+        if self.price_cap is None:
+            shared: Function = IndicatorAtMost(available)
+        else:
+            shared = PiecewiseQuadratic(slope_right=self.price_cap, kink=available)
+        if self.formulation == "local":
+            return shared
+        known = np.concatenate([w.ravel() for w in disturbances])
+        return Stacked([IndicatorPoint(known), shared], [known.size, available.size])
+
+    def available(self, time: int = 0) -> Array:
+        """The limits of the horizon that begins at a time, shape (K, n_r)."""
+        rows = np.minimum(time + np.arange(self.horizon), len(self.limit) - 1)
+        return self.limit[rows]
+
+    def plan(
+        self, states: Sequence[Any], disturbances: Any = None, *, start: Any = None, time: int = 0,
+        **options: Any,
+    ) -> Plan:  # fmt: skip
+        """Plan from measured states.
+
+        Parameters
+        ----------
+        states : sequence of vectors
+            The measured state of each subsystem.
+        disturbances : sequence of arrays (K, n_x), optional
+            Known disturbances w of each subsystem over the horizon; a vector holds for every step.
+        start : Plan or (x, duals), optional
+            Warm start; a plan made one step earlier is shifted by one step.
+        time : int
+            Where in the rows of ``limit`` the horizon begins.
+        **options
+            Options of :func:`dual2.solve` (method, tol = 1e-6, runtime, …).
+
+        Raises
+        ------
+        Infeasible
+            If there is no plan; it names the limits and the steps.
+        """
+        now, known = self._states(states), self._disturbances(disturbances)
+        if isinstance(start, Plan):
+            start = self.shifted(start, now, known)
+        problem = self.problem(now, known, time)
+        options.setdefault("tol", TOL)
+        result = solve(problem, self.network, start=start, **options)
+        if result.status == Status.INFEASIBLE:
+            raise self._infeasible(result)
+        inputs = [m.inputs(x) for m, x in zip(self.models, result.x, strict=True)]
+        paths = [
+            _path(s, x, u, w)
+            for s, x, u, w in zip(self.subsystems, now, inputs, known, strict=True)
+        ]
+        usage = sum(u @ s.resource.T for s, u in zip(self.subsystems, inputs, strict=True))
+        price = result.dual[-self.limit.shape[1] * self.horizon :].reshape(self.horizon, -1)
+        return Plan(inputs, paths, np.asarray(usage), price, result)
+
+    def shifted(
+        self, plan: Plan, states: list[Array], disturbances: list[Array]
+    ) -> tuple[list[Array], Array]:
+        """A start for the next step: inputs and prices one step on, the last by the gain."""
+        x = []
+        for s, model, now, u, w in zip(
+            self.subsystems, self.models, states, plan.inputs, disturbances, strict=True
+        ):
+            moved = np.vstack([u[1:], u[-1:]])
+            before = _path(s, now, moved, w)[-2]
+            moved[-1] = np.clip(s.u_ref - s.gain @ (before - s.x_ref), s.u_min, s.u_max)
+            x.append(model.variables(moved, now, w))
+        return x, self._shifted_duals(plan.result.duals)
+
+    def _shifted_duals(self, duals: Array) -> Array:
+        n, K = len(duals), self.horizon
+        sizes = [s.n_x for s in self.subsystems] if self.formulation == "paper" else []
+        cuts = np.cumsum([K * size for size in sizes], dtype=int)
+        blocks = [part.reshape(n, K, -1) for part in np.split(duals, cuts, axis=1)]
+        return np.hstack([np.hstack([b[:, 1:], b[:, -1:]]).reshape(n, -1) for b in blocks])
+
+    def _infeasible(self, result: Result) -> Infeasible:
+        count = self.limit.shape[1]
+        direction = np.abs(np.asarray(result.certificate.separator))[-count * self.horizon :]
+        worst = np.flatnonzero(direction > 0.1 * direction.max())
+        return Infeasible(None, [(f"resource[{j % count}]", int(j // count)) for j in worst])
+
+    # -- the loop -----------------------------------------------------------------------------
+
+    def simulate(self, states: Sequence[Any], steps: int, **options: Any) -> Simulation:
+        """Receding horizon: plan, apply the first inputs, measure, shift; see :func:`simulate`."""
+        return simulate(self, self._states(states), steps, **options)
+
+    def save(
+        self, path: str | os.PathLike[str], states: Sequence[Any], disturbances: Any = None,
+        force: bool = False, **options: Any,
+    ) -> Path:  # fmt: skip
+        """Write the problem at measured states as a folder for ``dual2 solve PATH``."""
+        from dual2.folder import save_problem
+
+        problem = self.problem(states, disturbances)
+        return save_problem(path, problem, self.network, {"tol": TOL} | options, force)
+
+    # -- reading --------------------------------------------------------------------------------
+
+    def _states(self, states: Sequence[Any]) -> list[Array]:
+        if len(states) != len(self.subsystems):
+            raise ProblemError(
+                f"Controller: {len(states)} states were given for {len(self.subsystems)} "
+                "subsystems."
+            )
+        found = []
+        for s, x in zip(self.subsystems, states, strict=True):
+            value = np.atleast_1d(np.asarray(entries(str(s), "state", x), dtype=float))
+            if value.shape != (s.n_x,):
+                raise ProblemError(
+                    f"{s!s}: its state has {value.size} entries; A has {s.n_x} rows."
+                )
+            found.append(value)
+        return found
+
+    def _disturbances(self, given: Any) -> list[Array]:
+        K = self.horizon
+        if given is None:
+            return [np.zeros((K, s.n_x)) for s in self.subsystems]
+        if len(given) != len(self.subsystems):
+            raise ProblemError(
+                f"Controller: disturbances of {len(given)} subsystems were given; there are "
+                f"{len(self.subsystems)}."
+            )
+        found = []
+        for s, w in zip(self.subsystems, given, strict=True):
+            value = np.asarray(w, dtype=float)
+            if value.shape not in ((), (s.n_x,), (K, s.n_x)) or not np.isfinite(value).all():
+                raise ProblemError(
+                    f"{s!s}: its disturbance has shape {value.shape}; expected ({s.n_x},) or "
+                    f"({K}, {s.n_x}), finite."
+                )
+            found.append(np.array(np.broadcast_to(value, (K, s.n_x))))
+        return found
+
+
+def _path(s: Subsystem, start: Array, inputs: Array, disturbance: Array) -> Array:
+    states = [start]
+    for u, w in zip(inputs, disturbance, strict=True):
+        states.append(s.step(states[-1], u, w))
+    return np.array(states)
+
+
+def _read_limit(limit: Any) -> Array:
+    value = np.asarray(limit, dtype=float)
+    if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
+        raise ProblemError(
+            f"Controller: limit has shape {value.shape}; expected a finite number, a vector (one "
+            "entry per resource) or a matrix (steps × resources)."
+        )
+    return np.atleast_2d(value)
+
+
+def _read_subsystems(given: Sequence[Subsystem], count: int) -> tuple[Subsystem, ...]:
+    found = []
+    for s in given:
+        if len(s.resource) not in (0, count):
+            raise ProblemError(
+                f"{s!s}: resource has {len(s.resource)} rows; limit has {count} entries, one per "
+                "shared resource."
+            )
+        idle = np.zeros((count, s.n_u))
+        found.append(s if len(s.resource) else replace(s, resource=idle))
+    return tuple(found)

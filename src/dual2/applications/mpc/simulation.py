@@ -1,0 +1,172 @@
+"""The receding horizon loop, and what it leaves behind."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.applications.mpc.infeasible import Infeasible
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array
+from dual2.result import Status
+
+if TYPE_CHECKING:
+    from dual2.applications.mpc.controller import Controller, Plan
+
+DIVERGED = 1e6
+"""States this many times larger than at the start (and than 1) end a simulation."""
+
+
+@dataclass
+class Simulation:
+    """A closed loop, step by step.
+
+    Attributes
+    ----------
+    states : list of ndarray (steps + 1, n_x)
+        Measured states of each subsystem.
+    inputs : list of ndarray (steps, n_u)
+        Applied inputs.
+    usage, price, limit : ndarray (steps, n_r)
+        Use, price and availability of the shared resources at each step.
+    cost : float
+        Sum of the stage costs along the way.
+    rounds : ndarray (steps,)
+        Exchanges with the neighbours that each plan took.
+    statuses : list of Status
+        How each plan ended.
+    failure : ProblemError or None
+        Why the loop ended early: an :class:`Infeasible`, or a closed loop that diverged.
+    """
+
+    controller: "Controller" = field(repr=False)
+    states: list[Array] = field(default_factory=list)
+    inputs: list[Array] = field(default_factory=list)
+    usage: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    price: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    limit: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    cost: float = 0.0
+    rounds: Array = field(default_factory=lambda: np.zeros(0, int))
+    statuses: list[Status] = field(default_factory=list)
+    failure: ProblemError | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps made."""
+        return len(self.statuses)
+
+    def __str__(self) -> str:
+        worst = next((s for s in self.statuses if s != Status.CONVERGED), Status.CONVERGED)
+        bound = int((self.price > 1e-9).any(axis=1).sum()) if self.steps else 0
+        text = (
+            f"{worst}: {self.steps} steps, cost {self.cost:.8g}, "
+            f"{int(np.sum(self.rounds))} rounds; a shared limit bound in {bound} steps"
+        )
+        return text if self.failure is None else f"{text}. Ended early: {self.failure}"
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """States, inputs, shared resources and prices; see :func:`plot_simulation`."""
+        from dual2.applications.mpc.figure import plot_simulation
+
+        return plot_simulation(self, path)
+
+
+def simulate(
+    controller: "Controller", states: list[Array], steps: int, *, warm: bool = True,
+    forecast: Callable[[int], Any] | None = None,
+    disturbance: Callable[[int], Any] | None = None, **options: Any,
+) -> Simulation:  # fmt: skip
+    """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
+
+    Parameters
+    ----------
+    controller : Controller
+        Who plans.
+    states : list of vectors
+        Where the subsystems start.
+    steps : int
+        How many steps to make.
+    warm : bool
+        Whether each plan starts from the last one, shifted by one step; else from zero.
+    forecast : callable, optional
+        ``forecast(t)``: disturbances known at time t, as for :meth:`Controller.plan`.
+    disturbance : callable, optional
+        ``disturbance(t)``: what really acts at time t, one vector per subsystem; by default the
+        first step of the forecast.
+    **options
+        Options of :func:`dual2.solve`.
+    """
+    log, last = Simulation(controller), None
+    journal = Journal([list(states)])
+    size = max(1.0, *(float(np.abs(x).max()) for x in states))
+    for t in range(steps):
+        known = controller._disturbances(None if forecast is None else forecast(t))
+        try:
+            start = last if warm else None
+            last = controller.plan(journal.path[-1], known, start=start, time=t, **options)
+        except Infeasible as error:
+            error.add_note(f"in step {t} of the simulation")
+            log.failure = error
+            break
+        journal.note(last, controller.available(t)[0])
+        real = [w[0] for w in known] if disturbance is None else disturbance(t)
+        log.cost += _advance(controller, journal, [u[0] for u in last.inputs], real)
+        log.failure = _diverged(controller, journal.path[-1], size, t)
+        if log.failure is not None:
+            break
+    _close(log, journal)
+    return log
+
+
+@dataclass
+class Journal:
+    """What happened so far: states, inputs and one row per step."""
+
+    path: list[list[Array]]
+    inputs: list[list[Array]] = field(default_factory=list)
+    rows: list[tuple[Array, Array, Array, int, Status]] = field(default_factory=list)
+
+    def note(self, plan: "Plan", available: Array) -> None:
+        """Keep what a plan says about its first step."""
+        rounds, status = plan.result.counts.rounds, plan.result.status
+        self.rows.append((plan.usage[0], plan.price[0], available, rounds, status))
+
+
+def _advance(
+    controller: "Controller", journal: Journal, inputs: list[Array], disturbances: Any
+) -> float:
+    """Apply the inputs; returns what the step costs."""
+    now = list(zip(controller.subsystems, journal.path[-1], inputs, disturbances, strict=True))
+    journal.inputs.append(inputs)
+    journal.path.append([s.step(x, u, np.asarray(w, dtype=float)) for s, x, u, w in now])
+    return sum(s.stage_cost(x, u) for s, x, u, _ in now)
+
+
+def _diverged(
+    controller: "Controller", states: list[Array], size: float, t: int
+) -> ProblemError | None:
+    for s, x in zip(controller.subsystems, states, strict=True):
+        if not np.abs(x).max() <= DIVERGED * size:
+            return ProblemError(
+                f"The closed loop is unstable: {s!s} has reached |x| = {np.abs(x).max():.3g} after "
+                f"step {t}. Its inputs may be too weak for its disturbances, the horizon too "
+                "short, or the terminal cost too small."
+            )
+    return None
+
+
+def _close(log: Simulation, journal: Journal) -> None:
+    """Turn the journal into arrays."""
+    systems, count = log.controller.subsystems, log.controller.limit.shape[1]
+    log.states = [np.array([step[i] for step in journal.path]) for i in range(len(systems))]
+    log.inputs = [
+        np.array([step[i] for step in journal.inputs]).reshape(-1, s.n_u)
+        for i, s in enumerate(systems)
+    ]
+    columns = list(zip(*journal.rows, strict=True)) or [[]] * 5
+    log.usage, log.price, log.limit = (
+        np.array(column, dtype=float).reshape(-1, count) for column in columns[:3]
+    )
+    log.rounds, log.statuses = np.array(columns[3], dtype=int), list(columns[4])

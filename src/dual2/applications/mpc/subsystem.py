@@ -1,0 +1,199 @@
+"""One controlled system: dynamics, limits, costs, and what it takes from the shared resources."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_discrete_are
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array, entries, matrix, number
+
+_EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class Subsystem:
+    """x⁺ = A x + B u + w with limits on x and u, and a quadratic cost.
+
+    Over a horizon of K steps it costs
+
+        Σ_{k<K} (x_k - x_ref)ᵀQ(x_k - x_ref) + (u_k - u_ref)ᵀR(u_k - u_ref)
+        + (x_K - x_ref)ᵀP(x_K - x_ref).
+
+    Parameters
+    ----------
+    name : str
+        For messages and figures.
+    A, B : matrix (n_x, n_x), matrix (n_x, n_u)
+        Dynamics; every mode that does not decay must be within reach of the inputs.
+    Q, R : matrix
+        Stage costs, Q positive semidefinite, R positive definite; a number stands for a multiple
+        of the identity, a vector for a diagonal.
+    terminal : matrix, optional
+        P, positive semidefinite; by default the cost of the unconstrained optimal controller from
+        there on (the solution of the discrete Riccati equation).
+    x_min, x_max, u_min, u_max : float or vector
+        Limits, possibly infinite.
+    resource : matrix (n_r, n_u), optional
+        What the inputs take from the shared resources; none by default.
+    x_ref, u_ref : float or vector
+        Where the state and the input should be.
+    soft : (float, float), optional
+        Makes the limits of the state soft: an excess of s costs ``soft[0]``·s² + ``soft[1]``·s at
+        each step. By default they are hard.
+
+    Examples
+    --------
+    >>> room = Subsystem("room", A=[[0.9]], B=[[0.5]], Q=1.0, R=0.1, u_min=0.0, u_max=1.0,
+    ...                  resource=[[1.0]])
+    >>> room.n_x, room.n_u, room.terminal.round(4).tolist()
+    (1, 1, [[1.2452]])
+    """
+
+    name: str
+    A: Any
+    B: Any
+    Q: Any
+    R: Any
+    terminal: Any = None
+    x_min: Any = -np.inf
+    x_max: Any = np.inf
+    u_min: Any = -np.inf
+    u_max: Any = np.inf
+    resource: Any = None
+    x_ref: Any = 0.0
+    u_ref: Any = 0.0
+    soft: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        self._read_dynamics()
+        self._read_vectors()
+        self._set(Q=self._weight("Q", self.Q, self.n_x), R=self._weight("R", self.R, self.n_u))
+        least = float(np.linalg.eigvalsh(self.R).min())
+        if least <= _EPS * self.n_u * np.abs(self.R).max():
+            raise ProblemError(
+                f"{self!s}: R is not positive definite (smallest eigenvalue {least:.3g}); every "
+                "input needs a cost."
+            )
+        resource = np.zeros((0, self.n_u)) if self.resource is None else self.resource
+        resource = matrix(str(self), "resource", resource)
+        self._set(resource=resource)
+        if resource.shape[1] != self.n_u:
+            raise ProblemError(
+                f"{self!s}: resource has shape {resource.shape}; expected {self.n_u} columns, "
+                "one per input."
+            )
+        if self.soft is not None:
+            square = number(str(self), "soft[0]", self.soft[0], above=0.0)
+            slope = number(str(self), "soft[1]", self.soft[1], least=0.0)
+            self._set(soft=(square, slope))
+        self._require_reach()
+        given = self.terminal is not None
+        self._set(terminal=self._weight("terminal", self.terminal, self.n_x) if given
+                  else self._riccati())  # fmt: skip
+
+    def __str__(self) -> str:
+        return f"Subsystem {self.name!r}"
+
+    def _set(self, **values: Any) -> None:
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def n_x(self) -> int:
+        """Number of states."""
+        return len(self.A)
+
+    @property
+    def n_u(self) -> int:
+        """Number of inputs."""
+        return self.B.shape[1]
+
+    @property
+    def radius(self) -> float:
+        """Spectral radius of A; above 1 the system is unstable by itself."""
+        return float(np.abs(np.linalg.eigvals(self.A)).max())
+
+    @cached_property
+    def gain(self) -> Array:
+        """K of the unconstrained controller u = u_ref - K(x - x_ref)."""
+        P, B = self.terminal, self.B
+        return np.linalg.solve(self.R + B.T @ P @ B, B.T @ P @ self.A)
+
+    def stage_cost(self, x: Array, u: Array) -> float:
+        """Cost of one step."""
+        dx, du = x - self.x_ref, u - self.u_ref
+        return float(dx @ self.Q @ dx + du @ self.R @ du)
+
+    def step(self, x: Array, u: Array, w: Array | float = 0.0) -> Array:
+        """The next state."""
+        return self.A @ x + self.B @ u + w
+
+    # -- reading ------------------------------------------------------------------------------
+
+    def _read_dynamics(self) -> None:
+        A, B = matrix(str(self), "A", self.A), matrix(str(self), "B", self.B)
+        if A.shape[0] != A.shape[1] or B.shape[0] != len(A) or 0 in B.shape:
+            raise ProblemError(
+                f"{self!s}: A has shape {A.shape} and B has shape {B.shape}; expected a square A "
+                "and one row of B per state."
+            )
+        self._set(A=A, B=B)
+
+    def _read_vectors(self) -> None:
+        for name in ("x_min", "x_max", "u_min", "u_max", "x_ref", "u_ref"):
+            size = self.n_x if name[0] == "x" else self.n_u
+            finite = name.endswith("ref")
+            value = entries(str(self), name, getattr(self, name), finite=finite)
+            if np.ndim(value) and len(np.atleast_1d(value)) != size:
+                raise ProblemError(
+                    f"{self!s}: {name} has {np.size(value)} entries; expected {size} or one number."
+                )
+            self._set(**{name: np.array(np.broadcast_to(value, (size,)))})
+        for kind in ("x", "u"):
+            low, high = getattr(self, f"{kind}_min"), getattr(self, f"{kind}_max")
+            for j in np.flatnonzero(low > high):
+                raise ProblemError(
+                    f"{self!s}: {kind}_min[{j}] = {low[j]:g} exceeds {kind}_max[{j}] = {high[j]:g}."
+                )
+
+    def _weight(self, name: str, value: Any, size: int) -> Array:
+        """A symmetric positive semidefinite matrix from a number, a diagonal or a matrix."""
+        if np.ndim(value) < 2:
+            value = np.diag(np.broadcast_to(entries(str(self), name, value), (size,)))
+        W = matrix(str(self), name, value)
+        if W.shape != (size, size) or np.abs(W - W.T).max() > 1e-9 * np.abs(W).max():
+            raise ProblemError(
+                f"{self!s}: {name} has shape {W.shape}; expected a symmetric ({size}, {size})."
+            )
+        least = float(np.linalg.eigvalsh(W).min())
+        if least < -1e-12 * np.abs(W).max():
+            raise ProblemError(
+                f"{self!s}: {name} is not positive semidefinite (smallest eigenvalue {least:.3g})."
+            )
+        return W
+
+    def _require_reach(self) -> None:
+        """Every eigenvalue with |λ| ≥ 1 must be controllable: [A - λI, B] of full row rank."""
+        for mode in np.linalg.eigvals(self.A):
+            if abs(mode) < 1:
+                continue
+            pencil = np.hstack([self.A - mode * np.eye(self.n_x), self.B])
+            sizes = np.linalg.svd(pencil, compute_uv=False)
+            if sizes[-1] <= 1e-10 * sizes[0]:
+                raise ProblemError(
+                    f"{self!s}: it cannot be stabilised: the mode with eigenvalue {mode:.4g} does "
+                    "not decay and no input reaches it. Change B, or leave that mode out."
+                )
+
+    def _riccati(self) -> Array:
+        try:
+            P = solve_discrete_are(self.A, self.B, self.Q, self.R)
+        except (ValueError, np.linalg.LinAlgError) as error:
+            raise ProblemError(
+                f"{self!s}: no optimal controller for an infinite horizon exists ({error}). Give "
+                "a terminal cost, or a Q that sees every mode on the unit circle."
+            ) from error
+        return 0.5 * (P + P.T)

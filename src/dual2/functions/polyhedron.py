@@ -1,0 +1,227 @@
+"""Sets given by linear inequalities, with an exact projection."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dual2.errors import Dual2Error, ProblemError
+from dual2.functions.arguments import Array, Entries, entries, matrix, store
+from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.projection import EMPTY, SOLVED, project
+
+ROUNDING = 1e-12
+"""Relative size of what counts as rounding: bounds that cross, directions that leave a cone."""
+
+
+class EmptySet(ProblemError):
+    """The inequalities contradict each other; ``rows`` and ``sides`` say which ones.
+
+    Attributes
+    ----------
+    rows : list of int
+        Rows of M whose inequalities cannot hold together.
+    sides : list of str
+        ``"lower"`` or ``"upper"``, for each of them.
+    """
+
+    def __init__(self, message: str, rows: list[int], sides: list[str]) -> None:
+        super().__init__(message)
+        self.rows, self.sides = rows, sides
+
+
+class Scaled(NamedTuple):
+    """The set with rows of length one; rows with a single entry are bounds of that coordinate."""
+
+    M: Array
+    lower: Array
+    upper: Array
+    box_lower: Array
+    box_upper: Array
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorPolyhedron(Function):
+    """f(x) = 0 if lower <= Mx <= upper, else inf.
+
+    The prox is the projection, found exactly by a dual active set method (Goldfarb & Idnani,
+    1983) that starts from the clipped point where rows of M are bounds of single coordinates;
+    f*(w) = sup {<w, x> : lower <= Mx <= upper}. Points whose distance to every
+    row's slab is at most 1e-9·max(1, |bound|/|row|) count as inside.
+
+    Parameters
+    ----------
+    M : matrix (m, d)
+        Left-hand sides; rows of zeros are allowed where the bounds allow 0.
+    lower, upper : float or vector (m,)
+        Bounds, possibly infinite; equal bounds are an equation.
+
+    Raises
+    ------
+    EmptySet
+        If no point meets all inequalities; it names rows that contradict each other.
+
+    Examples
+    --------
+    Two periods within [0, 1] whose levels differ by at most 0.5:
+
+    >>> g = IndicatorPolyhedron([[1, 0], [0, 1], [-1, 1]], [0, 0, -0.5], [1, 1, 0.5])
+    >>> g.prox([0.0, 2.0], 1.0)
+    array([0.5, 1. ])
+    """
+
+    M: Array
+    lower: Entries
+    upper: Entries
+
+    def __post_init__(self) -> None:
+        M = matrix(self, "M", self.M)
+        lower = entries(self, "lower", self.lower, finite=False)
+        upper = entries(self, "upper", self.upper, finite=False)
+        for name, bound in (("lower", lower), ("upper", upper)):
+            if np.ndim(bound) and np.shape(bound) != (len(M),):
+                raise ProblemError(
+                    f"IndicatorPolyhedron: {name} has length {np.size(bound)} and M has {len(M)} "
+                    "rows; expected one bound per row."
+                )
+        store(self, M=M, lower=lower, upper=upper)
+        self._project(np.zeros(M.shape[1]))  # an empty set is refused here
+
+    @property
+    def dim(self) -> int | None:
+        """Number of columns of M."""
+        return self.M.shape[1]
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @cached_property
+    def _bounds(self) -> tuple[Array, Array]:
+        m = len(self.M)
+        return np.broadcast_to(self.lower, (m,)), np.broadcast_to(self.upper, (m,))
+
+    @cached_property
+    def _sorted(self) -> tuple[Array, Any, Any]:
+        """Length of each row, the rows that are no bounds, and those that are."""
+        lengths = np.linalg.norm(self.M, axis=1)
+        single = (self.M != 0).sum(axis=1) == 1
+        return lengths, np.flatnonzero(~single & (lengths > 0)), np.flatnonzero(single)
+
+    @cached_property
+    def scaled(self) -> Scaled:
+        """The same set as :class:`Scaled`."""
+        (lower, upper), (lengths, rows, bounds) = self._bounds, self._sorted
+        for k in np.flatnonzero((lower > upper) | ((lengths == 0) & ((lower > 0) | (upper < 0)))):
+            self._refuse([int(k)], ["lower" if lower[k] > 0 else "upper"])
+        size = lengths[rows]
+        box = np.full(self.M.shape[1], -np.inf), np.full(self.M.shape[1], np.inf)
+        for k in bounds:
+            j = int(np.flatnonzero(self.M[k])[0])
+            ends = np.sort([lower[k] / self.M[k, j], upper[k] / self.M[k, j]])
+            box[0][j], box[1][j] = max(box[0][j], ends[0]), min(box[1][j], ends[1])
+        for j in np.flatnonzero(box[0] > box[1]):
+            if box[0][j] - box[1][j] > ROUNDING * max(1.0, abs(box[0][j])):
+                these = [int(k) for k in bounds if self.M[k, j]]
+                self._refuse(these, ["both"] * len(these))
+            box[0][j] = box[1][j]
+        M = np.ascontiguousarray(self.M[rows] / size[:, None])
+        return Scaled(M, lower[rows] / size, upper[rows] / size, *box)
+
+    def _project(self, v: Array) -> Array:
+        out, work = np.empty_like(v), np.empty(len(self.scaled.M) + len(v))
+        status = project(v, out, *self.scaled, work)
+        if status == SOLVED:
+            return out
+        if status == EMPTY:
+            self._contradiction(work)
+        raise Dual2Error(
+            f"{self!r}: the projection did not settle; its rows may be nearly dependent at very "
+            "different scales. Scale the rows to length one."
+        )
+
+    def _contradiction(self, weights: Array) -> None:
+        """Name the rows behind an infeasible combination."""
+        _, rows, bounds = self._sorted
+        found = {}
+        m = len(rows)
+        for k in np.flatnonzero(np.abs(weights[:m]) > 1e-9):
+            found[int(rows[k])] = "upper" if weights[k] > 0 else "lower"
+        for j in np.flatnonzero(np.abs(weights[m:]) > 1e-9):
+            for k in bounds:
+                if self.M[k, j]:
+                    upper = (weights[m + j] > 0) == (self.M[k, j] > 0)
+                    found[int(k)] = "upper" if upper else "lower"
+        self._refuse(list(found), list(found.values()))
+
+    def _refuse(self, rows: list[int], sides: list[str]) -> None:
+        named = ", ".join(f"{k} ({side})" for k, side in zip(rows[:6], sides[:6], strict=True))
+        raise EmptySet(
+            f"IndicatorPolyhedron: the set is empty: the inequalities of rows {named}"
+            f"{', …' if len(rows) > 6 else ''} contradict each other. Relax one of their bounds.",
+            rows, sides,
+        )  # fmt: skip
+
+    def _value(self, x: Array) -> Array:
+        lower, upper = self._bounds
+        lengths = np.where(self._sorted[0] > 0, self._sorted[0], 1.0)
+        y = x @ self.M.T
+        low, up = lower / lengths, upper / lengths
+        slack = [
+            TOLERANCE * np.maximum(1.0, np.where(np.isfinite(b), abs(b), 0)) for b in (low, up)
+        ]
+        outside = (y / lengths < low - slack[0]) | (y / lengths > up + slack[1])
+        return np.where(outside.any(axis=-1), np.inf, 0.0)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        if v.ndim == 1:
+            return self._project(np.ascontiguousarray(v))
+        return np.array([self._project(np.ascontiguousarray(row)) for row in v])
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
+
+    def _domain_support(self, u: Array) -> Array:
+        if u.ndim == 1:
+            return np.asarray(self._support(u))
+        return np.array([self._support(row) for row in u])
+
+    def _support(self, u: Array) -> float:
+        """By proximal steps x ← project(x + t·u), which end at a maximiser; else as a program.
+
+        They end after finitely many steps; where the sixth still moves, the direction is
+        unbounded or nearly so, and a linear program decides.
+        """
+        size = float(np.linalg.norm(u))
+        if size <= TOLERANCE:
+            return 0.0
+        x = self._project(np.zeros_like(u))
+        for step in max(1.0, float(np.abs(x).max())) * 8.0 ** np.arange(6):
+            new = self._project(x + step / size * u)
+            moved, x = float(np.linalg.norm(new - x)), new
+            if moved <= 0.1 * ROUNDING * step:
+                return float(u @ x)
+        return _dual_program(self.scaled, u)
+
+
+def _dual_program(s: Scaled, u: Array) -> float:
+    """min <upper, y⁺> - <lower, y⁻> subject to Mᵀ(y⁺ - y⁻) = u, up to 1e-9·max(1, |u|)."""
+    from scipy.optimize import linprog
+
+    rows = np.vstack([s.M, np.eye(len(u))])
+    lower, upper = np.append(s.lower, s.box_lower), np.append(s.upper, s.box_upper)
+    below, above = np.isfinite(lower), np.isfinite(upper)
+    if not (below.any() or above.any()):
+        return np.inf
+    normals = np.vstack([rows[above], -rows[below]]).T
+    size = max(1.0, float(np.abs(u).max()))
+    target = u / size
+    found = linprog(
+        np.append(upper[above], -lower[below]),
+        A_ub=np.vstack([normals, -normals]),
+        b_ub=np.append(target + TOLERANCE, TOLERANCE - target),
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )
+    return size * float(found.fun) if found.status == 0 else np.inf

@@ -1,0 +1,159 @@
+"""Smooth losses that are conjugates of a separable function: Huber and squared hinge."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dual2.functions.arguments import Array, Entries, common_dim, entries, number, store
+from dual2.functions.base import Function
+from dual2.functions.losses import check_labels, positive
+from dual2.functions.piecewise import PiecewiseQuadratic
+
+
+class SmoothLoss(Function):
+    """h = S* for a separable, strongly convex S on an interval, which subclasses give."""
+
+    @abstractmethod
+    def _dual_form(self) -> PiecewiseQuadratic: ...
+
+    @cached_property
+    def _dual(self) -> PiecewiseQuadratic:
+        return self._dual_form()
+
+    @property
+    def dim(self) -> int | None:
+        """Length of the target."""
+        return self._dual.dim
+
+    @property
+    def L(self) -> float:
+        """The largest second derivative."""
+        return 1.0 / self._dual.mu
+
+    @property
+    def smooth(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def proximable(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def conjugate(self) -> PiecewiseQuadratic:
+        """A parabola on an interval."""
+        return self._dual
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._dual._value(w)
+
+    def _conjugate_prox(self, v: Array, step: float) -> Array:
+        return self._dual._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self._dual._domain_support(u)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HuberLoss(SmoothLoss):
+    """h(z) = scale·Σ_j huber(z_j - y_j), huber(t) = ½t² for |t| <= δ and δ|t| - ½δ² beyond.
+
+    With κ = t·scale: prox_{th}(v) = clip((v + κ·y)/(1 + κ), v - κ·δ, v + κ·δ);
+    h*(w) = |w|²/(2·scale) + <w, y> for |w_j| <= scale·δ, else inf.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    delta : float
+        Where the parabola ends, positive.
+    scale : float or vector, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> HuberLoss(0.0, delta=2.0).prox([3.0], 1.0)
+    array([1.5])
+    """
+
+    y: Entries
+    delta: float
+    scale: Entries = 1.0
+
+    def __post_init__(self) -> None:
+        delta = number(self, "delta", self.delta, above=0.0)
+        scale = positive(self, self.scale)
+        store(self, y=entries(self, "y", self.y), delta=delta, scale=scale)
+        common_dim(self, y=self.y, scale=scale)
+
+    def _dual_form(self) -> PiecewiseQuadratic:
+        bound = self.scale * self.delta
+        return PiecewiseQuadratic(1.0 / self.scale, slope=self.y, lower=-bound, upper=bound)
+
+    def _value(self, x: Array) -> Array:
+        t = np.abs(x - self.y)
+        inner = np.minimum(t, self.delta)
+        return (self.scale * inner * (t - 0.5 * inner)).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        return self.scale * np.clip(x - self.y, -self.delta, self.delta)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        kappa = step * self.scale
+        reach = kappa * self.delta
+        return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SquaredHingeLoss(SmoothLoss):
+    """h(z) = scale·Σ_j max(0, 1 - y_j·z_j)² for labels y_j = ±1.
+
+    h*(w) = Σ_j w_j²/(4·scale) + y_j·w_j for y_j·w_j <= 0, else inf; the prox moves a margin
+    m = y_j·v_j below 1 to (m + 2t·scale)/(1 + 2t·scale).
+
+    Parameters
+    ----------
+    labels : float or vector
+        Entries -1 or 1.
+    scale : float or vector, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> SquaredHingeLoss([1.0, -1.0]).value([0.0, 1.0])
+    5.0
+    >>> SquaredHingeLoss(1.0, scale=0.5).prox([0.0, 3.0], 1.0)
+    array([0.5, 3. ])
+    """
+
+    labels: Entries
+    scale: Entries = 1.0
+
+    def __post_init__(self) -> None:
+        scale = positive(self, self.scale)
+        store(self, labels=entries(self, "labels", self.labels), scale=scale)
+        check_labels(self, self.labels)
+        common_dim(self, labels=self.labels, scale=scale)
+
+    def _dual_form(self) -> PiecewiseQuadratic:
+        positive_label = np.greater(self.labels, 0)
+        return PiecewiseQuadratic(
+            0.5 / self.scale,
+            slope=self.labels,
+            lower=np.where(positive_label, -np.inf, 0.0),
+            upper=np.where(positive_label, 0.0, np.inf),
+        )
+
+    def _value(self, x: Array) -> Array:
+        return (self.scale * np.maximum(0.0, 1.0 - self.labels * x) ** 2).sum(axis=-1)
+
+    def _grad(self, x: Array) -> Array:
+        return -2.0 * self.scale * self.labels * np.maximum(0.0, 1.0 - self.labels * x)
+
+    def _prox(self, v: Array, step: float) -> Array:
+        kappa = 2.0 * step * self.scale
+        margin = self.labels * v
+        return self.labels * np.maximum(margin, (margin + kappa) / (1.0 + kappa))

@@ -1,0 +1,41 @@
+"""Vertical federated learning as scikit-learn estimators.
+
+Several parties hold different columns about the same rows. They fit one linear model together:
+each keeps its columns and its coefficients, dual vectors go to neighbours in a network.
+"""
+
+try:
+    import sklearn as _sklearn  # noqa: F401
+except ImportError as error:
+    raise ImportError("dual2.learn needs scikit-learn: pip install 'dual2[learn]'.") from error
+
+from dual2.learn.base import VerticalModel
+from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
+from dual2.learn.path import Path, enet_path, lasso_path
+from dual2.learn.regression import (
+    VerticalElasticNet,
+    VerticalLasso,
+    VerticalNonnegativeRegression,
+    VerticalRidge,
+)
+from dual2.learn.robust import (
+    VerticalHuberRegressor,
+    VerticalPoissonRegressor,
+    VerticalQuantileRegressor,
+)
+
+__all__ = [
+    "Path",
+    "VerticalElasticNet",
+    "VerticalHuberRegressor",
+    "VerticalLasso",
+    "VerticalLinearSVC",
+    "VerticalLogisticRegression",
+    "VerticalModel",
+    "VerticalNonnegativeRegression",
+    "VerticalPoissonRegressor",
+    "VerticalQuantileRegressor",
+    "VerticalRidge",
+    "enet_path",
+    "lasso_path",
+]

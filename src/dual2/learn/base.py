@@ -1,0 +1,284 @@
+"""What all vertical estimators share: reading data, splitting columns, training, reporting."""
+
+import warnings
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, ClassVar
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from threadpoolctl import ThreadpoolController
+
+from dual2.errors import ProblemError
+from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrices, read_network
+from dual2.learn.training import Block, Loss, Model, Settings, plain_problem, train
+from dual2.network import Network
+from dual2.problem import Problem
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """Weights of ½w² and |w| for every coefficient, and what becomes of the intercept.
+
+    ``intercept`` is None (there is none), ``"centred"`` (columns and target are centred: exact
+    for a squared loss), ``"free"`` (a column of ones, no penalty) or the number in a column that
+    is penalised like the others.
+    """
+
+    ridge: float
+    l1: float = 0.0
+    intercept: str | float | None = None
+
+
+@dataclass(frozen=True)
+class Design:
+    """The parties' columns as they enter training."""
+
+    groups: list[Array]
+    blocks: list[Block]
+    means: Array
+    scales: Array
+    penalty: Penalty
+
+    def coefficients(self, w: Sequence[Array]) -> tuple[Array, float]:
+        """Coefficients in the order and the units of X, and the intercept."""
+        parts = list(w)
+        last = parts[-1]
+        column = self.penalty.intercept not in (None, "centred")
+        constant = 0.0
+        if column:
+            parts[-1] = last[:-1]
+            number = self.penalty.intercept if isinstance(self.penalty.intercept, float) else 1.0
+            constant = float(last[-1]) * number
+        coef = np.empty(len(self.means))
+        coef[np.concatenate(self.groups)] = np.concatenate(parts)
+        coef /= self.scales
+        return coef, constant - float(self.means @ coef)
+
+
+class VerticalModel(BaseEstimator):
+    """Base of the estimators: parameters ``parties``, ``network``, ``method`` and the like.
+
+    Subclasses say what the loss and the penalty are, and how predictions follow.
+    """
+
+    _gain: ClassVar[float] = 0.1
+    _patient: ClassVar[bool] = False
+
+    fit_intercept: bool
+    max_iter: int
+    tol: float
+    warm_start: bool
+    standardize: bool
+    parties: Any
+    network: Any
+    method: Any
+    runtime: str
+
+    def _keep(self, values: dict[str, Any]) -> None:
+        """Store the constructor's arguments as they are, which is scikit-learn's convention."""
+        for name in self._get_param_names():
+            setattr(self, name, values[name])
+
+    # -- what a subclass says -----------------------------------------------------------------
+    @abstractmethod
+    def _penalty(self) -> Penalty: ...
+
+    @abstractmethod
+    def _loss(self, target: Array, weight: Array) -> Loss: ...
+
+    @abstractmethod
+    def _targets(self, y: Array) -> list[Array]: ...
+
+    def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
+        """What else can be said about a model; nothing unless a subclass knows."""
+
+    # -- data ---------------------------------------------------------------------------------
+    def _read(self, X: Any, y: Any) -> tuple[Array, Array, list[Array]]:
+        """X and y checked, and the columns of each party."""
+        if is_matrix_per_party(X):
+            widths = [np.shape(part)[1] for part in X]
+            own = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
+            if isinstance(self.parties, int | np.integer) and self.parties != len(X):
+                raise ProblemError(
+                    f"Found {len(X)} matrices, but parties = {self.parties}. Pass one matrix per "
+                    "party."
+                )
+            X, y = validate_data(self, join_matrices(X), y, **self._rules())
+            return X, y, own
+        X, y = validate_data(self, X, y, **self._rules())
+        names = getattr(self, "feature_names_in_", None)
+        return X, y, column_groups(self.parties, X.shape[1], None if names is None else list(names))
+
+    def _rules(self) -> dict[str, Any]:
+        return {"dtype": np.float64, "y_numeric": True}
+
+    def _rows(self, X: Any) -> Array:
+        """X for a prediction, checked against the X of fit."""
+        check_is_fitted(self)
+        if is_matrix_per_party(X):
+            X = join_matrices(X, [len(group) for group in self.party_columns_])
+            order = np.empty(X.shape[1], dtype=int)
+            order[np.concatenate(self.party_columns_)] = np.arange(X.shape[1])
+            X = X[:, order]
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if np.any(weight < 0):
+            j = int(np.flatnonzero(weight < 0)[0])
+            raise ProblemError(
+                f"sample_weight[{j}] = {weight[j]:g} found. Negative values in data passed to "
+                "`sample_weight`: expected numbers of at least 0."
+            )
+        return weight
+
+    # -- the problem --------------------------------------------------------------------------
+    def _design(self, X: Array, groups: list[Array], weight: Array) -> Design:
+        """What each party does with its own columns: centre, scale, attach penalties."""
+        penalty = self._penalty()
+        centred = penalty.intercept in ("centred", "free")
+        means = np.average(X, axis=0, weights=weight) if centred else np.zeros(X.shape[1])
+        scales = np.ones(X.shape[1])
+        if self.standardize:
+            spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
+            scales = np.where(spread > 0, spread, 1.0)
+        blocks = []
+        for i, group in enumerate(groups):
+            part = (X[:, group] - means[group]) / scales[group]
+            ridge, l1 = np.full(len(group), penalty.ridge), np.full(len(group), penalty.l1)
+            if i == len(groups) - 1 and penalty.intercept not in (None, "centred"):
+                free = penalty.intercept == "free"
+                number = 1.0 if free else float(penalty.intercept)  # type: ignore[arg-type]
+                part = np.column_stack([part, np.full(len(X), number)])
+                ridge, l1 = np.append(ridge, 0.0 if free else penalty.ridge), np.append(l1, 0.0)
+            blocks.append(Block(np.ascontiguousarray(part), ridge, l1))
+        return Design(groups, blocks, means, scales, penalty)
+
+    def _prepare(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Design, list[Array], Array, Network]:
+        """The design, the target of each problem, the weights and the network."""
+        X, y, groups = self._read(X, y)
+        network = read_network(self.network, len(groups))
+        targets = self._targets(y)
+        weight = self._weights(sample_weight, X, y)
+        used = weight > 0
+        if not used.any():
+            raise ProblemError("All sample weights are zero: there is nothing to fit.")
+        design = self._design(X[used], groups, weight[used])
+        return design, [target[used] for target in targets], weight[used], network
+
+    def problem(
+        self, X: Any, y: Any, sample_weight: Any = None, target: int = 0
+    ) -> tuple[Problem, Network]:
+        """The decentralised problem behind ``fit``, to look at, solve otherwise, or store.
+
+        Its variables are the coefficients of each party's columns (centred, and divided by their
+        spread with ``standardize``), the intercept last at the last party unless centring took
+        care of it. Coefficients whose penalty is weak or absent carry a small ridge that pulls
+        them towards the fitted ones, or towards 0 before fit.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for ``fit``.
+        target : int
+            Which class of a one-vs-rest model.
+
+        Returns
+        -------
+        problem, network : Problem, Network
+            Ready for :func:`dual2.solve` and :func:`dual2.folder.save_problem`.
+        """
+        fitted = getattr(self, "_models", None)
+        design, targets, weight, network = self._prepare(X, y, sample_weight)
+        centre = [np.zeros(block.X.shape[1]) for block in design.blocks]
+        if fitted is not None and len(fitted) == len(targets):
+            old = fitted[target].w
+            if [len(w) for w in old] == [len(w) for w in centre]:
+                centre = old
+        loss = self._loss(self._centre(targets[target], weight, design)[0], weight)
+        if loss.follow is not None:
+            s = sum(b.X @ w for b, w in zip(design.blocks, centre, strict=True))
+            loss = loss.follow(np.asarray(s))
+        return plain_problem(design.blocks, loss, centre), network
+
+    def _centre(self, target: Array, weight: Array, design: Design) -> tuple[Array, float]:
+        """The target without its mean, and the mean, where centring replaces the intercept."""
+        if design.penalty.intercept != "centred":
+            return target, 0.0
+        mean = float(np.average(target, weights=weight))
+        return target - mean, mean
+
+    # -- fitting ------------------------------------------------------------------------------
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, float]]:
+        """Train one model per target; coefficients and intercept of each."""
+        earlier = getattr(self, "_models", None) if self.warm_start else None
+        design, targets, weight, network = self._prepare(X, y, sample_weight)
+        settings = Settings(
+            tol=float(self.tol), max_rounds=int(self.max_iter), method=self.method,
+            runtime=self.runtime, gain=self._gain, patient=self._patient,
+        )  # fmt: skip
+        zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
+        models, answers = [], []
+        for k, target in enumerate(targets):
+            own, mean = self._centre(target, weight, design)
+            start = _usable(earlier, k, len(targets), zero, network.n, len(weight))
+            with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
+                model = train(design.blocks, self._loss(own, weight), network, settings, start)
+            self._certify(design, own, weight, model)
+            models.append(model)
+            coef, intercept = design.coefficients(model.w)
+            answers.append((coef, intercept + mean))
+        self._models, self.party_columns_ = models, design.groups
+        self._report(models)
+        return answers
+
+    def _report(self, models: list[Model]) -> None:
+        """What was communicated, and a warning if a model is not there yet."""
+        names = ("rounds", "vectors", "agree_rounds", "floats", "solves")
+        self.communication_ = {name: sum(m.counts[name] for m in models) for name in names}
+        self.ridge_effect_ = max(model.remaining for model in models)
+        results = [model.result for model in models if model.result is not None]
+        self.result_ = results[0] if len(results) == 1 else results
+        late = [m for m in models if not m.converged]
+        if late and late[0].result is not None:
+            r = late[0].result
+            warnings.warn(
+                f"Training ended with {r.status} after {late[0].counts['rounds']} rounds: KKT "
+                f"residual {r.certificate.kkt:.1e}, estimated distance of the coefficients "
+                f"{late[0].remaining:.1e}, tol = {self.tol:g}. Increase max_iter, loosen tol, "
+                "scale the columns (standardize=True), or penalise more.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _split(self, coef: Array) -> list[Array]:
+        """Each party's own coefficients."""
+        return [coef[..., group] for group in self.party_columns_]
+
+
+@cache
+def _threads() -> ThreadpoolController:
+    """The thread pools of this process; finding them takes milliseconds."""
+    return ThreadpoolController()
+
+
+def _usable(
+    earlier: list[Model] | None, k: int, count: int, zero: Model, n: int, rows: int
+) -> Model:
+    """The earlier model of the same shape, else zero."""
+    if earlier is None or len(earlier) != count:
+        return zero
+    old = earlier[k]
+    same = [len(w) for w in old.w] == [len(w) for w in zero.w]
+    if not same or old.duals is None or old.duals.shape != (n, rows):
+        return zero
+    return old

@@ -1,0 +1,159 @@
+"""Who owns which columns, and who talks to whom."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import networkx as nx
+import numpy as np
+
+from dual2.errors import NetworkError, ProblemError, unknown_name
+from dual2.network import Network
+
+Array = np.ndarray
+
+GRAPHS = {
+    "path": nx.path_graph,
+    "cycle": lambda n: nx.cycle_graph(n) if n > 2 else nx.path_graph(n),
+    "star": lambda n: nx.star_graph(n - 1),
+    "complete": nx.complete_graph,
+}
+"""Networks by name, as functions of the number of parties."""
+
+
+def is_matrix_per_party(X: Any) -> bool:
+    """Whether X is a list with one matrix per party, rather than one matrix.
+
+    Examples
+    --------
+    >>> is_matrix_per_party([np.ones((3, 2)), np.ones((3, 1))]), is_matrix_per_party([[1.0, 2.0]])
+    (True, False)
+    """
+    return isinstance(X, list | tuple) and len(X) > 0 and all(np.ndim(part) == 2 for part in X)
+
+
+def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> Array:
+    """One matrix from one per party, after a check of the numbers of rows and columns.
+
+    Parameters
+    ----------
+    X : sequence of 2-D arrays
+        One matrix per party, rows in the same order.
+    expected : sequence of int, optional
+        How many columns each party brought to ``fit``.
+    """
+    parts = [np.asarray(part) for part in X]
+    rows = sorted({len(part) for part in parts})
+    if len(rows) > 1:
+        found = [len(part) for part in parts]
+        raise ProblemError(
+            f"The parties bring different numbers of rows: {found}. Every party needs the same "
+            "samples in the same order."
+        )
+    widths = [part.shape[1] for part in parts]
+    if expected is not None and list(expected) != widths:
+        raise ProblemError(
+            f"Found {len(widths)} matrices with {widths} columns; the model was fitted with "
+            f"{len(expected)} parties with {list(expected)} columns. Pass one matrix per party, "
+            "with the features of fit."
+        )
+    return np.hstack(parts)
+
+
+def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None) -> list[Array]:
+    """The columns of each party.
+
+    Parameters
+    ----------
+    parties : None, int or sequence of sequences
+        None: two parties (one if there is one column). An int: so many, columns shared out
+        evenly in order. Otherwise the columns of each party, by position or by name.
+    columns : int
+        Number of columns of X.
+    names : sequence of str, optional
+        Their names.
+
+    Examples
+    --------
+    >>> [group.tolist() for group in column_groups(2, 5)]
+    [[0, 1, 2], [3, 4]]
+    >>> [group.tolist() for group in column_groups([[2, 0], [1]], 3)]
+    [[2, 0], [1]]
+    """
+    if parties is None or isinstance(parties, int | np.integer):
+        count = min(2, columns) if parties is None else int(parties)
+        if isinstance(parties, bool) or not 1 <= count <= columns:
+            raise ProblemError(
+                f"parties = {parties} found, with n_features = {columns}; expected between 1 and "
+                f"{columns}, so that every party has a column."
+            )
+        return np.array_split(np.arange(columns), count)
+    if isinstance(parties, str) or not hasattr(parties, "__len__") or len(parties) == 0:
+        raise ProblemError(
+            f"parties = {parties!r} found; expected None, a number, or the columns of each party, "
+            "for instance [[0, 1], [2]]."
+        )
+    groups = [_positions(i, group, columns, names) for i, group in enumerate(parties)]
+    _check_partition(groups, columns, names)
+    return groups
+
+
+def _positions(i: int, group: Any, columns: int, names: Sequence[str] | None) -> Array:
+    """One party's columns as positions."""
+    members = list(group) if hasattr(group, "__len__") and not isinstance(group, str) else []
+    if not members:
+        raise ProblemError(f"Party {i}: {group!r} found; expected a list of at least one column.")
+    known = {name: k for k, name in enumerate(names)} if names is not None else {}
+    if any(isinstance(member, str) for member in members):
+        unknown = [member for member in members if member not in known]
+        if unknown:
+            raise ProblemError(
+                f"Party {i}: the columns {unknown} are not in X. "
+                f"Columns: {list(known) if known else 'X has no names, use positions'}."
+            )
+        return np.array([known[member] for member in members])
+    found = np.asarray(members)
+    if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= columns:
+        raise ProblemError(
+            f"Party {i}: columns {members} found; expected positions from 0 to {columns - 1}."
+        )
+    return found
+
+
+def _check_partition(groups: list[Array], columns: int, names: Sequence[str] | None) -> None:
+    """Every column belongs to exactly one party."""
+    count = np.bincount(np.concatenate(groups), minlength=columns)
+    label = lambda where: [names[k] if names is not None else int(k) for k in where]  # noqa: E731
+    if np.any(count > 1):
+        twice = np.flatnonzero(count > 1)
+        owners = [i for i, group in enumerate(groups) if np.isin(twice[0], group)]
+        raise ProblemError(
+            f"The parties overlap: columns {label(twice)} are listed more than once (column "
+            f"{label(twice[:1])[0]} by parties {owners}). Give every column to one party."
+        )
+    if np.any(count == 0):
+        raise ProblemError(
+            f"Columns {label(np.flatnonzero(count == 0))} belong to no party. Add them to one, "
+            "or remove them from X."
+        )
+
+
+def read_network(network: Any, n: int) -> Network:
+    """The network of n parties: None (a path), a name, a networkx graph, or a Network.
+
+    Examples
+    --------
+    >>> read_network("star", 4).n
+    4
+    """
+    if network is None:
+        network = "path"
+    if isinstance(network, str):
+        if network not in GRAPHS:
+            raise NetworkError(unknown_name("network", network, GRAPHS))
+        network = GRAPHS[network](n)
+    found = network if isinstance(network, Network) else Network(network)
+    if found.n != n:
+        raise NetworkError(
+            f"The network has {found.n} nodes but there are {n} parties. Give one node per party."
+        )
+    return found

@@ -1,0 +1,214 @@
+"""Regression with other losses: Huber, Poisson, quantile."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import d2_tweedie_score
+
+from dual2.errors import ProblemError
+from dual2.functions import HuberLoss, PoissonLoss, QuantileLoss
+from dual2.learn.base import Array, Penalty
+from dual2.learn.regression import MANY, PenalisedRegressor, VerticalRegressor
+from dual2.learn.training import Loss
+
+
+class VerticalHuberRegressor(VerticalRegressor):
+    """Huber regression whose columns belong to several parties.
+
+    Minimises, as scikit-learn's ``HuberRegressor``, over w, b and the scale σ > 0
+
+        Σ_j σ + σ·H((x_jᵀw + b - y_j)/σ) + alpha·|w|²,
+
+    H(t) = t² for |t| ≤ epsilon and 2·epsilon·|t| - epsilon² beyond. Given the predictions, which
+    the stopping test makes known, σ is the root of Σ min(|residual|/σ, epsilon)² = n; it is
+    updated between two problems, which minimises the joint convex function alternately.
+
+    Parameters
+    ----------
+    epsilon : float
+        At least 1; residuals beyond epsilon·σ count as outliers.
+    alpha : float
+        Weight of |w|².
+
+    The other parameters and the attributes are those of :class:`VerticalElasticNet`; ``scale_``
+    is σ, ``outliers_`` marks the outliers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((40, 4))
+    >>> y = X @ [1.0, 0.5, 0.5, 2.0] + np.sin(np.arange(40.0)) / 9
+    >>> y[::10] += 50.0
+    >>> model = VerticalHuberRegressor(epsilon=2.0).fit(X, y)
+    >>> model.coef_.round(1), np.flatnonzero(model.outliers_)
+    (array([1. , 0.5, 0.5, 2. ]), array([ 0, 10, 20, 30]))
+    """
+
+    epsilon: float
+    alpha: float
+
+    def __init__(
+        self, *, epsilon: float = 1.35, alpha: float = 1e-4, fit_intercept: bool = True,
+        max_iter: int = MANY, tol: float = 1e-7, warm_start: bool = False,
+        standardize: bool = False, parties: Any = None, network: Any = None, method: Any = "auto",
+        runtime: str = "stacked",
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalHuberRegressor":
+        """Fit the model; see :meth:`VerticalRegressor.fit`."""
+        super().fit(X, y, sample_weight)
+        residuals = np.abs(np.asarray(y, dtype=np.float64).ravel() - self.predict(X))
+        weight = self._weights(sample_weight, residuals[:, None], residuals)
+        self.scale_ = huber_scale(residuals, weight, self.epsilon)
+        self.outliers_ = residuals > self.epsilon * self.scale_
+        return self
+
+    def _penalty(self) -> Penalty:
+        self._nonnegative(alpha=self.alpha)
+        if not self.epsilon >= 1:
+            raise ProblemError(f"epsilon = {self.epsilon!r} found; expected a number at least 1.")
+        return Penalty(2.0 * self.alpha, 0.0, "free" if self.fit_intercept else None)
+
+    def _loss(self, target: Array, weight: Array) -> Loss:
+        size = max(float(np.linalg.norm(target)), 1e-12)
+        least = 1e-10 * size / np.sqrt(len(target))
+
+        def at(z: Array) -> Loss:
+            sigma = max(huber_scale(np.abs(target - z), weight, self.epsilon), least)
+            scale = 2.0 * weight / sigma
+            h = lambda c: HuberLoss(target, self.epsilon * sigma, c * scale)  # noqa: E731
+            return Loss(h, float(scale.max()), size, at)
+
+        return at(np.zeros(len(target)))
+
+
+class VerticalPoissonRegressor(PenalisedRegressor):
+    """Poisson regression whose columns belong to several parties.
+
+    Minimises, as scikit-learn's ``PoissonRegressor``, the mean of exp(z_j) - y_j·z_j for
+    z = Xw + b, plus ½·alpha·|w|²; predictions are exp(z).
+
+    Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
+
+    Examples
+    --------
+    >>> model = VerticalPoissonRegressor(alpha=0.1).fit([[0.0], [1.0], [2.0], [3.0]], [1, 1, 4, 8])
+    >>> model.predict([[2.5]]).round(2)
+    array([5.37])
+    """
+
+    def __sklearn_tags__(self) -> Any:
+        """The target is not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
+    def predict(self, X: Any) -> Array:
+        """Expected counts exp(X·coef + intercept)."""
+        return np.exp(self._linear(X))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """D², the fraction of the Poisson deviance explained."""
+        return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
+
+    def _penalty(self) -> Penalty:
+        self._nonnegative(alpha=self.alpha)
+        return Penalty(self.alpha, 0.0, "free" if self.fit_intercept else None)
+
+    def _targets(self, y: Array) -> list[Array]:
+        if np.any(y < 0):
+            j = int(np.flatnonzero(y < 0)[0])
+            raise ProblemError(
+                f"y[{j}] = {y[j]:g} found. Some value(s) of y are out of the valid range: a "
+                "Poisson model needs counts of at least 0."
+            )
+        return super()._targets(y)
+
+    def _loss(self, target: Array, weight: Array) -> Loss:
+        share = weight / weight.sum()
+        mean = max(float(share @ target), 1e-6)
+        size = np.sqrt(len(target)) * max(1.0, abs(np.log(mean)))
+        return Loss(lambda c: PoissonLoss(target, c * share), mean * float(share.max()), size)
+
+
+class VerticalQuantileRegressor(VerticalRegressor):
+    """Quantile regression whose columns belong to several parties.
+
+    Minimises, as scikit-learn's ``QuantileRegressor``, the mean of the pinball loss
+    max(q·t_j, (q - 1)·t_j), t = y - Xw - b, plus alpha·|w|₁. Neither term is strongly convex: a
+    small ridge is added whose centre follows the solution until it has no effect
+    (``ridge_effect_``). Where the solution is not unique, any may be returned.
+
+    Parameters
+    ----------
+    quantile : float
+        Level q, strictly between 0 and 1.
+    alpha : float
+        Weight of |w|₁.
+
+    The other parameters and the attributes are those of :class:`VerticalElasticNet`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.arange(9.0)[:, None]
+    >>> model = VerticalQuantileRegressor(alpha=0.0).fit(x, x[:, 0] + [0, 0, 0, 9, 0, 0, 0, 0, 0])
+    >>> model.coef_.round(4), round(model.intercept_, 4) + 0.0
+    (array([1.]), 0.0)
+    """
+
+    _gain, _patient = 0.003, True
+
+    quantile: float
+    alpha: float
+
+    def __init__(
+        self, *, quantile: float = 0.5, alpha: float = 1.0, fit_intercept: bool = True,
+        max_iter: int = MANY, tol: float = 1e-8, warm_start: bool = False,
+        standardize: bool = False, parties: Any = None, network: Any = None, method: Any = "auto",
+        runtime: str = "stacked",
+    ) -> None:  # fmt: skip
+        self._keep(locals())
+
+    def _penalty(self) -> Penalty:
+        self._nonnegative(alpha=self.alpha)
+        if not 0 < self.quantile < 1:
+            raise ProblemError(
+                f"quantile = {self.quantile!r} found; expected strictly between 0 and 1."
+            )
+        return Penalty(0.0, self.alpha, "free" if self.fit_intercept else None)
+
+    def _loss(self, target: Array, weight: Array) -> Loss:
+        share = weight / weight.sum()
+        size = max(float(np.linalg.norm(target)), 1e-12)
+        spread = max(float(np.std(target)), 1e-9 * size)
+        return Loss(
+            lambda c: QuantileLoss(target, self.quantile, c * share),
+            0.5 * float(share.max()) / spread, size,
+        )  # fmt: skip
+
+
+def huber_scale(residuals: Array, weight: Array, epsilon: float) -> float:
+    """The σ that minimises Σ_j weight_j(σ + σH(r_j/σ)).
+
+    It solves Σ_j weight_j·min(|r_j|/σ, epsilon)² = Σ_j weight_j. With the
+    outliers known it is an equation in 1/σ²; they are found by going through the residuals in
+    order.
+
+    Examples
+    --------
+    >>> huber_scale(np.array([1.0, 1.0, 1.0, 1.0]), np.ones(4), 1.35)
+    1.0
+    """
+    order = np.argsort(residuals)
+    r, s = residuals[order], weight[order]
+    inside = np.concatenate([[0.0], np.cumsum(s * r**2)])
+    outside = s.sum() - np.concatenate([[0.0], np.cumsum(s)])
+    room = s.sum() - epsilon**2 * outside
+    with np.errstate(divide="ignore", invalid="ignore"):
+        sigma = np.sqrt(np.where(room > 0, inside / np.where(room > 0, room, 1.0), np.inf))
+    lower = np.concatenate([[0.0], r]) <= epsilon * sigma * (1 + 1e-12)
+    upper = np.concatenate([r, [np.inf]]) >= epsilon * sigma * (1 - 1e-12)
+    found = sigma[lower & upper & np.isfinite(sigma)]
+    return float(found[0]) if found.size else 0.0

@@ -1,0 +1,89 @@
+"""Distributed MPC: what cannot be controlled is said before any work."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.applications import mpc
+
+GOOD = {"A": [[0.9, 0.1], [0.0, 0.8]], "B": [[0.0], [1.0]], "Q": 1.0, "R": 1.0,
+        "resource": [[1.0]]}  # fmt: skip
+
+
+def system(name="s", **changes):
+    return mpc.Subsystem(name, **(GOOD | changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"A": np.ones((2, 3))}, r"A has shape \(2, 3\)"),
+        ({"B": np.ones((3, 1))}, r"B has shape \(3, 1\)"),
+        ({"R": 0.0}, "R is not positive definite"),
+        ({"Q": [[1.0, 0.0], [0.0, -1.0]]}, "Q is not positive semidefinite"),
+        ({"Q": [[1.0, 2.0], [0.0, 1.0]]}, "expected a symmetric"),
+        ({"terminal": -1.0}, "terminal is not positive semidefinite"),
+        ({"x_min": 2.0, "x_max": 1.0}, r"x_min\[0\] = 2 exceeds x_max\[0\] = 1"),
+        ({"u_max": [1.0, 1.0]}, "u_max has 2 entries; expected 1"),
+        ({"resource": [[1.0, 1.0]]}, "expected 1 columns"),
+        ({"soft": (0.0, 1.0)}, r"soft\[0\]"),
+        ({"A": [[1.2, 0.0], [0.0, 0.8]]}, "cannot be stabilised: the mode with eigenvalue 1.2"),
+        ({"A": [[np.nan, 0.0], [0.0, 0.8]]}, "nan"),
+    ],
+)
+def test_subsystems(changes, message):
+    with pytest.raises(d2.ProblemError, match=message):
+        system(**changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"horizon": 0}, "horizon = 0"),
+        ({"formulation": "both"}, "formulation = 'both'"),
+        ({"limit": [1.0, 2.0]}, "resource has 1 rows; limit has 2 entries"),
+        ({"limit": np.inf}, "limit has shape"),
+        ({"price_cap": -1.0}, "price_cap"),
+        ({"subsystems": []}, "There are no subsystems"),
+        ({"subsystems": [system("a"), system("a")]}, "'a' is used twice"),
+    ],
+)
+def test_controllers(changes, message):
+    given = {"subsystems": [system("a"), system("b")], "horizon": 3, "limit": 1.0}
+    given |= {"graph": [("a", "b")]} | changes
+    with pytest.raises(d2.ProblemError, match=message):
+        mpc.Controller(**given)
+
+
+def test_networks():
+    pair = [system("a"), system("b")]
+    with pytest.raises(d2.NetworkError, match=r"not the 2 subsystems; .* a, b"):
+        mpc.Controller(pair, 3, 1.0, nx.path_graph(3))
+    with pytest.raises(d2.NetworkError, match="not connected"):
+        mpc.Controller(pair, 3, 1.0, nx.empty_graph(2))
+
+
+def test_predictions_that_grow_too_large():
+    wild = system(A=[[30.0, 1.0], [0.0, 20.0]])
+    with pytest.raises(d2.ProblemError, match=r"spectral radius 30.* Shorten the horizon"):
+        mpc.Controller([wild], 20, 1.0, nx.empty_graph(1))
+
+
+def test_the_paper_needs_a_cost_of_every_state():
+    with pytest.raises(d2.CapabilityError, match="Q is singular"):
+        mpc.Controller([system(Q=[1.0, 0.0])], 3, 1.0, nx.empty_graph(1), formulation="paper")
+    with pytest.raises(d2.CapabilityError, match="soft limits"):
+        mpc.Controller([system(soft=(1.0, 1.0))], 3, 1.0, nx.empty_graph(1), formulation="paper")
+
+
+def test_states_and_disturbances():
+    controller = mpc.Controller([system("a"), system("b")], 3, 1.0, [("a", "b")])
+    with pytest.raises(d2.ProblemError, match="1 states were given for 2"):
+        controller.plan([[0.0, 0.0]])
+    with pytest.raises(d2.ProblemError, match="'b': its state has 3 entries; A has 2 rows"):
+        controller.plan([[0.0, 0.0], [0.0, 0.0, 0.0]])
+    with pytest.raises(d2.ProblemError, match=r"'a': its disturbance has shape \(4, 2\)"):
+        controller.plan(np.zeros((2, 2)), [np.zeros((4, 2)), np.zeros(2)])
+    with pytest.raises(d2.ProblemError, match="disturbances of 1 subsystems"):
+        controller.plan(np.zeros((2, 2)), [np.zeros(2)])

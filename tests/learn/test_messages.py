@@ -1,0 +1,87 @@
+"""Every mistake a user may make is named before anything is computed."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+import dual2.learn as dl
+
+X = np.random.default_rng(0).standard_normal((12, 4))
+Y = X @ [1.0, 2.0, 0.0, -1.0]
+LABELS = Y > 0
+
+
+@pytest.mark.parametrize(
+    ("parties", "text"),
+    [
+        ([[0, 1], [1, 2, 3]], r"overlap: columns \[1\] .* by parties \[0, 1\]"),
+        ([[0, 1], [3]], r"Columns \[2\] belong to no party"),
+        ([[0, 1], [2, 4]], r"Party 1: columns \[2, 4\] found; expected positions from 0 to 3"),
+        ([[0, 1], []], "Party 1: .* at least one column"),
+        ([["a"], [1, 2, 3]], r"Party 0: the columns \['a'\] are not in X"),
+        (5, "parties = 5 found, with n_features = 4"),
+        (0, "parties = 0 found"),
+        ("two", "parties = 'two' found; expected None, a number"),
+    ],
+)
+def test_parties(parties, text):
+    with pytest.raises(d2.ProblemError, match=text):
+        dl.VerticalRidge(parties=parties).fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("network", "text"),
+    [
+        (nx.path_graph(3), "network has 3 nodes but there are 2 parties"),
+        ("ring", "Unknown network 'ring'.*Known: path, cycle, star, complete"),
+        (nx.empty_graph(2), "not connected"),
+    ],
+)
+def test_network(network, text):
+    with pytest.raises(d2.NetworkError, match=text):
+        dl.VerticalRidge(parties=2, network=network).fit(X, Y)
+
+
+def test_matrices():
+    with pytest.raises(d2.ProblemError, match=r"different numbers of rows: \[12, 11\]"):
+        dl.VerticalRidge().fit([X, X[:11]], Y)
+    with pytest.raises(d2.ProblemError, match="Found 2 matrices, but parties = 3"):
+        dl.VerticalRidge(parties=3).fit([X, X], Y)
+    model = dl.VerticalRidge().fit([X[:, :1], X[:, 1:]], Y)
+    with pytest.raises(d2.ProblemError, match=r"fitted with 2 parties with \[1, 3\] columns"):
+        model.predict([X[:, :1], X[:, 1:2], X[:, 2:]])
+    with pytest.raises(ValueError, match="X has 3 features, but VerticalRidge is expecting 4"):
+        model.predict(X[:, :3])
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "text"),
+    [
+        (dl.VerticalPoissonRegressor(), Y, r"y\[\d+\] = -.* counts of at least 0"),
+        (dl.VerticalLogisticRegression(), Y, "Unknown label type: continuous"),
+        (dl.VerticalLogisticRegression(), np.ones(12), "samples of at least 2 classes"),
+        (dl.VerticalLogisticRegression(C=0), LABELS, "C = 0 found"),
+        (dl.VerticalLogisticRegression(l1_ratio=2), LABELS, "l1_ratio = 2 found"),
+        (dl.VerticalLinearSVC(loss="log"), LABELS, "loss = 'log' found"),
+        (dl.VerticalLinearSVC(intercept_scaling=0), LABELS, "intercept_scaling = 0 found"),
+        (dl.VerticalRidge(alpha=-1), Y, "alpha = -1 found"),
+        (dl.VerticalElasticNet(l1_ratio=-1), Y, "l1_ratio = -1 found"),
+        (dl.VerticalHuberRegressor(epsilon=0.5), Y, "epsilon = 0.5 found"),
+        (dl.VerticalQuantileRegressor(quantile=1), Y, "quantile = 1 found"),
+        (dl.VerticalRidge(method="gossip"), Y, "Unknown method 'gossip'"),
+        (dl.VerticalRidge(runtime="cloud"), Y, "cloud"),
+    ],
+)
+def test_arguments(model, y, text):
+    with pytest.raises(ValueError, match=text):
+        model.fit(X, y)
+
+
+def test_no_weight():
+    with pytest.raises(d2.ProblemError, match=r"sample_weight\[0\] = -1 found"):
+        dl.VerticalRidge().fit(X, Y, -np.ones(12))
+    with pytest.raises(ValueError, match="zero"):
+        dl.VerticalRidge().fit(X, Y, np.zeros(12))
+    with pytest.raises(d2.ProblemError, match="All sample weights are zero"):
+        dl.VerticalLinearSVC(class_weight={False: 0, True: 0}).fit(X, LABELS)
