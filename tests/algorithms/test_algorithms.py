@@ -128,3 +128,17 @@ def test_mid2a_is_id2a_over_a_chebyshev_network():
     np.testing.assert_array_equal(one.duals, two.duals)
     assert one.counts == two.counts
     assert one.counts.rounds == 3 * one.counts.iterations
+
+
+def test_equal_prices_do_not_end_the_tolerance_of_subproblems():
+    """An outer step between equal λ has length 0; the next subproblem must keep a target > 0."""
+    problem, _, _ = known_problem(d2.IndicatorBox(-1.0, 1.0), d2.IndicatorAtMost(np.ones(3)))
+    network = d2.Network(nx.cycle_graph(problem.n))
+    algorithm = plan_id2a(problem, network, Settings("iD2A", "auto", "auto")).algorithm
+    assert isinstance(algorithm, ID2A)
+    size = sum(problem.dims)
+    algorithm.start(np.zeros(size), np.zeros((problem.n, problem.p)))
+    algorithm.advance(20, 10.0)
+    before = algorithm._target()
+    algorithm._outer_step(0.0)
+    assert algorithm._target() == before > 0

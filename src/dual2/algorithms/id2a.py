@@ -289,7 +289,7 @@ class ID2A:
         o.k += 1
         o.since += 1
         o.inner, o.restarted, o.check = 0, 0, self.options.check
-        if self.options.accuracy == "relative":
+        if self.options.accuracy == "relative" and consensus > 0:  # 0: no step to compare with
             o.reference = min(self.step * consensus, _GROWTH * o.reference)
         sub.begin()
         self._prepare()
