@@ -161,6 +161,8 @@ class Result:
         Columns recorded on a geometric grid of rounds.
     parameters : dict of str to (value, source)
         Every parameter used and where it came from.
+    owned : list of int
+        Numbers of the agents in ``x`` and ``duals``: all, or those of this process.
     """
 
     x: list[Array]
@@ -177,6 +179,7 @@ class Result:
     explanation: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict, repr=False)
+    owned: list[int] = field(default_factory=list)
 
     @property
     def advice(self) -> str:

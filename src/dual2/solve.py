@@ -20,6 +20,7 @@ from dual2.problem import Problem
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
+from dual2.runtime import Place, find_place
 from dual2.version import __version__
 
 Array = np.ndarray
@@ -46,7 +47,7 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
-    runtime: str = "stacked",
+    runtime: str | Place = "stacked",
     reduce: bool = True,
     throw: bool = False,
     **parameters: Any,
@@ -90,8 +91,10 @@ def solve(
         test; a true answer ends the run. Unless ``full``, ``kkt`` is the agents' local part only.
     seed : int
         For methods that draw random numbers; iD2A and MiD2A draw none.
-    runtime : str
-        ``"stacked"``: all agents in this process.
+    runtime : str or Mpi
+        ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
+        works for its own agents only; ``problem`` is the whole problem or a
+        :class:`dual2.runtime.Share` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
     reduce : bool
         Whether a problem outside the method's class may be reduced to one inside, by slack
         variables or by moving h to one agent; see :mod:`dual2.reductions`.
@@ -118,18 +121,20 @@ def solve(
     >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
     CONVERGED [2.0, 1.0]
     """
-    _check_arguments(problem, network, tol, atol, max_rounds, time_limit, runtime)
+    _check_arguments(problem, network, tol, atol, max_rounds, time_limit)
+    share = find_place(runtime).share(problem, network)
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
-    plan = plan_for(found, problem, network, settings, reduce)
+    plan = plan_for(found, share, network, settings, reduce)
     plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
-    flat = None if reference is None else _flatten(problem, reference, "reference")
+    flat = None if reference is None else _flatten(share, reference, "reference")
     driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)
     mark = _fingerprint(plan)
-    _begin(driver, problem, start, mark)
+    _begin(driver, share, start, mark)
     _log.info("%s", plan.explanation)
-    with Bar(found.name, tol, progress) as bar:
+    shown = progress if share.agreement.rank == 0 else False
+    with Bar(found.name, tol, shown) as bar:
         status = driver.run(bar)
     with np.errstate(over="ignore", invalid="ignore"):
         result = _assemble(driver, plan, status, mark, tol, atol)
@@ -141,7 +146,7 @@ def solve(
 
 def _check_arguments(
     problem: Problem, network: Network | ChebyshevNetwork, tol: float, atol: float,
-    max_rounds: int, time_limit: float | None, runtime: str,
+    max_rounds: int, time_limit: float | None,
 ) -> None:  # fmt: skip
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
@@ -161,16 +166,14 @@ def _check_arguments(
             raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
     if tol == 0 and atol == 0:
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
-    if runtime != "stacked":
-        raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked'.")
 
 
 def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
     """Start cold, warm, or where an earlier result of the same run ended."""
-    n, p, size = problem.n, problem.p, driver.runtime.packed.size
+    n, p, size = len(problem.agents), problem.p, driver.runtime.packed.size
     x, lam = np.zeros(size), np.zeros((n, p))
     if isinstance(start, Result):
-        if str(start.state.get("mark", "")) == mark:
+        if problem.everywhere(str(start.state.get("mark", "")) == mark):
             driver.restore(start.state)
             driver.adopt(start.trace)
             return
@@ -185,10 +188,12 @@ def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
             given = np.asarray(start[1], dtype=float)
         except (TypeError, ValueError) as error:
             raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
-        if given.shape not in ((p,), (n, p)) or not np.all(np.isfinite(given)):
+        if given.shape not in ((p,), (n, p), (problem.n, p)) or not np.all(np.isfinite(given)):
             raise ProblemError(
                 f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p}), finite."
             )
+        if given.shape == (problem.n, p):
+            given = given[problem.owned]
         lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
     driver.algorithm.start(x, lam.copy())
 
@@ -199,6 +204,8 @@ def _flatten(problem: Problem, x: Any, what: str) -> Array:
         if isinstance(x, np.ndarray) and x.ndim == 1 and x.size == sum(dims):
             x = np.split(x, np.cumsum(dims)[:-1])
         parts = [np.atleast_1d(np.asarray(v, dtype=float)).ravel() for v in x]
+        if len(parts) == problem.n:
+            parts = [parts[i] for i in problem.owned]
     except (TypeError, ValueError) as error:
         raise ProblemError(
             f"{what} must hold one vector of numbers per agent; found {type(x).__name__}: {error}"
@@ -239,25 +246,17 @@ def _assemble(
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
-    parts, dual = runtime.packed.split(x), duals.mean(axis=0)
+    parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
     if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
         status = Status.STALLED  # the loops and the definitions disagree: no claim
     certificate = _certify(problem, parts, dual, duals, driver.separator)
     return Result(
         x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
-        objective=_objective(problem, parts), status=status, counts=counts,
+        objective=problem.objective(parts), status=status, counts=counts,
         certificate=certificate, trace=trace, parameters=plan.parameters,
         seconds=driver.schedule.seconds, explanation=plan.explanation,
-        versions=versions(), state=state,
+        versions=versions(), state=state, owned=problem.owned.tolist(),
     )  # fmt: skip
-
-
-def _objective(problem: Problem, x: list[Array]) -> float:
-    """Σ f_i + g_i + h(s); NaN if a user's function came without its value."""
-    try:
-        return float(problem.objective(x))
-    except CapabilityError:
-        return math.nan
 
 
 def _certify(
@@ -269,7 +268,7 @@ def _certify(
     bound = problem.x_error_bound(x, dual)
     return Certificate(
         kkt=kkt.kkt, stationarity=kkt.stationarity, coupling=kkt.coupling,
-        consensus=float(np.linalg.norm(duals - dual, axis=1).max()),
+        consensus=float(problem.largest(np.linalg.norm(duals - dual, axis=1)[:, None])[0]),
         gap=gap if math.isfinite(gap) else None,
         x_error=bound.value, reason=bound.reason,
         separator=None if separator is None else separator.tolist(),

@@ -1,0 +1,175 @@
+"""Agents as processes of an MPI job, by mpi4py: the wire, and who owns which agents.
+
+Everything that leaves a process leaves it here: rows to the processes of neighbours, by persistent
+requests that are set up once, and the numbers to be agreed on, along the spanning tree.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dual2.errors import CapabilityError, NetworkError
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.runtime.partition import given_partition, partition
+from dual2.runtime.share import Share, take_share
+from dual2.runtime.spread import Assembly, Messages
+from dual2.runtime.waiting import TIMEOUT, wait_all
+
+Array = np.ndarray
+Observer = Callable[[str, int, int, Array], object]
+"""Called with the kind, the ranks of sender and receiver, and the content of each message."""
+_ROWS, _AGREE = 1, 2
+"""Tags."""
+
+
+def load_mpi() -> Any:
+    """The module ``mpi4py.MPI``, or an error that says how to get it."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise CapabilityError(
+            f"runtime='mpi' needs mpi4py and an MPI library ({error}). Install both with: "
+            "pip install 'dual2[mpi]'"
+        ) from error
+    return MPI
+
+
+class Mpi:
+    """Where agents live when they are spread over the processes of an MPI job.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Comm, optional
+        The processes; all of the job unless told otherwise.
+    partition : sequence of int, path or None
+        Rank of each agent; by default blocks that keep neighbours together.
+    reduce : {"tree", "mpi"}
+        How maxima and sums are agreed: along a spanning tree of the graph, by messages between
+        neighbours only and in an order that does not depend on the processes; or by MPI's own
+        reductions, which are faster but leave the graph, and whose sums depend on the number of
+        processes in the last digits.
+    timeout : float
+        Seconds after which a neighbour that does not answer is an error.
+    observer : callable, optional
+        Called with ``(kind, source, destination, array)`` for every message that leaves, kind one
+        of ``"rows"``, ``"agree up"``, ``"agree down"``.
+    """
+
+    def __init__(
+        self,
+        comm: Any = None,
+        partition: Sequence[int] | Array | str | None = None,
+        reduce: str = "tree",
+        timeout: float = TIMEOUT,
+        observer: Observer | None = None,
+    ) -> None:
+        if reduce not in ("tree", "mpi"):
+            raise CapabilityError(f"reduce={reduce!r} is unknown; use 'tree' or 'mpi'.")
+        self.comm = load_mpi().COMM_WORLD if comm is None else comm
+        self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
+        self.reduce, self.timeout, self.observer = reduce, timeout, observer
+        self._partition = partition
+        self._wires: WeakKeyDictionary[Any, MpiWire] = WeakKeyDictionary()
+
+    def assignment(self, network: Network | ChebyshevNetwork) -> Array:
+        """Rank of each agent of a network."""
+        if self._partition is None:
+            return partition(network, self.size)
+        return given_partition(self._partition, network.n, self.size)
+
+    def owned(self, network: Network | ChebyshevNetwork) -> Array:
+        """Numbers of the agents of this process."""
+        return np.flatnonzero(self.assignment(network) == self.rank)
+
+    def share(self, problem: Problem, network: Network | ChebyshevNetwork) -> Share:
+        """The agents of this process, of a whole problem or of a share that has them."""
+        if problem.n != network.n:
+            raise NetworkError(
+                f"The problem has {problem.n} agents but the network has {network.n} nodes."
+            )
+        assignment = self.assignment(network)
+        if network not in self._wires:
+            self._wires[network] = MpiWire(self, network, assignment)
+        share = take_share(problem, Assembly(network, assignment, self._wires[network]))
+        with share.agreement.uncounted():
+            most, least = share.largest(np.full((len(share.agents), 2), [share.p, -share.p]))
+        if most + least > 0:
+            raise NetworkError(
+                f"The coupling has {share.p} rows here and {most:g} or {-least:g} in other "
+                "processes. Give all of them the same public data."
+            )
+        return share
+
+
+class MpiWire:
+    """Messages between neighbouring processes, on a communicator that knows the graph.
+
+    Parameters
+    ----------
+    mpi : Mpi
+        The processes.
+    network : Network or ChebyshevNetwork
+        The public graph.
+    assignment : ndarray
+        Rank of each agent.
+    """
+
+    def __init__(self, mpi: Mpi, network: Network | ChebyshevNetwork, assignment: Array) -> None:
+        self.MPI, self.mpi, self.rank, self.size = load_mpi(), mpi, mpi.rank, mpi.size
+        ends = assignment[network.edges]
+        pairs = np.concatenate([ends, ends[:, ::-1]])
+        others = np.unique(pairs[(pairs[:, 0] == self.rank) & (pairs[:, 1] != self.rank), 1])
+        around = others.tolist()
+        self.comm = mpi.comm.Create_dist_graph_adjacent(around, around, reorder=False)
+
+    def _observe(self, kind: str, rank: int, array: Array) -> None:
+        if self.mpi.observer is not None:
+            self.mpi.observer(kind, self.rank, rank, array)
+
+    def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
+        """Send and fill arrays, once."""
+        if not outgoing and not incoming:
+            return
+        requests = [self.comm.Irecv(array, rank, _AGREE) for rank, array in incoming.items()]
+        for rank, array in outgoing.items():
+            self._observe(kind, rank, array)
+            requests.append(self.comm.Isend(array, rank, _AGREE))
+        self._wait(requests, [*incoming, *outgoing], kind)
+
+    def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
+        """Persistent requests on the rows of ``stage``; call the answer to exchange them."""
+        width, comm = stage.shape[1], self.comm
+        requests = []
+        for rank, rows in incoming.items():
+            part = stage[rows[0] : rows[-1] + 1]
+            requests.append(comm.Recv_init(part, rank, _ROWS))
+        for rank, rows in outgoing.items():
+            kind = self.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
+            requests.append(comm.Send_init([stage, 1, kind], rank, _ROWS))
+        ranks = [*incoming, *outgoing]
+        start = self.MPI.Prequest.Startall
+
+        def ship() -> None:
+            if self.mpi.observer is not None:
+                for rank, rows in outgoing.items():
+                    self._observe("rows", rank, stage[rows])
+            start(requests)
+            self._wait(requests, ranks, "rows")
+
+        return ship
+
+    def reduce(self, operation: np.ufunc, values: Array) -> Array | None:
+        """MPI's own reduction if that was asked for; None leaves it to the tree."""
+        if self.mpi.reduce == "tree":
+            return None
+        answer = np.empty_like(values)
+        self._observe("reduce", -1, values)
+        kind = self.MPI.MAX if operation is np.maximum else self.MPI.SUM
+        self.mpi.comm.Allreduce(values, answer, kind)
+        return answer
+
+    def _wait(self, requests: list[Any], ranks: list[int], what: str) -> None:
+        wait_all(self.MPI.Request, requests, ranks, self.mpi.timeout, what)
