@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,7 @@ _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
 _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
 progress of the KKT residual are a stall."""
+_ENDS = {Wish.TIME: Status.TIME_LIMIT, Wish.INTERRUPT: Status.INTERRUPTED}
 
 
 @dataclass
@@ -51,6 +52,19 @@ class Schedule:
     anchor: Array = field(default_factory=lambda: np.zeros(0))
 
 
+class Checkpoints(Protocol):
+    """Where the state of a run is kept from time to time."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save, by the clock of this process."""
+        ...
+
+    def save(self, rounds: int, state: dict[str, Any]) -> None:
+        """Keep the state after so many rounds."""
+        ...
+
+
 class Driver:
     """Runs a planned algorithm to its end.
 
@@ -68,12 +82,23 @@ class Driver:
         Whether to keep a trace.
     callback : callable or None
         Called with a dict after each stopping test; a true answer stops the run.
+    checkpoints : Checkpoints or None
+        Asked at each stopping test; where one process finds that it is time, all save.
+
+    Attributes
+    ----------
+    mark : str
+        Fingerprint of the run, kept with its state.
     """
+
+    mark = ""
 
     def __init__(
         self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
         reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:  # fmt: skip
+        self.checkpoints = checkpoints
         self.plan, self.algorithm, self.runtime = plan, plan.algorithm, plan.runtime
         self.judge = Judge(plan.runtime, tol, atol)
         self.max_rounds = max_rounds - max_rounds % plan.algorithm.stride
@@ -142,6 +167,8 @@ class Driver:
                     status = self._decide(verdict)
                     if status is not None:
                         return status
+                    if verdict.wish == Wish.SAVE and self.checkpoints is not None:
+                        self.checkpoints.save(self.algorithm.rounds, self.state())
 
     def _limit(self, clock: "Clock") -> Status | None:
         """Whether to end here. Several processes end together: their wishes wait for a test."""
@@ -155,8 +182,10 @@ class Driver:
     def _wish(self, seconds: float) -> Wish:
         if self._interrupted:
             return Wish.INTERRUPT
-        late = self.time_limit is not None and seconds >= self.time_limit
-        return Wish.TIME if late else Wish.NONE
+        if self.time_limit is not None and seconds >= self.time_limit:
+            return Wish.TIME
+        due = self.checkpoints is not None and self.checkpoints.due
+        return Wish.SAVE if due else Wish.NONE
 
     def _test(self, clock: "Clock") -> Verdict:
         rounds, s = self.algorithm.rounds, self.schedule
@@ -185,8 +214,8 @@ class Driver:
                 self.interrupt()
         if self._interrupted and self._alone:
             return Status.INTERRUPTED
-        if verdict.wish != Wish.NONE and not self._alone:
-            return Status.INTERRUPTED if verdict.wish == Wish.INTERRUPT else Status.TIME_LIMIT
+        if verdict.wish in _ENDS and not self._alone:
+            return _ENDS[verdict.wish]
         return self._milestone(verdict) if self.algorithm.rounds >= s.milestone else None
 
     def _milestone(self, verdict: Verdict) -> Status | None:
@@ -285,7 +314,7 @@ class Driver:
         s.agree_floats += circle.agree_floats
         self.judge.tests = circle.agree_rounds = circle.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
-        return self.algorithm.state() | own
+        return self.algorithm.state() | own | {"mark": self.mark}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""

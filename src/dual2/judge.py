@@ -16,9 +16,11 @@ class Wish(IntEnum):
     """What a process wants beside the residual; the largest of all processes' wishes counts."""
 
     NONE = 0
-    TIME = 1
-    INTERRUPT = 2
-    BROKEN = 3
+    SAVE = 1
+    """A checkpoint is due."""
+    TIME = 2
+    INTERRUPT = 3
+    BROKEN = 4
     """Its iterates are no longer finite."""
 
 

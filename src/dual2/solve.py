@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from dual2.algorithms.method import Method, Plan, Settings
 from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import with_sources
-from dual2.driver import Driver
+from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
@@ -24,7 +24,7 @@ from dual2.runtime import Place, find_place
 from dual2.version import __version__
 
 Array = np.ndarray
-Start = tuple[Any, Any] | Result | None
+Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 _log = logging.getLogger("dual2")
 
 
@@ -50,6 +50,7 @@ def solve(
     runtime: str | Place = "stacked",
     reduce: bool = True,
     throw: bool = False,
+    checkpoints: Checkpoints | None = None,
     **parameters: Any,
 ) -> Result:
     """Minimise Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i) over a network of agents.
@@ -78,8 +79,9 @@ def solve(
         Which constants of F_ρ to use.
     accuracy : {"auto", "relative", "paper"}
         How accurately the subproblems are solved.
-    start : (x, lam) or Result, optional
-        Warm start. A result of the same problem, network and parameters is continued bit for bit.
+    start : (x, lam), Result or mapping, optional
+        Warm start. A result of the same problem, network and parameters is continued bit for bit;
+        so is the state that ``checkpoints`` kept.
     reference : list of ndarray, optional
         x*; makes the trace record |x - x*|/|x*|.
     record : bool
@@ -100,6 +102,9 @@ def solve(
         variables or by moving h to one agent; see :mod:`dual2.reductions`.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
+    checkpoints : Checkpoints, optional
+        Where to keep the state from time to time: an object with ``due`` and ``save(rounds,
+        state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
         :class:`dual2.algorithms.id2a.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
@@ -129,15 +134,15 @@ def solve(
     plan = plan_for(found, share, network, settings, reduce)
     plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
     flat = None if reference is None else _flatten(share, reference, "reference")
-    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)
-    mark = _fingerprint(plan)
-    _begin(driver, share, start, mark)
+    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback, checkpoints)
+    driver.mark = _fingerprint(plan)
+    _begin(driver, share, start)
     _log.info("%s", plan.explanation)
     shown = progress if share.agreement.rank == 0 else False
     with Bar(found.name, tol, shown) as bar:
         status = driver.run(bar)
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, status, mark, tol, atol)
+        result = _assemble(driver, plan, status, tol, atol)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)
@@ -168,16 +173,24 @@ def _check_arguments(
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
 
 
-def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
-    """Start cold, warm, or where an earlier result of the same run ended."""
+def _begin(driver: Driver, problem: Problem, start: Start) -> None:
+    """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
     n, p, size = len(problem.agents), problem.p, driver.runtime.packed.size
     x, lam = np.zeros(size), np.zeros((n, p))
     if isinstance(start, Result):
-        if problem.everywhere(str(start.state.get("mark", "")) == mark):
+        if _same_run(driver, problem, start.state):
             driver.restore(start.state)
             driver.adopt(start.trace)
             return
         start = (start.x, start.duals)
+    if isinstance(start, Mapping):
+        if not _same_run(driver, problem, start):
+            raise ProblemError(
+                "The checkpoint is of another run: the problem, the network, the method or its "
+                "parameters have changed. Start afresh, or restore them."
+            )
+        driver.restore(dict(start))
+        return
     if start is not None:
         if not isinstance(start, tuple | list) or len(start) != 2:
             raise ProblemError(
@@ -196,6 +209,11 @@ def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
             given = given[problem.owned]
         lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
     driver.algorithm.start(x, lam.copy())
+
+
+def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:
+    """Whether a saved state is of this very run, in every process."""
+    return problem.everywhere(str(state.get("mark", "")) == driver.mark)
 
 
 def _flatten(problem: Problem, x: Any, what: str) -> Array:
@@ -237,12 +255,11 @@ def _fingerprint(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def _assemble(
-    driver: Driver, plan: Plan, status: Status, mark: str, tol: float, atol: float
-) -> Result:
-    problem, runtime = plan.runtime.problem, plan.runtime
+def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: float) -> Result:
+    runtime = plan.runtime
+    problem = runtime.problem.whole
     counts, trace = driver.counts(), driver.trace()
-    state = driver.state() | {"mark": mark}
+    state = driver.state()
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
@@ -252,11 +269,19 @@ def _assemble(
     certificate = _certify(problem, parts, dual, duals, driver.separator)
     return Result(
         x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
-        objective=problem.objective(parts), status=status, counts=counts,
+        objective=_objective(problem, parts), status=status, counts=counts,
         certificate=certificate, trace=trace, parameters=plan.parameters,
         seconds=driver.schedule.seconds, explanation=plan.explanation,
         versions=versions(), state=state, owned=problem.owned.tolist(),
     )  # fmt: skip
+
+
+def _objective(problem: Problem, x: list[Array]) -> float:
+    """Σ f_i + g_i + h(s); NaN if a user's function came without its value."""
+    try:
+        return float(problem.objective(x))
+    except CapabilityError:
+        return math.nan
 
 
 def _certify(

@@ -49,12 +49,12 @@ def _fail(comm: Any, owned: list[int], error: BaseException) -> int:
     _log.error("failed", exc_info=error)
     text = _cause(error)
     together = _gather_digests(comm, text)
+    own = f"dual2: rank {comm.rank}{agents_in_words(owned)}: {text}"
     if together is None:
-        _say(f"dual2: rank {comm.rank}{_agents(owned)}: {text}")
+        _say(own)
         comm.Abort(code)
     elif together.index(together[comm.rank]) == comm.rank:
-        alone = together.count(together[comm.rank]) == 1
-        _say(f"dual2: rank {comm.rank}{_agents(owned)}: {text}" if alone else f"dual2: {text}")
+        _say(own if together.count(together[comm.rank]) == 1 else f"dual2: {text}")
     return code
 
 
@@ -73,7 +73,14 @@ def _cause(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-def _agents(owned: Sequence[int]) -> str:
+def agents_in_words(owned: Sequence[int]) -> str:
+    """The agents of a process, to be put behind its rank.
+
+    Examples
+    --------
+    >>> agents_in_words([2, 3])
+    ' (agents 2, 3)'
+    """
     if not owned:
         return ""
     shown = ", ".join(map(str, owned[:8])) + (", …" if len(owned) > 8 else "")

@@ -49,7 +49,8 @@ def greet(comm: Any, means: Mapping[str, bytes], newest: int, seconds: float = m
     own = np.frombuffer(b"".join(means.values()) + newest.to_bytes(8, "little", signed=True), "u1")
     every = np.zeros((comm.size, own.size), "u1")
     request = comm.Iallgather(own.copy(), every)
-    wait_all([request], [range(comm.size)], seconds, "greeting before the first iteration")
+    request_type = type(request)
+    wait_all(request_type, [request], ["another process"], seconds, "greeting before iteration 0")
     for k, what in enumerate(means):
         hashes = [row[_SIZE * k : _SIZE * (k + 1)].tobytes() for row in every]
         _demand_equal(what, hashes)

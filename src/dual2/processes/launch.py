@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 from dual2.errors import Dual2Error
 
@@ -23,6 +23,14 @@ INSTALL = "Install it from wheels: pip install 'dual2[mpi]' (mpi4py and Open MPI
 
 _RULE = re.compile(rb"^-{20,}\s*$")
 _KILLED = re.compile(rb"process rank (\d+)[^.]*exited\s+on\s+signal (\d+)", re.DOTALL)
+
+
+class End(NamedTuple):
+    """How the processes ended: exit code, the rank of a killed one, the signal that killed it."""
+
+    code: int
+    killed: int | None = None
+    signal: str = ""
 
 
 def started_by_mpi() -> bool:
@@ -51,15 +59,15 @@ def command(mpiexec: str, ranks: int, program: Sequence[str]) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """The environment of the processes: idle ones yield, one thread each unless told otherwise."""
-    own = {"OMPI_MCA_mpi_yield_when_idle": "1", "NUMBA_NUM_THREADS": "1"}
+    """The environment of the processes: idle ones yield, linear algebra takes one thread each."""
+    own = {"OMPI_MCA_mpi_yield_when_idle": "1"}
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         own[name] = "1"
     watched = {PROGRESS: "1"} if sys.stderr.isatty() else {}
     return own | dict(os.environ) | watched
 
 
-def launch(ranks: int, program: Sequence[str]) -> tuple[int, str]:
+def launch(ranks: int, program: Sequence[str]) -> End:
     """Run a program in ``ranks`` processes.
 
     Ctrl-C is passed on as a request (SIGUSR1, which every process receives) to end with the best
@@ -74,10 +82,8 @@ def launch(ranks: int, program: Sequence[str]) -> tuple[int, str]:
 
     Returns
     -------
-    code : int
-        Exit code of ``mpiexec``.
-    cause : str
-        "rank 1 was killed by signal 9" or the like if that is known, else empty.
+    End
+        Exit code, and which process was killed, if one was.
     """
     line = command(find_mpiexec(), ranks, program)
     process = subprocess.Popen(
@@ -91,16 +97,15 @@ def launch(ranks: int, program: Sequence[str]) -> tuple[int, str]:
     reader.join(5.0)
     killed = _KILLED.search(b"".join(said))
     if killed is None:
-        return code, ""
-    rank, number = int(killed[1]), int(killed[2])
-    return code, f"rank {rank} was killed by signal {number} ({_name(number)})"
+        return End(code)
+    return End(code, int(killed[1]), _name(int(killed[2])))
 
 
 def _name(number: int) -> str:
     try:
-        return signal.Signals(number).name
+        return f"{number} ({signal.Signals(number).name})"
     except ValueError:
-        return "unknown"
+        return str(number)
 
 
 def _wait(process: "subprocess.Popen[bytes]") -> int:

@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from dual2.errors import Dual2Error
+from dual2.network import Network
+from dual2.runtime.partition import Assignment, given_partition, partition
 from dual2.runtime.waiting import TIMEOUT
 
-REDUCTIONS = ("graph", "mpi")
+REDUCTIONS = ("tree", "mpi")
 """How maxima and sums are formed: along a tree of the graph, or by MPI's own reductions."""
 
 
@@ -45,7 +47,7 @@ class Orders:
     resume: bool = False
     force: bool = False
     partition: Path | None = None
-    reduce: str = "graph"
+    reduce: str = "tree"
     checkpoint: float = 60.0
     timeout: float = TIMEOUT
     log_dir: Path | None = None
@@ -60,10 +62,20 @@ class Orders:
             if not getattr(self, name) >= 0:
                 raise Dual2Error(f"--{name} {getattr(self, name)} found; expected seconds >= 0.")
 
+    def owners(self, network: Network, ranks: int) -> Assignment:
+        """Rank of each agent."""
+        if self.partition is None:
+            return partition(network, ranks)
+        return given_partition(self.partition, network.n, ranks)
+
     @property
     def own_folder(self) -> Path | None:
         """``OUT.d``: the answers and checkpoints of the processes."""
         return None if self.out is None else self.out.with_name(self.out.name + ".d")
+
+    def shared(self) -> tuple[object, ...]:
+        """What must be the same in every process besides folder, partition and options."""
+        return self.gather, self.resume, self.reduce, self.out is None
 
     def arguments(self) -> list[str]:
         """The command line that says the same, without ``--mpi``."""

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from dual2.errors import Dual2Error
@@ -20,22 +20,25 @@ class NeighbourTimeout(Dual2Error, TimeoutError):
 
 
 def wait_all(
-    requests: Sequence[Any], others: Sequence[Iterable[int]], seconds: float, what: str
-) -> None:
+    request_type: Any, requests: Sequence[Any], others: Sequence[int | str], seconds: float,
+    what: str,
+) -> None:  # fmt: skip
     """Wait until all requests are complete; poll, so that nobody waits for ever.
 
     Parameters
     ----------
+    request_type : type
+        ``MPI.Request``.
     requests : sequence of MPI.Request
-        Sends and receives of one exchange, persistent or not; at least one.
-    others : sequence of iterables of int
-        The ranks that each request needs.
+        Sends and receives of one exchange, persistent or not.
+    others : sequence of int or str
+        The other end of each request: its rank, or words for it.
     seconds : float
         Longest time to wait; ``inf`` waits for ever.
     what : str
         What is exchanged, for the message.
     """
-    complete = requests[0].Testall
+    complete = request_type.Testall
     for _ in range(_SPINS):
         if complete(requests):
             return
@@ -45,11 +48,10 @@ def wait_all(
             if complete(requests):
                 return
             _yield()
-    late = zip(others, requests, strict=True)
-    silent = sorted({rank for ranks, request in late if not request.Test() for rank in ranks})
-    names = ", ".join(map(str, silent))
+    late = [other for other, r in zip(others, requests, strict=True) if not r.Test()]
+    names = ", ".join(f"rank {who}" if isinstance(who, int) else who for who in dict.fromkeys(late))
     raise NeighbourTimeout(
-        f"rank{'' if len(silent) == 1 else 's'} {names} did not answer for {seconds:g} s ({what}). "
-        "A process may have stopped, be overloaded or out of reach; allow more time with "
-        "--timeout (in Python timeout=) if it is only slow."
+        f"{names} did not answer for {seconds:g} s ({what}). A process may have stopped, be "
+        "overloaded or out of reach; allow more time with --timeout (in Python Mpi(timeout=...)) "
+        "if it is only slow."
     )

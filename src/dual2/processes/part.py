@@ -1,0 +1,140 @@
+"""One process's part of ``dual2 solve``: its own agents' files in, their answers out."""
+
+import logging
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.documents import to_json
+from dual2.errors import Dual2Error
+from dual2.files import write_atomically
+from dual2.folder import load_agents, load_public, public_digest
+from dual2.processes.answers import gathered, refuse_answers, write_own
+from dual2.processes.checkpoints import Checkpoints
+from dual2.processes.failure import ending_together
+from dual2.processes.greeting import NONE, digest, greet
+from dual2.processes.launch import PROGRESS
+from dual2.processes.orders import Orders
+from dual2.result import Result, Status
+from dual2.runtime import Share
+from dual2.runtime.mpi import Mpi, load_mpi
+from dual2.runtime.partition import Assignment
+from dual2.solve import solve
+from dual2.version import __version__
+
+_log = logging.getLogger("dual2")
+
+
+def take_part(orders: Orders) -> tuple[Result, bool]:
+    """Run this process's part; its result, and whether another process reports it."""
+    comm = load_mpi().COMM_WORLD.Dup()
+    if hasattr(signal, "SIGUSR1"):
+        signal.signal(signal.SIGUSR1, lambda *_: signal.raise_signal(signal.SIGINT))
+    with ending_together(comm) as owned, _logged(orders.log_dir, comm.rank):
+        return _run(comm, orders, owned), comm.rank != 0
+
+
+def _run(comm: Any, orders: Orders, owned: list[int]) -> Result:
+    h, network, options = load_public(orders.folder)
+    options |= orders.chosen
+    owners = orders.owners(network, comm.size)
+    owned[:] = np.flatnonzero(owners == comm.rank).tolist()
+    store = _store(comm, orders, owned)
+    rounds = _agree(comm, orders, options, owners, store)
+    share = Share(load_agents(orders.folder, owned), h, network.n)
+    _log.info("rank %d of %d owns agents %s", comm.rank, comm.size, owned)
+    place = Mpi(partition=owners, reduce=orders.reduce, timeout=orders.timeout)
+    state = store.load(rounds) if store is not None and rounds is not None else None
+    result = solve(
+        share, network, runtime=place, start=state, checkpoints=store, record=False,
+        progress=PROGRESS in os.environ, **options,
+    )  # fmt: skip
+    _keep(comm, orders, owned, store, result, network.n)
+    return result
+
+
+def _store(comm: Any, orders: Orders, owned: list[int]) -> Checkpoints | None:
+    if orders.own_folder is None:
+        return None
+    store = Checkpoints(orders.own_folder, comm.rank, comm.size, owned, orders.checkpoint)
+    if orders.resume:
+        return store
+    refuse_answers(orders.own_folder, orders.out if orders.gather else None, owned, orders.force)
+    if store.rounds() and not orders.force:
+        raise Dual2Error(
+            f"{orders.own_folder} has checkpoints of a run that did not end. Go on with --resume, "
+            "or pass --force to start afresh."
+        )
+    store.clear()
+    return store
+
+
+def _agree(
+    comm: Any, orders: Orders, options: dict[str, Any], owners: Assignment,
+    store: Checkpoints | None,
+) -> int | None:  # fmt: skip
+    """Make sure that all processes mean the same run; the round to resume from, if any."""
+    means = {
+        "public part (problem.toml, problem.npz)": public_digest(orders.folder),
+        "partition": digest(owners.tobytes()),
+        "set of options": digest(sorted(options.items()), orders.shared()),
+        "version of dual2": digest(__version__),
+    }
+    saved = store.rounds() if store is not None and orders.resume else []
+    agreed = greet(comm, means, saved[-1] if saved else NONE, orders.timeout)
+    if not orders.resume:
+        return None
+    if not saved:
+        raise Dual2Error(f"There is nothing to resume: {orders.own_folder} has no checkpoint.")
+    if agreed == NONE:
+        raise Dual2Error("There is nothing to resume: another process has no checkpoint.")
+    if agreed not in saved:
+        raise Dual2Error(
+            f"The newest checkpoint of some process is of round {agreed}; here are only "
+            f"{', '.join(map(str, saved))}. The checkpoints are not of one run: start afresh."
+        )
+    return agreed
+
+
+def _keep(
+    comm: Any, orders: Orders, owned: list[int], store: Checkpoints | None, result: Result, n: int
+) -> None:
+    """Write the answers; a run that may be resumed keeps its state, a finished one does not."""
+    if store is None or orders.own_folder is None or orders.out is None:
+        return
+    write_own(orders.own_folder, owned, result)
+    if orders.gather:
+        x = gathered(comm, owned, result.x, n)
+        if x is not None:
+            document = result.as_dict() | {"x": [part.tolist() for part in x]}
+            write_atomically(orders.out, to_json(document))
+    if result.status == Status.CONVERGED:
+        comm.Barrier()
+        store.clear()
+    else:
+        store.save(result.counts.rounds, result.state)
+
+
+@contextmanager
+def _logged(folder: Path | None, rank: int) -> Iterator[None]:
+    """Write what the library says to ``FOLDER/rank-<rank>.log``."""
+    if folder is None:
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = logging.FileHandler(folder / f"rank-{rank}.log", mode="w", encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    before = _log.level
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        _log.setLevel(before)
+        _log.removeHandler(handler)
+        handler.close()
