@@ -70,6 +70,11 @@ class Share(Problem):
             return self._whole.sigma
         return squared_singular_values([agent.A for agent in self.agents])
 
+    @property
+    def whole(self) -> Problem:
+        """The problem with all agents where these are here, else the share itself."""
+        return self if self._whole is None else self._whole
+
     # -- over all agents ----------------------------------------------------------------------
     @property
     def agreement(self) -> Circle:
@@ -83,10 +88,14 @@ class Share(Problem):
 
     def total(self, rows: ArrayLike) -> Vector:
         """Sum over all agents, agreed."""
+        if self.circle is None and self.complete:
+            return super().total(rows)
         return self.agreement.agree_sum(np.asarray(rows, dtype=np.float64))
 
     def largest(self, rows: ArrayLike) -> Vector:
         """Maximum over all agents, agreed."""
+        if self.circle is None and self.complete:
+            return super().largest(rows)
         return self.agreement.agree_max(np.asarray(rows, dtype=np.float64))
 
     def _values(self, x: list[Vector]) -> Vector:
@@ -123,5 +132,5 @@ def take_share(problem: Problem, circle: Circle) -> Share:
     share.n, share.p, share.h = problem.n, problem.p, problem.h
     share.dims = tuple(agent.dim for agent in share.agents)
     share.circle = circle
-    share._whole = problem if len(own) == len(share.agents) else None
+    share._whole = problem if share.complete else None
     return share

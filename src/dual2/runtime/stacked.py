@@ -91,6 +91,16 @@ class Stacked:
         """Sum over the agents, column by column, in the order of the tree; (n, m) to (m,)."""
         return self.circle.agree_sum(values)
 
+    @property
+    def agree_rounds(self) -> int:
+        """Exchanges of the agreements so far."""
+        return self.circle.agree_rounds
+
+    @property
+    def agree_floats(self) -> int:
+        """Numbers sent for the agreements so far, by all agents."""
+        return self.circle.agree_floats
+
     def anywhere(self, values: Array) -> bool:
         """Whether some entry is not zero, here or in another process; not counted."""
         return bool(self.most(np.array([np.any(values)]))[0])
