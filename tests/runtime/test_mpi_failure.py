@@ -1,12 +1,16 @@
 """A process that fails ends all of them soon, says who and why; what was saved stays."""
 
-import sys
+import re
+from types import SimpleNamespace
 
-from dual2.processes.launch import launch
+import pytest
+
+from dual2.errors import ProblemError
+from dual2.processes.failure import ending_together
 from mpi_runs import run_script
 
 FAILING = """
-    import os, sys, time
+    import sys, time
     import numpy as np
     from mpi4py import MPI
     from dual2.errors import ProblemError
@@ -15,15 +19,8 @@ FAILING = """
 
     mode, comm = sys.argv[1], MPI.COMM_WORLD.Dup()
     with ending_together(comm, [2 * comm.rank, 2 * comm.rank + 1]):
-        if mode == "same":
-            raise ProblemError("no such folder")
-        if comm.rank == 1:
-            if mode == "input":
-                raise ProblemError("A is not a matrix")
-            if mode == "bug":
-                [][comm.size]
-            if mode == "killed":
-                os.kill(os.getpid(), 9)
+        if mode == "input" and comm.rank == 1:
+            raise ProblemError("A is not a matrix")
         if mode == "silent" and comm.rank == 0:
             request = MPI.COMM_WORLD.Irecv(np.zeros(1), 1)
             wait_all(MPI.Request, [request], [1], 0.5, "rows")
@@ -32,22 +29,9 @@ FAILING = """
 
 
 def test_one_process_has_bad_input():
-    done = run_script(3, FAILING, "input")
+    done = run_script(2, FAILING, "input")
     assert done.returncode == 2
     assert "dual2: rank 1 (agents 2, 3): A is not a matrix" in done.stderr
-
-
-def test_a_bug_in_one_process():
-    done = run_script(2, FAILING, "bug")
-    assert done.returncode == 1
-    assert "dual2: rank 1 (agents 2, 3): IndexError: list index out of range" in done.stderr
-
-
-def test_the_same_cause_is_said_once():
-    done = run_script(3, FAILING, "same")
-    assert done.returncode == 2
-    assert done.stderr.count("dual2: no such folder") == 1
-    assert "dual2: rank" not in done.stderr
 
 
 def test_a_neighbour_that_does_not_answer():
@@ -56,10 +40,28 @@ def test_a_neighbour_that_does_not_answer():
     assert "dual2: rank 0 (agents 0, 1): rank 1 did not answer for 0.5 s (rows" in done.stderr
 
 
-def test_a_killed_process_is_named(tmp_path, capfd):
-    program = tmp_path / "failing.py"
-    program.write_text("if True:\n" + FAILING)
-    end = launch(2, [sys.executable, str(program), "killed"])
-    assert end.code not in (0, 2, 3)
-    assert (end.killed, end.signal) == (1, "9 (SIGKILL)")
-    assert capfd.readouterr().err == ""
+class Alone:
+    """All of one process: collective calls end at once."""
+
+    rank, size = 0, 1
+
+    def Iallgather(self, own, every):
+        every[0] = own
+        return SimpleNamespace(Test=lambda: True)
+
+
+@pytest.mark.parametrize(
+    "error, code, said",
+    [
+        (ProblemError("A is not a matrix"), 2, "A is not a matrix"),
+        (IndexError("out of range"), 1, r"IndexError: out of range \(.*, line \d+\)"),
+        (KeyboardInterrupt(), 130, "KeyboardInterrupt"),
+    ],
+)
+def test_exit_codes_and_causes(capsys, error, code, said):
+    with pytest.raises(SystemExit) as end:
+        with ending_together(Alone()) as owned:
+            owned[:] = [4]
+            raise error
+    assert end.value.code == code
+    assert re.match(rf"dual2: rank 0 \(agent 4\): {said}", capsys.readouterr().err)

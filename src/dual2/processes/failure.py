@@ -1,7 +1,6 @@
 """When one process fails, all end: with one message per cause, and a non-zero exit code."""
 
 import hashlib
-import logging
 import sys
 import time
 import traceback
@@ -15,8 +14,6 @@ from dual2.errors import Dual2Error
 
 GRACE = 1.0
 """Seconds for the others to fail with the same cause before this process speaks for itself."""
-
-_log = logging.getLogger("dual2")
 
 
 @contextmanager
@@ -46,7 +43,6 @@ def ending_together(comm: Any, agents: Sequence[int] = ()) -> Iterator[list[int]
 
 def _fail(comm: Any, owned: list[int], error: BaseException) -> int:
     code = _exit_code(error)
-    _log.error("failed", exc_info=error)
     text = _cause(error)
     together = _gather_digests(comm, text)
     own = f"dual2: rank {comm.rank}{agents_in_words(owned)}: {text}"

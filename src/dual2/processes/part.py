@@ -47,7 +47,7 @@ def _run(comm: Any, orders: Orders, owned: list[int]) -> Result:
     store = _store(comm, orders, owned)
     rounds = _agree(comm, orders, options, owners, store)
     share = Share(load_agents(orders.folder, owned), h, network.n)
-    _log.info("rank %d of %d owns agents %s", comm.rank, comm.size, owned)
+    _log.info("rank %d of %d, process %d, agents %s", comm.rank, comm.size, os.getpid(), owned)
     place = Mpi(partition=owners, reduce=orders.reduce, timeout=orders.timeout)
     state = store.load(rounds) if store is not None and rounds is not None else None
     result = solve(
@@ -134,6 +134,9 @@ def _logged(folder: Path | None, rank: int) -> Iterator[None]:
     _log.setLevel(logging.INFO)
     try:
         yield
+    except BaseException:
+        _log.exception("failed")
+        raise
     finally:
         _log.setLevel(before)
         _log.removeHandler(handler)
