@@ -1,7 +1,6 @@
 """A process that fails ends all of them soon, says who and why; what was saved stays."""
 
 import re
-from types import SimpleNamespace
 
 import pytest
 
@@ -15,13 +14,15 @@ FAILING = """
     from mpi4py import MPI
     from dual2.errors import ProblemError
     from dual2.processes.failure import ending_together
+    from dual2.runtime.mpi import Mpi
     from dual2.runtime.waiting import wait_all
 
-    mode, comm = sys.argv[1], MPI.COMM_WORLD.Dup()
-    with ending_together(comm, [2 * comm.rank, 2 * comm.rank + 1]):
-        if mode == "input" and comm.rank == 1:
+    mode, place = sys.argv[1], Mpi()
+    with ending_together(place) as owned:
+        owned[:] = [2 * place.rank, 2 * place.rank + 1]
+        if mode == "input" and place.rank == 1:
             raise ProblemError("A is not a matrix")
-        if mode == "silent" and comm.rank == 0:
+        if mode == "silent" and place.rank == 0:
             request = MPI.COMM_WORLD.Irecv(np.zeros(1), 1)
             wait_all(MPI.Request, [request], [1], 0.5, "rows")
         time.sleep(100)
@@ -41,13 +42,12 @@ def test_a_neighbour_that_does_not_answer():
 
 
 class Alone:
-    """All of one process: collective calls end at once."""
+    """A process without others."""
 
     rank, size = 0, 1
 
-    def Iallgather(self, own, every):
-        every[0] = own
-        return SimpleNamespace(Test=lambda: True)
+    def last_words(self, own, seconds):
+        return own[None]
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from dual2.documents import to_json
 from dual2.files import refuse_existing, write_atomically
 from dual2.result import Result
+from dual2.runtime.mpi import Mpi
 
 Array = np.ndarray
 
@@ -32,33 +32,24 @@ def write_own(folder: Path, owned: Sequence[int], result: Result) -> None:
         write_atomically(agent_file(folder, agent), to_json(document))
 
 
-def gathered(comm: Any, owned: Sequence[int], x: Sequence[Array], n: int) -> list[Array] | None:
+def gathered(place: Mpi, owned: Sequence[int], x: Sequence[Array], n: int) -> list[Array] | None:
     """All x_i at rank 0, None elsewhere: the one exchange that the privacy of x does not survive.
 
     Parameters
     ----------
-    comm : MPI.Comm
+    place : Mpi
         All processes.
     owned, x : sequences
         Own agents and their answers.
     n : int
         Number of agents.
     """
-    sizes = _collect(comm, np.array([[i, part.size] for i, part in zip(owned, x, strict=True)]))
-    values = _collect(comm, np.concatenate(x))
+    table = np.array([[i, part.size] for i, part in zip(owned, x, strict=True)])
+    sizes = place.collect(table.ravel(), "gather")
+    values = place.collect(np.concatenate(x), "gather")
     if sizes is None or values is None:
         return None
     table = sizes.reshape(-1, 2)
     parts = np.split(values, np.cumsum(table[:, 1])[:-1])
     found = dict(zip(table[:, 0].tolist(), parts, strict=True))
     return [found[i] for i in range(n)]
-
-
-def _collect(comm: Any, own: Array) -> Array | None:
-    """The arrays of all processes, one after the other, at rank 0."""
-    own = np.ascontiguousarray(own).ravel()
-    sizes = np.zeros(comm.size, np.int64) if comm.rank == 0 else None
-    comm.Gather(np.array([own.size], np.int64), sizes)
-    whole = None if sizes is None else np.zeros(int(sizes.sum()), own.dtype)
-    comm.Gatherv(own, None if sizes is None else (whole, sizes))
-    return whole

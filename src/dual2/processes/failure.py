@@ -2,22 +2,22 @@
 
 import hashlib
 import sys
-import time
 import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import numpy as np
 
 from dual2.errors import Dual2Error
+from dual2.runtime.mpi import Mpi
+from dual2.runtime.waiting import NeighbourTimeout
 
 GRACE = 1.0
 """Seconds for the others to fail with the same cause before this process speaks for itself."""
 
 
 @contextmanager
-def ending_together(comm: Any, agents: Sequence[int] = ()) -> Iterator[list[int]]:
+def ending_together(place: Mpi) -> Iterator[list[int]]:
     """Run one process's part; an exception in it ends every process within seconds.
 
     If all processes fail within ``GRACE``, those of equal cause speak once and each exits by
@@ -26,31 +26,33 @@ def ending_together(comm: Any, agents: Sequence[int] = ()) -> Iterator[list[int]
 
     Parameters
     ----------
-    comm : MPI.Comm
-        All processes; used for nothing else.
-    agents : sequence of int
-        Agents that this process owns, for the message; the list that the context gives may be
-        filled later.
+    place : Mpi
+        All processes.
+
+    Returns
+    -------
+    context of list of int
+        To be filled with the agents that this process owns, for the message.
     """
-    owned = list(agents)
+    owned: list[int] = []
     try:
         yield owned
     except SystemExit:
         raise
     except BaseException as error:
-        raise SystemExit(_fail(comm, owned, error)) from None
+        raise SystemExit(_fail(place, owned, error)) from None
 
 
-def _fail(comm: Any, owned: list[int], error: BaseException) -> int:
+def _fail(place: Mpi, owned: list[int], error: BaseException) -> int:
     code = _exit_code(error)
     text = _cause(error)
-    together = _gather_digests(comm, text)
-    own = f"dual2: rank {comm.rank}{agents_in_words(owned)}: {text}"
+    together = _digests(place, text)
+    own = f"dual2: rank {place.rank}{agents_in_words(owned)}: {text}"
     if together is None:
         _say(own)
-        comm.Abort(code)
-    elif together.index(together[comm.rank]) == comm.rank:
-        _say(own if together.count(together[comm.rank]) == 1 else f"dual2: {text}")
+        place.abort(code)
+    elif together.index(together[place.rank]) == place.rank:
+        _say(own if together.count(together[place.rank]) == 1 else f"dual2: {text}")
     return code
 
 
@@ -83,17 +85,13 @@ def agents_in_words(owned: Sequence[int]) -> str:
     return f" (agent{'s' if len(owned) > 1 else ''} {shown})"
 
 
-def _gather_digests(comm: Any, text: str) -> list[bytes] | None:
+def _digests(place: Mpi, text: str) -> list[bytes] | None:
     """A hash of every process's message, or None unless all fail within the grace time."""
     own = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), np.uint8)
-    every = np.zeros((comm.size, own.size), np.uint8)
-    request = comm.Iallgather(own.copy(), every)
-    end = time.monotonic() + GRACE
-    while not request.Test():
-        if time.monotonic() > end:
-            return None
-        time.sleep(0.005)
-    return [row.tobytes() for row in every]
+    try:
+        return [row.tobytes() for row in place.last_words(own, GRACE)]
+    except NeighbourTimeout:
+        return None
 
 
 def _say(text: str) -> None:

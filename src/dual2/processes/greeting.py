@@ -1,7 +1,6 @@
 """What the processes tell each other before iteration 0: that they mean the same run."""
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error
-from dual2.runtime.waiting import wait_all
+from dual2.runtime.mpi import Mpi
 
 _SIZE = 16
 NONE = -1
@@ -25,21 +24,19 @@ def digest(*parts: Any) -> bytes:
     return total.digest()
 
 
-def greet(comm: Any, means: Mapping[str, bytes], newest: int, seconds: float = math.inf) -> int:
+def greet(place: Mpi, means: Mapping[str, bytes], newest: int) -> int:
     """Compare hashes with all processes; the newest checkpoint that everyone may have.
 
     Each process sends ``16·len(means) + 8`` bytes to every other, once.
 
     Parameters
     ----------
-    comm : MPI.Comm
+    place : Mpi
         All processes.
     means : mapping of str to bytes
         What must be the same everywhere, in words, and its :func:`digest`.
     newest : int
         Round of this process's newest checkpoint, ``NONE`` without one.
-    seconds : float
-        Longest time to wait for the others.
 
     Returns
     -------
@@ -47,10 +44,7 @@ def greet(comm: Any, means: Mapping[str, bytes], newest: int, seconds: float = m
         Smallest ``newest`` of all processes.
     """
     own = np.frombuffer(b"".join(means.values()) + newest.to_bytes(8, "little", signed=True), "u1")
-    every = np.zeros((comm.size, own.size), "u1")
-    request = comm.Iallgather(own.copy(), every)
-    request_type = type(request)
-    wait_all(request_type, [request], ["another process"], seconds, "greeting before iteration 0")
+    every = place.everyone(own, "greeting")
     for k, what in enumerate(means):
         hashes = [row[_SIZE * k : _SIZE * (k + 1)].tobytes() for row in every]
         _demand_equal(what, hashes)

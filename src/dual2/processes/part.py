@@ -22,7 +22,7 @@ from dual2.processes.launch import PROGRESS
 from dual2.processes.orders import Orders
 from dual2.result import Result, Status
 from dual2.runtime import Share
-from dual2.runtime.mpi import Mpi, load_mpi
+from dual2.runtime.mpi import Mpi
 from dual2.runtime.partition import Assignment
 from dual2.solve import solve
 from dual2.version import __version__
@@ -32,36 +32,34 @@ _log = logging.getLogger("dual2")
 
 def take_part(orders: Orders) -> tuple[Result, bool]:
     """Run this process's part; its result, and whether another process reports it."""
-    comm = load_mpi().COMM_WORLD.Dup()
+    place = Mpi(partition=orders.partition, reduce=orders.reduce, timeout=orders.timeout)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, lambda *_: signal.raise_signal(signal.SIGINT))
-    with ending_together(comm) as owned, _logged(orders.log_dir, comm.rank):
-        return _run(comm, orders, owned), comm.rank != 0
+    with ending_together(place) as owned, _logged(orders.log_dir, place.rank):
+        return _run(place, orders, owned), place.rank != 0
 
 
-def _run(comm: Any, orders: Orders, owned: list[int]) -> Result:
+def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
     h, network, options = load_public(orders.folder)
     options |= orders.chosen
-    owners = orders.owners(network, comm.size)
-    owned[:] = np.flatnonzero(owners == comm.rank).tolist()
-    store = _store(comm, orders, owned)
-    rounds = _agree(comm, orders, options, owners, store)
+    owned[:] = place.owned(network).tolist()
+    store = _store(place, orders, owned)
+    rounds = _agree(place, orders, options, place.assignment(network), store)
     share = Share(load_agents(orders.folder, owned), h, network.n)
-    _log.info("rank %d of %d, process %d, agents %s", comm.rank, comm.size, os.getpid(), owned)
-    place = Mpi(partition=owners, reduce=orders.reduce, timeout=orders.timeout)
+    _log.info("rank %d of %d, process %d, agents %s", place.rank, place.size, os.getpid(), owned)
     state = store.load(rounds) if store is not None and rounds is not None else None
     result = solve(
         share, network, runtime=place, start=state, checkpoints=store, record=False,
         progress=PROGRESS in os.environ, **options,
     )  # fmt: skip
-    _keep(comm, orders, owned, store, result, network.n)
+    _keep(place, orders, owned, store, result, network.n)
     return result
 
 
-def _store(comm: Any, orders: Orders, owned: list[int]) -> Checkpoints | None:
+def _store(place: Mpi, orders: Orders, owned: list[int]) -> Checkpoints | None:
     if orders.own_folder is None:
         return None
-    store = Checkpoints(orders.own_folder, comm.rank, comm.size, owned, orders.checkpoint)
+    store = Checkpoints(orders.own_folder, place.rank, place.size, owned, orders.checkpoint)
     if orders.resume:
         return store
     refuse_answers(orders.own_folder, orders.out if orders.gather else None, owned, orders.force)
@@ -75,7 +73,7 @@ def _store(comm: Any, orders: Orders, owned: list[int]) -> Checkpoints | None:
 
 
 def _agree(
-    comm: Any, orders: Orders, options: dict[str, Any], owners: Assignment,
+    place: Mpi, orders: Orders, options: dict[str, Any], owners: Assignment,
     store: Checkpoints | None,
 ) -> int | None:  # fmt: skip
     """Make sure that all processes mean the same run; the round to resume from, if any."""
@@ -86,7 +84,7 @@ def _agree(
         "version of dual2": digest(__version__),
     }
     saved = store.rounds() if store is not None and orders.resume else []
-    agreed = greet(comm, means, saved[-1] if saved else NONE, orders.timeout)
+    agreed = greet(place, means, saved[-1] if saved else NONE)
     if not orders.resume:
         return None
     if not saved:
@@ -102,19 +100,19 @@ def _agree(
 
 
 def _keep(
-    comm: Any, orders: Orders, owned: list[int], store: Checkpoints | None, result: Result, n: int
+    place: Mpi, orders: Orders, owned: list[int], store: Checkpoints | None, result: Result, n: int
 ) -> None:
     """Write the answers; a run that may be resumed keeps its state, a finished one does not."""
     if store is None or orders.own_folder is None or orders.out is None:
         return
     write_own(orders.own_folder, owned, result)
     if orders.gather:
-        x = gathered(comm, owned, result.x, n)
+        x = gathered(place, owned, result.x, n)
         if x is not None:
             document = result.as_dict() | {"x": [part.tolist() for part in x]}
             write_atomically(orders.out, to_json(document))
     if result.status == Status.CONVERGED:
-        comm.Barrier()
+        place.everyone(np.zeros(1, np.uint8), "end")
         store.clear()
     else:
         store.save(result.counts.rounds, result.state)

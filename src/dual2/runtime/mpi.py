@@ -4,6 +4,7 @@ Everything that leaves a process leaves it here: rows to the processes of neighb
 requests that are set up once, and the numbers to be agreed on, along the spanning tree.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -55,13 +56,14 @@ class Mpi:
         Seconds after which a neighbour that does not answer is an error.
     observer : callable, optional
         Called with ``(kind, source, destination, array)`` for every message that leaves, kind one
-        of ``"rows"``, ``"agree up"``, ``"agree down"``.
+        of ``"rows"``, ``"agree up"``, ``"agree down"``; destination -1 is every process
+        (``"reduce"``, ``"greeting"``, ``"end"``, ``"failure"``), 0 that of ``"gather"``.
     """
 
     def __init__(
         self,
         comm: Any = None,
-        partition: Sequence[int] | Array | str | None = None,
+        partition: Sequence[int] | Array | str | os.PathLike[str] | None = None,
         reduce: str = "tree",
         timeout: float = TIMEOUT,
         observer: Observer | None = None,
@@ -72,6 +74,7 @@ class Mpi:
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.reduce, self.timeout, self.observer = reduce, timeout, observer
         self._partition = partition
+        self._apart, self._emergency = self.comm.Dup(), self.comm.Dup()
         self._wires: WeakKeyDictionary[Any, MpiWire] = WeakKeyDictionary()
 
     def assignment(self, network: Network | ChebyshevNetwork) -> Array:
@@ -103,6 +106,39 @@ class Mpi:
             )
         return share
 
+    # -- before and after the run --------------------------------------------------------------
+    def everyone(self, own: Array, kind: str) -> Array:
+        """Tell every process a few bytes and hear theirs, (size, len(own)): greeting and end."""
+        return self._tell(self._apart, own, kind, self.timeout)
+
+    def last_words(self, own: Array, seconds: float) -> Array:
+        """The same when something has failed, whatever the others are waiting for."""
+        return self._tell(self._emergency, own, "failure", seconds)
+
+    def _tell(self, comm: Any, own: Array, kind: str, seconds: float) -> Array:
+        every = np.zeros((self.size, own.size), own.dtype)
+        self.observe(kind, -1, own)
+        request = comm.Iallgather(own.copy(), every)
+        wait_all(load_mpi().Request, [request], ["another process"], seconds, kind)
+        return every
+
+    def collect(self, own: Array, kind: str) -> Array | None:
+        """The arrays of all processes, one after the other, at rank 0; None elsewhere."""
+        sizes = self.everyone(np.array([own.size]), kind).ravel()
+        whole = np.zeros(int(sizes.sum()), own.dtype) if self.rank == 0 else None
+        self.observe(kind, 0, own)
+        self._apart.Gatherv(np.ascontiguousarray(own).ravel(), (whole, sizes))
+        return whole
+
+    def abort(self, code: int) -> None:
+        """End all processes at once."""
+        self.comm.Abort(code)
+
+    def observe(self, kind: str, rank: int, array: Array) -> None:
+        """Show a message that leaves to the observer."""
+        if self.observer is not None:
+            self.observer(kind, self.rank, rank, array)
+
 
 class MpiWire:
     """Messages between neighbouring processes, on a communicator that knows the graph.
@@ -119,15 +155,12 @@ class MpiWire:
 
     def __init__(self, mpi: Mpi, network: Network | ChebyshevNetwork, assignment: Array) -> None:
         self.MPI, self.mpi, self.rank, self.size = load_mpi(), mpi, mpi.rank, mpi.size
+        self.direct = mpi.reduce == "mpi"
         ends = assignment[network.edges]
         pairs = np.concatenate([ends, ends[:, ::-1]])
         others = np.unique(pairs[(pairs[:, 0] == self.rank) & (pairs[:, 1] != self.rank), 1])
         around = others.tolist()
         self.comm = mpi.comm.Create_dist_graph_adjacent(around, around, reorder=False)
-
-    def _observe(self, kind: str, rank: int, array: Array) -> None:
-        if self.mpi.observer is not None:
-            self.mpi.observer(kind, self.rank, rank, array)
 
     def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send and fill arrays, once."""
@@ -135,7 +168,7 @@ class MpiWire:
             return
         requests = [self.comm.Irecv(array, rank, _AGREE) for rank, array in incoming.items()]
         for rank, array in outgoing.items():
-            self._observe(kind, rank, array)
+            self.mpi.observe(kind, rank, array)
             requests.append(self.comm.Isend(array, rank, _AGREE))
         self._wait(requests, [*incoming, *outgoing], kind)
 
@@ -155,18 +188,16 @@ class MpiWire:
         def ship() -> None:
             if self.mpi.observer is not None:
                 for rank, rows in outgoing.items():
-                    self._observe("rows", rank, stage[rows])
+                    self.mpi.observe("rows", rank, stage[rows])
             start(requests)
             self._wait(requests, ranks, "rows")
 
         return ship
 
-    def reduce(self, operation: np.ufunc, values: Array) -> Array | None:
-        """MPI's own reduction if that was asked for; None leaves it to the tree."""
-        if self.mpi.reduce == "tree":
-            return None
+    def reduce(self, operation: np.ufunc, values: Array) -> Array:
+        """MPI's own reduction."""
         answer = np.empty_like(values)
-        self._observe("reduce", -1, values)
+        self.mpi.observe("reduce", -1, values)
         kind = self.MPI.MAX if operation is np.maximum else self.MPI.SUM
         self.mpi.comm.Allreduce(values, answer, kind)
         return answer

@@ -27,6 +27,8 @@ class Wire(Protocol):
 
     rank: int
     size: int
+    direct: bool
+    """Whether agreements go over all processes at once, by :meth:`reduce`, not along the tree."""
 
     def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send and fill arrays, once."""
@@ -36,8 +38,8 @@ class Wire(Protocol):
         """A function that sends rows of ``stage`` by number and fills others, again and again."""
         ...
 
-    def reduce(self, operation: np.ufunc, values: Array) -> Array | None:
-        """The combination over all processes at once; None where the tree is to be used."""
+    def reduce(self, operation: np.ufunc, values: Array) -> Array:
+        """The combination of the processes' values."""
         ...
 
 
@@ -76,7 +78,8 @@ class Assembly(Circle):
         self.owned = np.flatnonzero(assignment == wire.rank)
         self._place = np.full(network.n, -1)
         self._place[self.owned] = np.arange(len(self.owned))
-        self._levels = [self._plan(children) for children in self.tree.levels]
+        plans = [self._plan(children) for children in self.tree.levels]
+        self._levels = [level for level in plans if len(level.parents) or level.outgoing]
         self._source, self._targets = self._ways_down()
 
     def _plan(self, children: Array) -> Level:
@@ -110,26 +113,33 @@ class Assembly(Circle):
     def _combine(self, operation: np.ufunc, total: Array) -> Array:
         if self.size == 1:
             return super()._combine(operation, total)
-        answer = self.wire.reduce(operation, operation.reduce(total, axis=0))
-        if answer is not None:
-            return answer
-        width = total.shape[1]
+        if self.wire.direct:
+            return self.wire.reduce(operation, operation.reduce(total, axis=0))
         for level in self._levels:
-            incoming = {r: np.empty((len(at), width)) for r, at in level.incoming.items()}
-            outgoing = {r: np.ascontiguousarray(total[at]) for r, at in level.outgoing.items()}
-            self.wire.swap(outgoing, incoming, "agree up")
-            rows = np.empty((len(level.parents), width))
-            rows[level.local] = total[level.rows]
-            for r, at in level.incoming.items():
-                rows[at] = incoming[r]
-            operation.at(total, level.parents, rows)
-        answer = np.empty(width)
+            if level.incoming or level.outgoing:
+                self._climb(operation, total, level)
+            else:
+                operation.at(total, level.parents, total[level.rows])
+        answer = np.empty(total.shape[1])
         if self._source >= 0:
             self.wire.swap({}, {self._source: answer}, "agree down")
         else:
             answer[:] = total[self._place[self.tree.root]]
-        self.wire.swap({r: answer for r in self._targets}, {}, "agree down")
+        if self._targets:
+            self.wire.swap(dict.fromkeys(self._targets, answer), {}, "agree down")
         return answer
+
+    def _climb(self, operation: np.ufunc, total: Array, level: Level) -> None:
+        """One level of the way up, with messages; children are added in their own order."""
+        width = total.shape[1]
+        incoming = {r: np.empty((len(at), width)) for r, at in level.incoming.items()}
+        outgoing = {r: np.ascontiguousarray(total[at]) for r, at in level.outgoing.items()}
+        self.wire.swap(outgoing, incoming, "agree up")
+        rows = np.empty((len(level.parents), width))
+        rows[level.local] = total[level.rows]
+        for r, at in level.incoming.items():
+            rows[at] = incoming[r]
+        operation.at(total, level.parents, rows)
 
 
 class Links(NamedTuple):
