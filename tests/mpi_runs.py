@@ -23,11 +23,13 @@ def run_cli(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return run([sys.executable, "-m", "dual2.cli", *map(str, arguments)])
 
 
-def run(line: list[str], **options: object) -> "subprocess.CompletedProcess[str]":
-    """Run a command with the processes' environment; both outputs as text."""
+def run(
+    line: list[str], cwd: Path | None = None, **more: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command with the processes' environment and ``more``; both outputs as text."""
     return subprocess.run(
-        line, capture_output=True, text=True, timeout=LIMIT, env=variables(), **options
-    )  # fmt: skip
+        line, capture_output=True, text=True, timeout=LIMIT, env=variables() | more, cwd=cwd
+    )
 
 
 def variables() -> dict[str, str]:
