@@ -141,6 +141,6 @@ def _require_quadratic(runtime: Stacked) -> None:
     lack = runtime.problem.first_lack(lacks, "its own process says what it has")
     if lack:
         raise CapabilityError(
-            "The subsolver 'exact' needs dense A_i, quadratic f_i and separable g_i; found "
+            "The subsolver 'exact' needs dense A_i, quadratic f_i and separable g_i; "
             f"{lack}. Use subsolver='iDAPG'."
         )
