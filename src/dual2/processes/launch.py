@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from dual2.errors import Dual2Error
+from dual2.processes.watching import WATCHED, Watcher
 
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Set by Open MPI and by MPICH in the processes that they start."""
 
-PROGRESS = "DUAL2_PROGRESS"
-"""Set for the processes if the launcher's standard error is a terminal."""
-
 INSTALL = "Install it from wheels: pip install 'dual2[mpi]' (mpi4py and Open MPI)."
 
+_RESET = "\x1b[0m"
+"""What Python processes may print at their end, because mpiexec gives them a terminal."""
 _RULE = re.compile(rb"^-{20,}\s*$")
 _KILLED = re.compile(rb"process rank (\d+)[^.]*exited\s+on\s+signal (\d+)", re.DOTALL)
 
@@ -63,13 +63,14 @@ def environment() -> dict[str, str]:
     own = {"OMPI_MCA_mpi_yield_when_idle": "1"}
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         own[name] = "1"
-    watched = {PROGRESS: "1"} if sys.stderr.isatty() else {}
+    watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
     return own | dict(os.environ) | watched
 
 
 def launch(ranks: int, program: Sequence[str]) -> End:
     """Run a program in ``ranks`` processes.
 
+    Their standard error is passed on line by line, their standard output when all have ended.
     Ctrl-C is passed on as a request (SIGUSR1, which every process receives) to end with the best
     answer so far; a second one ends the processes at once.
 
@@ -87,14 +88,22 @@ def launch(ranks: int, program: Sequence[str]) -> End:
     """
     line = command(find_mpiexec(), ranks, program)
     process = subprocess.Popen(
-        line, env=environment(), stderr=subprocess.PIPE, start_new_session=True
-    )
-    assert process.stderr is not None
+        line, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        start_new_session=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stderr is not None
     said: list[bytes] = []
-    reader = threading.Thread(target=_relay, args=(process.stderr, said), daemon=True)
-    reader.start()
+    printed: list[bytes] = []
+    readers = [
+        threading.Thread(target=_relay, args=(process.stderr, said), daemon=True),
+        threading.Thread(target=_keep, args=(process.stdout, printed), daemon=True),
+    ]
+    for reader in readers:
+        reader.start()
     code = _wait(process)
-    reader.join(5.0)
+    for reader in readers:
+        reader.join(5.0)
+    print(b"".join(printed).decode(errors="replace").replace(_RESET, ""), end="", flush=True)
     killed = _KILLED.search(b"".join(said))
     if killed is None:
         return End(code)
@@ -119,23 +128,24 @@ def _wait(process: "subprocess.Popen[bytes]") -> int:
             asked = True
 
 
-def _relay(source: IO[bytes], said: list[bytes]) -> None:
-    """Pass standard error on, except the framed notices of ``mpiexec``, which are kept."""
-    framed = False
+def _keep(source: IO[bytes], printed: list[bytes]) -> None:
+    """Read to the end."""
     with source:
-        while line := _piece(source):
+        printed.append(source.read())
+
+
+def _relay(source: IO[bytes], said: list[bytes]) -> None:
+    """Pass standard error on, except what is meant for the launcher.
+
+    That are lines about the progress, and the framed notices of ``mpiexec``, which are kept.
+    """
+    framed = False
+    with source, Watcher() as watcher:
+        for line in source:
             if _RULE.match(line):
                 framed = not framed
             elif framed:
                 said.append(line)
-            else:
+            elif not watcher.take(line.decode(errors="replace")):
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()
-
-
-def _piece(source: IO[bytes]) -> bytes:
-    """The next line, or what there is of it: a progress bar has no line ends."""
-    head = source.peek(1)[:4096] if hasattr(source, "peek") else b""  # type: ignore[attr-defined]
-    if not head or head.startswith(b"-") or b"\n" in head:
-        return source.readline()
-    return source.read(len(head))

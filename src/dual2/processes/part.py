@@ -18,8 +18,8 @@ from dual2.processes.answers import gathered, refuse_answers, write_own
 from dual2.processes.checkpoints import Checkpoints
 from dual2.processes.failure import ending_together
 from dual2.processes.greeting import NONE, digest, greet
-from dual2.processes.launch import PROGRESS
 from dual2.processes.orders import Orders
+from dual2.processes.watching import WATCHED, teller
 from dual2.result import Result, Status
 from dual2.runtime import Share
 from dual2.runtime.mpi import Mpi
@@ -48,9 +48,11 @@ def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
     share = Share(load_agents(orders.folder, owned), h, network.n)
     _log.info("rank %d of %d, process %d, agents %s", place.rank, place.size, os.getpid(), owned)
     state = store.load(rounds) if store is not None and rounds is not None else None
+    tells = place.rank == 0 and WATCHED in os.environ
+    callback = teller(options.get("method", "auto"), options.get("tol", 1e-8)) if tells else None
     result = solve(
         share, network, runtime=place, start=state, checkpoints=store, record=False,
-        progress=PROGRESS in os.environ, **options,
+        progress=False, callback=callback, **options,
     )  # fmt: skip
     _keep(place, orders, owned, store, result, network.n)
     return result
