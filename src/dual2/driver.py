@@ -314,6 +314,8 @@ class Driver:
         s.agree_floats += circle.agree_floats
         self.judge.tests = circle.agree_rounds = circle.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
+        if self.best is not None:
+            own |= {"best_x": self.best[0], "best_duals": self.best[1]}
         return self.algorithm.state() | own | {"mark": self.mark}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -322,6 +324,8 @@ class Driver:
         for name in Schedule.__dataclass_fields__:
             value = np.asarray(state[f"driver_{name}"])
             setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
+        if "best_x" in state:
+            self.best = (state["best_x"].copy(), state["best_duals"].copy())
         circle = self.runtime.circle  # the set-up was counted when the run began
         circle.agree_rounds = circle.agree_floats = 0
 

@@ -1,12 +1,14 @@
 """A process that fails ends all of them soon, says who and why; what was saved stays."""
 
 import re
+import sys
 
 import pytest
 
-from dual2.errors import ProblemError
+from dual2.errors import Dual2Error, ProblemError
 from dual2.processes.failure import ending_together
-from mpi_runs import run_script
+from dual2.processes.launch import find_mpiexec
+from mpi_runs import run, run_script
 
 FAILING = """
     import sys, time
@@ -65,3 +67,16 @@ def test_exit_codes_and_causes(capsys, error, code, said):
             raise error
     assert end.value.code == code
     assert re.match(rf"dual2: rank 0 \(agent 4\): {said}", capsys.readouterr().err)
+
+
+def test_no_mpiexec(monkeypatch):
+    monkeypatch.setattr("shutil.which", lambda *_, **__: None)
+    with pytest.raises(Dual2Error, match=r"no mpiexec.*pip install 'dual2\[mpi\]'"):
+        find_mpiexec()
+
+
+def test_mpiexec_and_mpi4py_of_different_libraries():
+    """Every process then believes to be alone: none may start."""
+    done = run([sys.executable, "-m", "dual2.cli", "solve", "x"], OMPI_COMM_WORLD_SIZE="3")
+    assert done.returncode == 2
+    assert "mpiexec started 3 processes, but mpi4py finds 1" in done.stderr

@@ -35,7 +35,12 @@ class End(NamedTuple):
 
 def started_by_mpi() -> bool:
     """Whether an ``mpiexec`` started this process."""
-    return any(name in os.environ for name in SIZE_VARIABLES)
+    return started_processes() > 0
+
+
+def started_processes() -> int:
+    """How many processes ``mpiexec`` started, 0 if none did."""
+    return next((int(os.environ[k]) for k in SIZE_VARIABLES if k in os.environ), 0)
 
 
 def find_mpiexec() -> str:

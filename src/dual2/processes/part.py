@@ -18,6 +18,7 @@ from dual2.processes.answers import gathered, refuse_answers, write_own
 from dual2.processes.checkpoints import Checkpoints
 from dual2.processes.failure import ending_together
 from dual2.processes.greeting import NONE, digest, greet
+from dual2.processes.launch import started_processes
 from dual2.processes.orders import Orders
 from dual2.processes.watching import WATCHED, teller
 from dual2.result import Result, Status
@@ -35,8 +36,19 @@ def take_part(orders: Orders) -> tuple[Result, bool]:
     place = Mpi(partition=orders.partition, reduce=orders.reduce, timeout=orders.timeout)
     if hasattr(signal, "SIGUSR1"):
         signal.signal(signal.SIGUSR1, lambda *_: signal.raise_signal(signal.SIGINT))
+    _demand(started_processes(), place.size)
     with ending_together(place) as owned, _logged(orders.log_dir, place.rank):
         return _run(place, orders, owned), place.rank != 0
+
+
+def _demand(started: int, found: int) -> None:
+    """Refuse to run as strangers: processes of one MPI that find themselves alone by another."""
+    if started != found:
+        raise Dual2Error(
+            f"mpiexec started {started} processes, but mpi4py finds {found}: they use different "
+            "MPI libraries. Use the mpiexec of the MPI that mpi4py loads (python -m mpi4py "
+            "--mpi-library tells which), or install one only: openmpi or mpich."
+        )
 
 
 def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
