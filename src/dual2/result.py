@@ -230,6 +230,7 @@ class Result:
         arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
         arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
         arrays["duals"] = self.duals
+        arrays["owned"] = np.array(self.owned, dtype=np.int64)
         arrays["sizes"] = np.array([part.size for part in self.x])
         arrays["meta"] = np.array(json.dumps(self.as_dict()))
         buffer = io.BytesIO()
@@ -257,6 +258,7 @@ class Result:
             trace=part("trace/"), state=part("state/"), seconds=meta["seconds"],
             parameters={k: (v["value"], v["source"]) for k, v in meta["parameters"].items()},
             explanation=meta["explanation"], versions=meta["versions"],
+            owned=[int(i) for i in arrays.get("owned", range(len(meta["x"])))],
         )  # fmt: skip
 
 

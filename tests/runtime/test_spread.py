@@ -1,6 +1,7 @@
 """Rows of several processes without MPI: threads with queues in the place of a wire."""
 
 import queue
+import sys
 import threading
 
 import networkx as nx
@@ -9,6 +10,7 @@ import pytest
 
 import dual2 as d2
 from dual2.runtime import Circle, Stacked, place, take_share
+from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
 from dual2.runtime.spread import Assembly, own_links
 
@@ -123,6 +125,15 @@ def test_agreements_do_not_depend_on_the_processes(name, ranks):
     assert {kind for kind, *_ in sent} == {"agree up", "agree down"}
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+def test_many_numbers_are_summed_in_the_same_order(name):
+    network = d2.Network(GRAPHS[name])
+    values = np.random.default_rng(3).standard_normal((network.n, 4000)) ** 5
+    circle = Circle(network)
+    few = [circle.agree_sum(part) for part in np.array_split(values, 20, axis=1)]
+    assert np.array_equal(circle.agree_sum(values), np.concatenate(few))
+
+
 def test_a_process_may_own_agents_far_apart():
     network = d2.Network(nx.path_graph(6))
     values = np.arange(6.0)[:, None]
@@ -172,6 +183,12 @@ def test_a_share_says_what_it_is():
         d2.solve(share, d2.Network(nx.path_graph(5)))
     with pytest.raises(d2.ProblemError, match="below n = 3"):
         d2.runtime.Share({4: whole.agents[4]}, whole.h, 3)
+
+
+def test_without_mpi4py_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(d2.CapabilityError, match=r"pip install 'dual2\[mpi\]'"):
+        load_mpi()
 
 
 def test_runtimes_by_name():

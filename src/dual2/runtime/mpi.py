@@ -170,29 +170,11 @@ class MpiWire:
         for rank, array in outgoing.items():
             self.mpi.observe(kind, rank, array)
             requests.append(self.comm.Isend(array, rank, _AGREE))
-        self._wait(requests, [*incoming, *outgoing], kind)
+        self.wait(requests, [*incoming, *outgoing], kind)
 
     def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
         """Persistent requests on the rows of ``stage``; call the answer to exchange them."""
-        width, comm = stage.shape[1], self.comm
-        requests = []
-        for rank, rows in incoming.items():
-            part = stage[rows[0] : rows[-1] + 1]
-            requests.append(comm.Recv_init(part, rank, _ROWS))
-        for rank, rows in outgoing.items():
-            kind = self.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
-            requests.append(comm.Send_init([stage, 1, kind], rank, _ROWS))
-        ranks = [*incoming, *outgoing]
-        start = self.MPI.Prequest.Startall
-
-        def ship() -> None:
-            if self.mpi.observer is not None:
-                for rank, rows in outgoing.items():
-                    self.mpi.observe("rows", rank, stage[rows])
-            start(requests)
-            self._wait(requests, ranks, "rows")
-
-        return ship
+        return Shipment(self, stage, outgoing, incoming)
 
     def reduce(self, operation: np.ufunc, values: Array) -> Array:
         """MPI's own reduction."""
@@ -202,5 +184,53 @@ class MpiWire:
         self.mpi.comm.Allreduce(values, answer, kind)
         return answer
 
-    def _wait(self, requests: list[Any], ranks: list[int], what: str) -> None:
+    def wait(self, requests: list[Any], ranks: list[int], what: str) -> None:
+        """Wait for requests, or fail when the time is over."""
         wait_all(self.MPI.Request, requests, ranks, self.mpi.timeout, what)
+
+
+class Shipment:
+    """One exchange of rows with the neighbouring processes, set up once and repeated.
+
+    Rows are sent from where they are and received where they belong.
+
+    Parameters
+    ----------
+    wire : MpiWire
+        What carries them.
+    stage : ndarray
+        The matrix whose rows travel.
+    outgoing, incoming : mapping of int to ndarray
+        Rows that go to a rank; consecutive rows that it fills.
+    """
+
+    def __init__(self, wire: MpiWire, stage: Array, outgoing: Messages, incoming: Messages) -> None:
+        self.wire, self.stage, self.outgoing = wire, stage, outgoing
+        self.ranks = [*incoming, *outgoing]
+        self.requests: list[Any] = []
+        width = stage.shape[1]
+        for rank, rows in incoming.items():
+            part = stage[rows[0] : rows[-1] + 1]
+            self.requests.append(wire.comm.Recv_init(part, rank, _ROWS))
+        for rank, rows in outgoing.items():
+            kind = wire.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
+            self.requests.append(wire.comm.Send_init([stage, 1, kind], rank, _ROWS))
+            kind.Free()
+        self._start, self._idle = wire.MPI.Prequest.Startall, True
+
+    def __call__(self) -> None:
+        """Exchange the rows as they are now."""
+        mpi = self.wire.mpi
+        if mpi.observer is not None:
+            for rank, rows in self.outgoing.items():
+                mpi.observe("rows", rank, self.stage[rows])
+        self._idle = False
+        self._start(self.requests)
+        self.wire.wait(self.requests, self.ranks, "rows")
+        self._idle = True
+
+    def __del__(self) -> None:
+        """Give the requests back to MPI."""
+        if self._idle and not self.wire.MPI.Is_finalized():
+            for request in self.requests:
+                request.Free()

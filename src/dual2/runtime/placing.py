@@ -1,5 +1,6 @@
 """From the word for a runtime to a placed problem, and from that to its rows."""
 
+from functools import cache
 from typing import Any, Protocol
 
 from dual2.errors import CapabilityError
@@ -26,6 +27,14 @@ class InProcess:
         return share_of(problem, network)
 
 
+@cache
+def _whole_job() -> Place:
+    """The processes of the MPI job that this one belongs to, set up once."""
+    from dual2.runtime.mpi import Mpi
+
+    return Mpi()
+
+
 def find_place(runtime: Any) -> Place:
     """``"stacked"``, ``"mpi"`` or an object such as :class:`dual2.runtime.mpi.Mpi`.
 
@@ -37,9 +46,7 @@ def find_place(runtime: Any) -> Place:
     if runtime == "stacked":
         return InProcess()
     if runtime == "mpi":
-        from dual2.runtime.mpi import Mpi
-
-        return Mpi()
+        return _whole_job()
     if hasattr(runtime, "share"):
         return runtime
     raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
