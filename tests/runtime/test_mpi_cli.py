@@ -20,6 +20,7 @@ from dual2.folder import load_public
 from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.orders import Orders
 from dual2.processes.part import _store
+from dual2.processes.watching import Watcher, teller
 from dual2.runtime.partition import partition
 from mpi_runs import LIMIT, run, run_cli, variables
 
@@ -177,6 +178,18 @@ def test_killed_then_resumed(folder, tmp_path, gathered):
     assert found["dual"] == reference["dual"]
     assert found["counts"]["rounds"] == reference["counts"]["rounds"]
     assert not checkpoints(out, 0)
+
+
+def test_progress_is_told_in_lines_and_drawn_by_the_launcher(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    tell = teller("iD2A", 1e-8)
+    tell({"rounds": 10, "kkt": 0.5})
+    tell({"rounds": 11, "kkt": 0.4})
+    (line,) = capsys.readouterr().err.splitlines()
+    with Watcher() as watcher:
+        assert watcher.take(line)
+        assert not watcher.take("dual2: rank 1: no such file")
+    assert "iD2A" in capsys.readouterr().err
 
 
 def checkpoints(out, rank):

@@ -98,6 +98,8 @@ def _agree(
         "version of dual2": digest(__version__),
     }
     saved = store.rounds() if store is not None and orders.resume else []
+    if store is not None and saved:
+        store.load(saved[-1])  # of other agents or another number of processes: say so first
     agreed = greet(place, means, saved[-1] if saved else NONE)
     if not orders.resume:
         return None
