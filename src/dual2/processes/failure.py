@@ -59,7 +59,8 @@ def _fail(place: Mpi, owned: list[int], error: BaseException) -> int:
 def _exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return 130
-    return 2 if isinstance(error, Dual2Error) else 1
+    expected = isinstance(error, Dual2Error) and not isinstance(error, NeighbourTimeout)
+    return 2 if expected else 1
 
 
 def _cause(error: BaseException) -> str:
