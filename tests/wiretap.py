@@ -13,7 +13,8 @@ from functools import partial
 from pathlib import Path
 
 OPENED: list[str] = []
-sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
+if __name__ == "__main__":
+    sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
 
 import numpy as np  # noqa: E402
 
