@@ -149,6 +149,7 @@ class Driver:
         s = self.schedule
         clock = Clock(s.seconds)
         self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
+        self.runtime.circle.begin()
         self._trace(clock)
         self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         with _interrupts(self), np.errstate(over="ignore", invalid="ignore"):

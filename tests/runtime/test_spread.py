@@ -32,6 +32,9 @@ class Post:
         self.rank, self.size = rank, len(boxes)
         self.boxes, self.sent = boxes, sent
 
+    def begin(self):
+        self.sent.append(("begin", self.rank, self.rank, 0))
+
     def swap(self, outgoing, incoming, kind):
         for rank, array in outgoing.items():
             self.sent.append((kind, self.rank, rank, array.size))

@@ -58,6 +58,9 @@ class Circle:
         self._count(values.shape[1])
         return self._combine(np.add, np.array(values, dtype=np.float64, order="C"))
 
+    def begin(self) -> None:
+        """Everything is compiled: from now on the others are expected to answer soon."""
+
     @contextmanager
     def uncounted(self) -> Iterator[None]:
         """For what serves the observer alone, a trace for instance."""

@@ -24,6 +24,8 @@ Observer = Callable[[str, int, int, Array], object]
 """Called with the kind, the ranks of sender and receiver, and the content of each message."""
 _ROWS, _AGREE = 1, 2
 """Tags."""
+_PATIENCE = 10.0
+"""During the set-up, when kernels are compiled, the others have this many times the time."""
 
 
 def load_mpi() -> Any:
@@ -53,7 +55,8 @@ class Mpi:
         reductions, which are faster but leave the graph, and whose sums depend on the number of
         processes in the last digits.
     timeout : float
-        Seconds after which a neighbour that does not answer is an error.
+        Seconds after which a neighbour that does not answer is an error; ten times as many before
+        the first iteration, when kernels are compiled.
     observer : callable, optional
         Called with ``(kind, source, destination, array)`` for every message that leaves, kind one
         of ``"rows"``, ``"agree up"``, ``"agree down"``; destination -1 is every process
@@ -96,6 +99,7 @@ class Mpi:
         assignment = self.assignment(network)
         if network not in self._wires:
             self._wires[network] = MpiWire(self, network, assignment)
+        self._wires[network].prepare()
         share = take_share(problem, Assembly(network, assignment, self._wires[network]))
         with share.agreement.uncounted():
             most, least = share.largest(np.full((len(share.agents), 2), [share.p, -share.p]))
@@ -127,7 +131,8 @@ class Mpi:
         sizes = self.everyone(np.array([own.size]), kind).ravel()
         whole = np.zeros(int(sizes.sum()), own.dtype) if self.rank == 0 else None
         self.observe(kind, 0, own)
-        self._apart.Gatherv(np.ascontiguousarray(own).ravel(), (whole, sizes))
+        request = self._apart.Igatherv(np.ascontiguousarray(own).ravel(), (whole, sizes))
+        wait_all(load_mpi().Request, [request], ["another process"], self.timeout, kind)
         return whole
 
     def abort(self, code: int) -> None:
@@ -155,12 +160,20 @@ class MpiWire:
 
     def __init__(self, mpi: Mpi, network: Network | ChebyshevNetwork, assignment: Array) -> None:
         self.MPI, self.mpi, self.rank, self.size = load_mpi(), mpi, mpi.rank, mpi.size
-        self.direct = mpi.reduce == "mpi"
+        self.direct, self._patience = mpi.reduce == "mpi", _PATIENCE
         ends = assignment[network.edges]
         pairs = np.concatenate([ends, ends[:, ::-1]])
         others = np.unique(pairs[(pairs[:, 0] == self.rank) & (pairs[:, 1] != self.rank), 1])
         around = others.tolist()
         self.comm = mpi.comm.Create_dist_graph_adjacent(around, around, reorder=False)
+
+    def prepare(self) -> None:
+        """Set-up, when kernels are compiled: the others have more time to answer."""
+        self._patience = _PATIENCE
+
+    def begin(self) -> None:
+        """Set-up is over: from now on the others are expected to answer soon."""
+        self._patience = 1.0
 
     def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send and fill arrays, once."""
@@ -181,12 +194,13 @@ class MpiWire:
         answer = np.empty_like(values)
         self.mpi.observe("reduce", -1, values)
         kind = self.MPI.MAX if operation is np.maximum else self.MPI.SUM
-        self.mpi.comm.Allreduce(values, answer, kind)
+        request = self.mpi.comm.Iallreduce(values, answer, kind)
+        self.wait([request], ["another process"], "reduce")
         return answer
 
-    def wait(self, requests: list[Any], ranks: list[int], what: str) -> None:
+    def wait(self, requests: list[Any], ranks: Sequence[int | str], what: str) -> None:
         """Wait for requests, or fail when the time is over."""
-        wait_all(self.MPI.Request, requests, ranks, self.mpi.timeout, what)
+        wait_all(self.MPI.Request, requests, ranks, self._patience * self.mpi.timeout, what)
 
 
 class Shipment:
@@ -208,6 +222,7 @@ class Shipment:
         self.wire, self.stage, self.outgoing = wire, stage, outgoing
         self.ranks = [*incoming, *outgoing]
         self.requests: list[Any] = []
+        self._start, self._idle = wire.MPI.Prequest.Startall, True
         width = stage.shape[1]
         for rank, rows in incoming.items():
             part = stage[rows[0] : rows[-1] + 1]
@@ -216,7 +231,6 @@ class Shipment:
             kind = wire.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
             self.requests.append(wire.comm.Send_init([stage, 1, kind], rank, _ROWS))
             kind.Free()
-        self._start, self._idle = wire.MPI.Prequest.Startall, True
 
     def __call__(self) -> None:
         """Exchange the rows as they are now."""

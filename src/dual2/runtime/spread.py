@@ -30,6 +30,10 @@ class Wire(Protocol):
     direct: bool
     """Whether agreements go over all processes at once, by :meth:`reduce`, not along the tree."""
 
+    def begin(self) -> None:
+        """Set-up is over: from now on the others are expected to answer soon."""
+        ...
+
     def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send and fill arrays, once."""
         ...
@@ -109,6 +113,10 @@ class Assembly(Circle):
                 teller[self.assignment[child]] = self.assignment[tree.parent[child]]
         teller[self.assignment[tree.root]] = -1
         return int(teller[self.rank]), np.flatnonzero(teller == self.rank).tolist()
+
+    def begin(self) -> None:
+        """From now on the others are expected to answer soon."""
+        self.wire.begin()
 
     def _combine(self, operation: np.ufunc, total: Array) -> Array:
         if self.size == 1:
