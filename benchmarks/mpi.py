@@ -157,9 +157,9 @@ def one_round(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def scaling(options: argparse.Namespace) -> dict[str, Any]:
-    """Seconds per iteration of 64 agents on a ring with p = 200: one process and two."""
+    """Seconds per iteration of 64 agents on a ring: one process and two."""
     place = Mpi()
-    comm, n, p = place.comm, 64, 200
+    comm, n, p = place.comm, 64, options.rows
     network = d2.Network(nx.cycle_graph(64))
     two = {d: shared("iD2A", place, n, p, d, network)[1] for d in options.dims}
     one = {d: whole("iD2A", n, p, d, network)[1] for d in options.dims if comm.rank == 0}
@@ -191,10 +191,11 @@ def _rest(comm: Any) -> None:
 # -- reporting --------------------------------------------------------------------------------
 
 
-def in_processes(part: str, options: argparse.Namespace) -> dict[str, Any]:
+def in_processes(part: str, options: argparse.Namespace, rows: int = 20) -> dict[str, Any]:
     """Run one part of this file in two processes; what the first of them found."""
     own = [sys.executable, __file__, "--part", part, "--steps", str(options.steps)]
     own += ["--repeats", str(options.repeats), "--dims", *map(str, options.dims)]
+    own += ["--rows", str(rows)]
     own += ["--path", options.path] if options.path else []
     done = subprocess.run(
         command(find_mpiexec(), 2, own), env=environment(), stdout=subprocess.PIPE, text=True,
@@ -226,15 +227,17 @@ def report_round(report: Report, options: argparse.Namespace) -> None:
         report.say("disropt is not installed; pip install disropt, or --path its site-packages.")
 
 
-def report_scaling(report: Report, options: argparse.Namespace) -> None:
-    found = in_processes("scaling", options)
+def report_scaling(report: Report, options: argparse.Namespace, p: int) -> None:
+    found = in_processes("scaling", options, p)
     rows = [(d, 1e3 * one, 1e3 * two, one / two) for d, (one, two) in found.items()]
     report.table(
-        "64 agents on a ring, p = 200: milliseconds per iteration of iD2A",
-        ["d_i", "one process", "two processes", f"ratio (aim ≥ {AIM_SCALE} at 500)"], rows,
+        f"64 agents on a ring, p = {p}: milliseconds per iteration of iD2A",
+        ["d_i", "one process", "two processes", f"ratio (aim ≥ {AIM_SCALE} at p 200, d_i 500)"],
+        rows,
     )  # fmt: skip
     slow = [int(d) for d, *_, ratio in rows if ratio <= 1]
-    report.say(f"Two processes are faster where d_i > {max(slow, default=0)}.")
+    where = f"for d_i > {max(slow)}" if slow else "for every d_i of the table"
+    report.say(f"p = {p}: two processes are faster {where}.")
 
 
 def main() -> None:
@@ -243,6 +246,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--dims", type=int, nargs="+", default=list(DIMS))
     parser.add_argument("--path", help="folder with further packages, disropt for instance")
+    parser.add_argument("--rows", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--part", choices=("round", "scaling"), help=argparse.SUPPRESS)
     parser.add_argument("--out", help="write the tables to this Markdown file")
     options = parser.parse_args()
@@ -256,7 +260,8 @@ def main() -> None:
     report = Report(options.out)
     report.say(load())
     report_round(report, options)
-    report_scaling(report, options)
+    for p in (20, 200):
+        report_scaling(report, options, p)
     report.say(load())
     report.save()
 
