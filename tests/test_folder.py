@@ -13,7 +13,14 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.codec import decode, encode, known_functions
 from dual2.documents import read_document, to_toml
-from dual2.folder import load_agent, load_problem, load_public, save_problem
+from dual2.folder import (
+    load_agent,
+    load_agents,
+    load_problem,
+    load_public,
+    public_digest,
+    save_problem,
+)
 
 RNG = np.random.default_rng(0)
 M = RNG.standard_normal((3, 2))
@@ -272,3 +279,30 @@ def test_toml_text_round_trips(tmp_path):
 def test_encode_decode_is_exact():
     value = encode(d2.SquaredLoss(RNG.standard_normal(50), scale=1 / 3), "h")
     assert same(decode(value), d2.SquaredLoss(value["y"], scale=1 / 3))
+
+
+def test_a_share_needs_only_its_own_files(tmp_path):
+    original = [d2.Agent(RNG.standard_normal((2, 1 + i)), d2.SquaredNorm(1.0)) for i in range(3)]
+    network = d2.Network(nx.path_graph(3))
+    folder = save_problem(tmp_path / "p", d2.Problem(original, d2.SquaredLoss([1.0, 2.0])), network)
+    for number in (0, 2):
+        (folder / "agents" / f"{number}.toml").unlink()
+    found = load_agents(folder, [1])
+    assert list(found) == [1]
+    assert np.array_equal(found[1].A, original[1].A)
+    with pytest.raises(d2.ProblemError, match=r"Agent 2: .*agents has no file of it"):
+        load_agents(folder, [1, 2])
+    shutil.copy(folder / "agents" / "1.toml", folder / "agents" / "1.npz")
+    with pytest.raises(d2.ProblemError, match=r"Agent 1: .*has 1.npz and 1.toml"):
+        load_agents(folder, [1])
+
+
+def test_digest_of_the_public_files(tmp_path):
+    agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0)) for _ in range(2)]
+    parts = [d2.Problem(agents, d2.SquaredLoss([1.0, b])) for b in (2.0, 2.0, 3.0)]
+    network = d2.Network([(0, 1)])
+    hashes = [
+        public_digest(save_problem(tmp_path / str(k), problem, network))
+        for k, problem in enumerate(parts)
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]

@@ -152,7 +152,7 @@ def _npz(arrays: dict[str, NDArray[Any]]) -> bytes:
 def read_document(path: Path) -> dict[str, Any]:
     """Read what :func:`write_document` wrote, or a person by hand."""
     if path.suffix == ".npz":
-        arrays = _read_npz(path)
+        arrays = read_arrays(path)
         if TEXT not in arrays:
             raise ProblemError(
                 f"{path} has no entry {TEXT!r}, the TOML text that says what its arrays mean. "
@@ -162,7 +162,7 @@ def read_document(path: Path) -> dict[str, Any]:
     else:
         text = _read_text(path)
         beside = path.with_suffix(".npz")
-        arrays = _read_npz(beside) if beside.exists() else {}
+        arrays = read_arrays(beside) if beside.exists() else {}
     try:
         skeleton = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -177,7 +177,8 @@ def _read_text(path: Path) -> str:
         raise ProblemError(f"{path} cannot be read: {error}.") from error
 
 
-def _read_npz(path: Path) -> dict[str, NDArray[Any]]:
+def read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """The arrays of an npz file; no pickles."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             return {name: archive[name] for name in archive.files}

@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from dual2.algorithms.method import Plan
-from dual2.judge import Judge, Verdict
+from dual2.judge import Judge, Verdict, Wish
 from dual2.progress import Bar
 from dual2.result import Counts, Status
 
@@ -27,6 +27,7 @@ _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
 _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
 progress of the KKT residual are a stall."""
+_ENDS = {Wish.TIME: Status.TIME_LIMIT, Wish.INTERRUPT: Status.INTERRUPTED}
 
 
 @dataclass
@@ -51,6 +52,19 @@ class Schedule:
     anchor: Array = field(default_factory=lambda: np.zeros(0))
 
 
+class Checkpoints(Protocol):
+    """Where the state of a run is kept from time to time."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save, by the clock of this process."""
+        ...
+
+    def save(self, rounds: int, state: dict[str, Any]) -> None:
+        """Keep the state after so many rounds."""
+        ...
+
+
 class Driver:
     """Runs a planned algorithm to its end.
 
@@ -68,12 +82,23 @@ class Driver:
         Whether to keep a trace.
     callback : callable or None
         Called with a dict after each stopping test; a true answer stops the run.
+    checkpoints : Checkpoints or None
+        Asked at each stopping test; where one process finds that it is time, all save.
+
+    Attributes
+    ----------
+    mark : str
+        Fingerprint of the run, kept with its state.
     """
+
+    mark = ""
 
     def __init__(
         self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
         reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
+        checkpoints: Checkpoints | None = None,
     ) -> None:  # fmt: skip
+        self.checkpoints = checkpoints
         self.plan, self.algorithm, self.runtime = plan, plan.algorithm, plan.runtime
         self.judge = Judge(plan.runtime, tol, atol)
         self.max_rounds = max_rounds - max_rounds % plan.algorithm.stride
@@ -85,6 +110,7 @@ class Driver:
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
         self.kkt = math.inf
+        self._alone = plan.runtime.circle.size == 1
         self.best: tuple[Array, Array] | None = None
         self.origin: tuple[Array, Array] | None = None
         self._interrupted = False
@@ -93,15 +119,18 @@ class Driver:
     def counts(self) -> Counts:
         """Calls and messages so far."""
         calls = self.algorithm.oracle_calls()
+        most = self.runtime.most(np.array(list(calls.values()), dtype=float))
+        calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
         network, tests = self.runtime.network, self.judge.tests + self.schedule.tests
         for name in ("grad_f", "prox_g", "A", "AT", "prox_h"):
             calls[name] += tests
         rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
-        agreed = self.schedule.agree_floats + self.runtime.agree_floats
+        circle = self.runtime.circle
+        agreed = self.schedule.agree_floats + circle.agree_floats
         return Counts(
             rounds=rounds,
             vectors=vectors,
-            agree_rounds=self.schedule.agree_rounds + self.runtime.agree_rounds,
+            agree_rounds=self.schedule.agree_rounds + circle.agree_rounds,
             floats=2 * len(network.edges) * self.runtime.p * vectors + agreed,
             **calls,
         )
@@ -120,6 +149,7 @@ class Driver:
         s = self.schedule
         clock = Clock(s.seconds)
         self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
+        self.runtime.circle.begin()
         self._trace(clock)
         self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         with _interrupts(self), np.errstate(over="ignore", invalid="ignore"):
@@ -130,7 +160,7 @@ class Driver:
                 target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
                 with clock:
                     self.algorithm.advance(target, CHUNK)
-                    verdict = self._test() if self.algorithm.rounds >= s.test else None
+                    verdict = self._test(clock) if self.algorithm.rounds >= s.test else None
                 s.seconds = clock.seconds
                 self._trace(clock)
                 bar.update(self.algorithm.rounds, self.kkt)
@@ -138,20 +168,31 @@ class Driver:
                     status = self._decide(verdict)
                     if status is not None:
                         return status
+                    if verdict.wish == Wish.SAVE and self.checkpoints is not None:
+                        self.checkpoints.save(self.algorithm.rounds, self.state())
 
     def _limit(self, clock: "Clock") -> Status | None:
-        if self._interrupted:
+        """Whether to end here. Several processes end together: their wishes wait for a test."""
+        wish = self._wish(clock.seconds) if self._alone else Wish.NONE
+        if wish == Wish.INTERRUPT:
             return Status.INTERRUPTED
         if self.algorithm.rounds >= self.max_rounds:
             return Status.MAX_ROUNDS
-        if self.time_limit is not None and clock.seconds >= self.time_limit:
-            return Status.TIME_LIMIT
-        return None
+        return Status.TIME_LIMIT if wish == Wish.TIME else None
 
-    def _test(self) -> Verdict:
+    def _wish(self, seconds: float) -> Wish:
+        if self._interrupted:
+            return Wish.INTERRUPT
+        if self.time_limit is not None and seconds >= self.time_limit:
+            return Wish.TIME
+        due = self.checkpoints is not None and self.checkpoints.due
+        return Wish.SAVE if due else Wish.NONE
+
+    def _test(self, clock: "Clock") -> Verdict:
         rounds, s = self.algorithm.rounds, self.schedule
+        wish = self._wish(clock.now) if self._own_finite() else Wish.BROKEN
         verdict = self.judge.test(
-            self.algorithm.x, self.algorithm.duals, full=rounds >= s.milestone
+            self.algorithm.x, self.algorithm.duals, rounds >= s.milestone, wish
         )
         gap = 5 * self.algorithm.stride
         s.test = max(int(rounds * _TEST_RATIO), rounds + gap)
@@ -160,7 +201,7 @@ class Driver:
     def _decide(self, verdict: Verdict) -> Status | None:
         s = self.schedule
         self.kkt = verdict.kkt
-        if not self._finite():
+        if verdict.wish == Wish.BROKEN:
             return Status.DIVERGED
         if verdict.full and verdict.kkt < s.best:
             s.best = verdict.kkt
@@ -171,7 +212,11 @@ class Driver:
             info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "full": verdict.full}
             info["seconds"] = s.seconds
             if self.callback(info | {"x": self.algorithm.x, "duals": self.algorithm.duals}):
-                return Status.INTERRUPTED
+                self.interrupt()
+        if self._interrupted and self._alone:
+            return Status.INTERRUPTED
+        if verdict.wish in _ENDS and not self._alone:
+            return _ENDS[verdict.wish]
         return self._milestone(verdict) if self.algorithm.rounds >= s.milestone else None
 
     def _milestone(self, verdict: Verdict) -> Status | None:
@@ -185,10 +230,15 @@ class Driver:
         s.judged = s.best
         return Status.STALLED if s.idle >= _PATIENCE else None
 
-    def _finite(self) -> bool:
+    def _own_finite(self) -> bool:
+        """Whether the iterates of this process are finite."""
         return bool(
             np.all(np.isfinite(self.algorithm.duals)) and np.all(np.isfinite(self.algorithm.x))
         )
+
+    def _finite(self) -> bool:
+        """Whether those of all processes are."""
+        return not self.runtime.anywhere(np.array([not self._own_finite()]))
 
     def best_point(self) -> tuple[Array, Array]:
         """The best iterate whose residual is known, the present one, or where the run began."""
@@ -225,13 +275,21 @@ class Driver:
         verdict = self.judge.observe(self.algorithm.x, self.algorithm.duals)
         row: dict[str, float] = {"seconds": seconds, "kkt": verdict.kkt}
         if self.reference is not None:
-            size = float(np.linalg.norm(self.reference))
-            distance = float(np.linalg.norm(self.algorithm.x - self.reference))
-            row["gap"] = distance / size if size > 0 else distance
+            row["gap"] = self._distance(self.reference)
         counts = self.counts()
         for name in Counts.__dataclass_fields__:
             row[name] = getattr(counts, name)
         self.rows.append(row)
+
+    def _distance(self, reference: Array) -> float:
+        """|x - x*|/|x*|, or |x| where x* = 0."""
+        rt = self.runtime
+        squares = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
+        rows = np.zeros((rt.n, 2))
+        rows[0] = squares
+        with rt.circle.uncounted():
+            distance, size = np.sqrt(rt.agree_sum(rows))
+        return float(distance / size) if size > 0 else float(distance)
 
     def trace(self) -> dict[str, Array]:
         """The recorded rows as columns."""
@@ -251,13 +309,15 @@ class Driver:
     # -- save and continue ---------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
-        s = self.schedule
+        s, circle = self.schedule, self.runtime.circle
         s.tests += self.judge.tests
-        s.agree_rounds += self.runtime.agree_rounds
-        s.agree_floats += self.runtime.agree_floats
-        self.judge.tests = self.runtime.agree_rounds = self.runtime.agree_floats = 0
+        s.agree_rounds += circle.agree_rounds
+        s.agree_floats += circle.agree_floats
+        self.judge.tests = circle.agree_rounds = circle.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
-        return self.algorithm.state() | own
+        if self.best is not None:
+            own |= {"best_x": self.best[0], "best_duals": self.best[1]}
+        return self.algorithm.state() | own | {"mark": self.mark}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
@@ -265,6 +325,10 @@ class Driver:
         for name in Schedule.__dataclass_fields__:
             value = np.asarray(state[f"driver_{name}"])
             setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
+        if "best_x" in state:
+            self.best = (state["best_x"].copy(), state["best_duals"].copy())
+        circle = self.runtime.circle  # the set-up was counted when the run began
+        circle.agree_rounds = circle.agree_floats = 0
 
     def interrupt(self) -> None:
         """Ask the loop to end at its next pause."""
@@ -282,7 +346,12 @@ class Clock:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.seconds += time.perf_counter() - self._begun
+        self.seconds = self.now
+
+    @property
+    def now(self) -> float:
+        """Seconds up to now, inside a ``with`` block."""
+        return self.seconds + time.perf_counter() - self._begun
 
 
 @contextmanager

@@ -11,9 +11,10 @@ Each file can be read without the others, so that a process may hold its own age
 How functions are written: :mod:`dual2.codec`.
 """
 
+import hashlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -161,6 +162,32 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
     document = _read(file, {"A", "f"}, {"g"})
     del document["format"]
     return _explained(file, lambda: Agent(**{k: decode(v) for k, v in document.items()}))
+
+
+def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[int, Agent]:
+    """Some agents of a problem folder by number; the files of the others need not be there."""
+    folder, found = Path(path) / "agents", {}
+    for number in numbers:
+        files = [folder / f"{number}{suffix}" for suffix in (".npz", ".toml")]
+        files = [file for file in files if file.is_file()]
+        if len(files) != 1:
+            there = " and ".join(file.name for file in files) or "no file of it"
+            raise ProblemError(
+                f"Agent {number}: {folder} has {there}; expected either {number}.npz or "
+                f"{number}.toml."
+            )
+        found[number] = load_agent(files[0])
+    return found
+
+
+def public_digest(path: str | os.PathLike[str]) -> bytes:
+    """Hash (16 bytes) of the public files, byte by byte: equal where the public parts are."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in ("problem.toml", "problem.npz"):
+        file = Path(path) / name
+        content = file.read_bytes() if file.is_file() else b""
+        digest.update(len(content).to_bytes(8, "little") + content)
+    return digest.digest()
 
 
 def agent_files(path: str | os.PathLike[str], n: int) -> list[Path]:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -9,6 +10,20 @@ from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Stacked
 
 Array = np.ndarray
+
+
+class Wish(IntEnum):
+    """What a process wants beside the residual; the largest of all processes' wishes counts."""
+
+    NONE = 0
+    SAVE = 1
+    """A checkpoint is due."""
+    TIME = 2
+    INTERRUPT = 3
+    BROKEN = 4
+    """Its iterates are no longer finite."""
+
+
 _NEARLY = 10.0
 """Sums over agents are formed when the local test is met up to this factor."""
 
@@ -25,11 +40,14 @@ class Verdict:
         Whether both parts meet the tolerance.
     dual : ndarray or None
         λ̄, known if ``full``.
+    wish : Wish
+        The largest wish of all processes.
     """
 
     kkt: float
     met: bool
     dual: Array | None = None
+    wish: Wish = Wish.NONE
 
     @property
     def full(self) -> bool:
@@ -52,36 +70,45 @@ class Judge:
         self.runtime, self.tol, self.atol = runtime, tol, atol
         self.tests = 0
 
-    def test(self, x: Array, duals: Array, full: bool = False) -> Verdict:
+    def test(self, x: Array, duals: Array, full: bool = False, wish: Wish = Wish.NONE) -> Verdict:
         """The local test with each agent's own λ_i first; the sums only if it nearly passes.
 
-        ``full`` forms the sums in any case.
+        ``full`` forms the sums in any case. The wish of this process travels with the residuals.
         """
-        rt = self.runtime
         if not full:
-            local = rt.agree_max(rt.stationarity(x, duals))
+            local = self._agree(x, duals, wish)
             self.tests += 1
             ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
             if not met:
-                return Verdict(ratio, False)
-        total = rt.agree_sum(np.hstack([duals, rt.products(x)]))
+                return Verdict(ratio, False, wish=Wish(int(local[3])))
+        dual, s = self._sums(x, duals)
         self.tests += 1
-        dual, s = total[: rt.p] / rt.n, total[rt.p :]
-        return self._judge(x, dual, s, rt.agree_max(rt.stationarity(x, dual)))
+        return self._judge(dual, s, self._agree(x, dual, wish))
 
     def observe(self, x: Array, duals: Array) -> Verdict:
-        """The same residual for the trace: nothing is agreed or counted."""
-        rt = self.runtime
-        dual, s = duals.mean(axis=0), rt.products(x).sum(axis=0)
-        return self._judge(x, dual, s, rt.stationarity(x, dual).max(axis=0))
+        """The same residual for the trace: nothing is counted."""
+        with self.runtime.circle.uncounted():
+            dual, s = self._sums(x, duals)
+            return self._judge(dual, s, self._agree(x, dual))
 
-    def _judge(self, x: Array, dual: Array, s: Array, local: Array) -> Verdict:
+    def _sums(self, x: Array, duals: Array) -> tuple[Array, Array]:
+        """λ̄ and s."""
+        rt = self.runtime
+        total = rt.agree_sum(np.hstack([duals, rt.products(x)]))
+        return total[: rt.p] / rt.problem.n, total[rt.p :]
+
+    def _agree(self, x: Array, dual: Array, wish: Wish = Wish.NONE) -> Array:
+        """Largest residual, |∇f_i|, |A_iᵀλ| and wish."""
+        rows = self.runtime.stationarity(x, dual)
+        return self.runtime.agree_max(np.column_stack([rows, np.full(len(rows), float(wish))]))
+
+    def _judge(self, dual: Array, s: Array, local: Array) -> Verdict:
         one, one_met = self._ratio(local[0], max(local[1], local[2]))
         h = self.runtime.problem.h
         y = coupling_response(h, s, dual, coupling_step(s, dual))
         norm = np.linalg.norm
         two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
-        return Verdict(max(one, two), one_met and two_met, dual)
+        return Verdict(max(one, two), one_met and two_met, dual, Wish(int(local[3])))
 
     def _ratio(self, residual: float, scale: float, factor: float = 1.0) -> tuple[float, bool]:
         if not (math.isfinite(residual) and math.isfinite(scale)):

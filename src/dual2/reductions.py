@@ -29,6 +29,7 @@ from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Stacked as Runtime
+from dual2.runtime import place, share_of
 from dual2.theory.conditions import is_indicator, is_point
 
 Array = np.ndarray
@@ -173,12 +174,19 @@ class Lifting(Reduction):
 
 def _extended(problem: Problem, sign: float, f: Function, g: Function, b: Array) -> Problem:
     """The last agent with a block y: A = [A_n, sign·I], f_n + f(y), g_n + g(y), h = {b}."""
+    if not _keeps(problem):
+        return problem.with_agents(problem.agents, IndicatorPoint(b))
     *others, last = problem.agents
     sizes = [last.dim, problem.p]
     none = isinstance(last.g, Zero) and isinstance(g, Zero)
     both = Zero() if none else Stacked([last.g, g], sizes)
     keeper = Agent(_beside(last.A, sign), Stacked([last.f, f], sizes), both)
-    return Problem([*others, keeper], IndicatorPoint(b))
+    return problem.with_agents([*others, keeper], IndicatorPoint(b))
+
+
+def _keeps(problem: Problem) -> bool:
+    """Whether the last agent, which takes the new block, is in this process."""
+    return int(problem.owned[-1]) == problem.n - 1
 
 
 def _beside(A: Any, sign: float) -> Any:
@@ -198,13 +206,13 @@ def _beside(A: Any, sign: float) -> Any:
 
 def _reach(problem: Problem, sign: float) -> Array:
     """Per row of the coupling, the supremum of sign·Σ A_i x_i over the agents' sets."""
-    total = np.zeros(problem.p)
+    supports = []
     for agent in problem.agents:
         rows = agent.A.toarray() if sp.issparse(agent.A) else agent.A
-        if isinstance(rows, LinearOperator):
-            return np.full(problem.p, np.inf)
-        total = total + agent.g.domain_support(sign * rows)
-    return total
+        unknown = isinstance(rows, LinearOperator)
+        unlimited = np.full(problem.p, np.inf)
+        supports.append(unlimited if unknown else agent.g.domain_support(sign * rows))
+    return problem.total(supports)
 
 
 def reductions_of(problem: Problem) -> list[Reduction]:
@@ -238,7 +246,7 @@ class Reduced:
 
     def __init__(self, plan: Plan, runtime: Runtime, reduction: Reduction) -> None:
         self.inner: Algorithm = plan.algorithm
-        self._inside, self.runtime, self.reduction = plan.runtime, runtime, reduction
+        self.runtime, self.reduction = runtime, reduction
 
     @property
     def x(self) -> Array:
@@ -268,25 +276,16 @@ class Reduced:
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x and λ; y is zero, or what h answers if they are not."""
         problem, y = self.runtime.problem, np.zeros(self.runtime.p)
-        if np.any(x) or np.any(lam):
+        if self.runtime.anywhere(np.concatenate([x, lam.ravel()])):
             total = self.runtime.agree_sum(np.hstack([self.runtime.products(x), lam]))
             s, price = total[: problem.p], total[problem.p :] / problem.n
             z = coupling_response(problem.h, s, price, coupling_step(s, price))
             y = self.reduction.lift(problem, z)
-        self.inner.start(np.concatenate([x, y]), lam)
-        self._count()
+        self.inner.start(np.concatenate([x, y]) if _keeps(problem) else x, lam)
 
     def advance(self, rounds: int, seconds: float) -> None:
         """Continue until ``rounds`` exchanges or for about ``seconds``."""
         self.inner.advance(rounds, seconds)
-        self._count()
-
-    def _count(self) -> None:
-        """Agreements of the inner run are agreements of this one."""
-        inside, outside = self._inside, self.runtime
-        outside.agree_rounds += inside.agree_rounds
-        outside.agree_floats += inside.agree_floats
-        inside.agree_rounds = inside.agree_floats = 0
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`."""
@@ -313,6 +312,7 @@ def plan_for(
         If the problem is outside the method's class: what fails, which methods would work, and
         which reduction would help.
     """
+    problem = share_of(problem, network)
     if not method.lack(problem):
         return method.plan(problem, network, settings)
     for reduction in reductions_of(problem):
@@ -323,7 +323,7 @@ def plan_for(
         if not reduce:
             _refuse(method, problem, f" With reduce=True {text}.")
         plan = method.plan(lifted, network, settings)
-        runtime = Runtime(problem, network)
+        runtime = place(problem, network)
         return replace(
             plan, algorithm=Reduced(plan, runtime, reduction), runtime=runtime,
             parameters=plan.parameters | {"reduction": (reduction.name, text)},

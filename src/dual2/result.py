@@ -161,6 +161,8 @@ class Result:
         Columns recorded on a geometric grid of rounds.
     parameters : dict of str to (value, source)
         Every parameter used and where it came from.
+    owned : list of int
+        Numbers of the agents in ``x`` and ``duals``: all, or those of this process.
     """
 
     x: list[Array]
@@ -177,6 +179,7 @@ class Result:
     explanation: str = ""
     versions: dict[str, str] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict, repr=False)
+    owned: list[int] = field(default_factory=list)
 
     @property
     def advice(self) -> str:
@@ -227,6 +230,7 @@ class Result:
         arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
         arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
         arrays["duals"] = self.duals
+        arrays["owned"] = np.array(self.owned, dtype=np.int64)
         arrays["sizes"] = np.array([part.size for part in self.x])
         arrays["meta"] = np.array(json.dumps(self.as_dict()))
         buffer = io.BytesIO()
@@ -254,6 +258,7 @@ class Result:
             trace=part("trace/"), state=part("state/"), seconds=meta["seconds"],
             parameters={k: (v["value"], v["source"]) for k, v in meta["parameters"].items()},
             explanation=meta["explanation"], versions=meta["versions"],
+            owned=[int(i) for i in arrays.get("owned", range(len(meta["x"])))],
         )  # fmt: skip
 
 

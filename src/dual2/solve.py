@@ -4,7 +4,7 @@ import hashlib
 import logging
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,17 +13,18 @@ import numpy as np
 from dual2.algorithms.method import Method, Plan, Settings
 from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import with_sources
-from dual2.driver import Driver
+from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
+from dual2.runtime import Place, find_place
 from dual2.version import __version__
 
 Array = np.ndarray
-Start = tuple[Any, Any] | Result | None
+Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 _log = logging.getLogger("dual2")
 
 
@@ -46,9 +47,10 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
-    runtime: str = "stacked",
+    runtime: str | Place = "stacked",
     reduce: bool = True,
     throw: bool = False,
+    checkpoints: Checkpoints | None = None,
     **parameters: Any,
 ) -> Result:
     """Minimise Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i) over a network of agents.
@@ -77,8 +79,9 @@ def solve(
         Which constants of F_ρ to use.
     accuracy : {"auto", "relative", "paper"}
         How accurately the subproblems are solved.
-    start : (x, lam) or Result, optional
-        Warm start. A result of the same problem, network and parameters is continued bit for bit.
+    start : (x, lam), Result or mapping, optional
+        Warm start. A result of the same problem, network and parameters is continued bit for bit;
+        so is the state that ``checkpoints`` kept.
     reference : list of ndarray, optional
         x*; makes the trace record |x - x*|/|x*|.
     record : bool
@@ -90,13 +93,18 @@ def solve(
         test; a true answer ends the run. Unless ``full``, ``kkt`` is the agents' local part only.
     seed : int
         For methods that draw random numbers; iD2A and MiD2A draw none.
-    runtime : str
-        ``"stacked"``: all agents in this process.
+    runtime : str or Mpi
+        ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
+        works for its own agents only; ``problem`` is the whole problem or a
+        :class:`dual2.runtime.Share` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
     reduce : bool
         Whether a problem outside the method's class may be reduced to one inside, by slack
         variables or by moving h to one agent; see :mod:`dual2.reductions`.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
+    checkpoints : Checkpoints, optional
+        Where to keep the state from time to time: an object with ``due`` and ``save(rounds,
+        state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
         :class:`dual2.algorithms.id2a.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
@@ -118,21 +126,23 @@ def solve(
     >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
     CONVERGED [2.0, 1.0]
     """
-    _check_arguments(problem, network, tol, atol, max_rounds, time_limit, runtime)
+    _check_arguments(problem, network, tol, atol, max_rounds, time_limit)
+    share = find_place(runtime).share(problem, network)
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
-    plan = plan_for(found, problem, network, settings, reduce)
+    plan = plan_for(found, share, network, settings, reduce)
     plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
-    flat = None if reference is None else _flatten(problem, reference, "reference")
-    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback)
-    mark = _fingerprint(plan)
-    _begin(driver, problem, start, mark)
+    flat = None if reference is None else _flatten(share, reference, "reference")
+    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback, checkpoints)
+    driver.mark = _fingerprint(plan)
+    _begin(driver, share, start)
     _log.info("%s", plan.explanation)
-    with Bar(found.name, tol, progress) as bar:
+    shown = progress if share.agreement.rank == 0 else False
+    with Bar(found.name, tol, shown) as bar:
         status = driver.run(bar)
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, status, mark, tol, atol)
+        result = _assemble(driver, plan, status, tol, atol)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)
@@ -141,7 +151,7 @@ def solve(
 
 def _check_arguments(
     problem: Problem, network: Network | ChebyshevNetwork, tol: float, atol: float,
-    max_rounds: int, time_limit: float | None, runtime: str,
+    max_rounds: int, time_limit: float | None,
 ) -> None:  # fmt: skip
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
@@ -161,20 +171,26 @@ def _check_arguments(
             raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
     if tol == 0 and atol == 0:
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
-    if runtime != "stacked":
-        raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked'.")
 
 
-def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
-    """Start cold, warm, or where an earlier result of the same run ended."""
-    n, p, size = problem.n, problem.p, driver.runtime.packed.size
+def _begin(driver: Driver, problem: Problem, start: Start) -> None:
+    """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
+    n, p, size = len(problem.agents), problem.p, driver.runtime.packed.size
     x, lam = np.zeros(size), np.zeros((n, p))
     if isinstance(start, Result):
-        if str(start.state.get("mark", "")) == mark:
+        if _same_run(driver, problem, start.state):
             driver.restore(start.state)
             driver.adopt(start.trace)
             return
         start = (start.x, start.duals)
+    if isinstance(start, Mapping):
+        if not _same_run(driver, problem, start):
+            raise ProblemError(
+                "The checkpoint is of another run: the problem, the network, the method or its "
+                "parameters have changed. Start afresh, or restore them."
+            )
+        driver.restore(dict(start))
+        return
     if start is not None:
         if not isinstance(start, tuple | list) or len(start) != 2:
             raise ProblemError(
@@ -185,12 +201,19 @@ def _begin(driver: Driver, problem: Problem, start: Start, mark: str) -> None:
             given = np.asarray(start[1], dtype=float)
         except (TypeError, ValueError) as error:
             raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
-        if given.shape not in ((p,), (n, p)) or not np.all(np.isfinite(given)):
+        if given.shape not in ((p,), (n, p), (problem.n, p)) or not np.all(np.isfinite(given)):
             raise ProblemError(
                 f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p}), finite."
             )
+        if given.shape == (problem.n, p):
+            given = given[problem.owned]
         lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
     driver.algorithm.start(x, lam.copy())
+
+
+def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:
+    """Whether a saved state is of this very run, in every process."""
+    return problem.everywhere(str(state.get("mark", "")) == driver.mark)
 
 
 def _flatten(problem: Problem, x: Any, what: str) -> Array:
@@ -199,6 +222,8 @@ def _flatten(problem: Problem, x: Any, what: str) -> Array:
         if isinstance(x, np.ndarray) and x.ndim == 1 and x.size == sum(dims):
             x = np.split(x, np.cumsum(dims)[:-1])
         parts = [np.atleast_1d(np.asarray(v, dtype=float)).ravel() for v in x]
+        if len(parts) == problem.n:
+            parts = [parts[i] for i in problem.owned]
     except (TypeError, ValueError) as error:
         raise ProblemError(
             f"{what} must hold one vector of numbers per agent; found {type(x).__name__}: {error}"
@@ -230,16 +255,15 @@ def _fingerprint(plan: Plan) -> str:
     return digest.hexdigest()
 
 
-def _assemble(
-    driver: Driver, plan: Plan, status: Status, mark: str, tol: float, atol: float
-) -> Result:
-    problem, runtime = plan.runtime.problem, plan.runtime
+def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: float) -> Result:
+    runtime = plan.runtime
+    problem = runtime.problem.whole
     counts, trace = driver.counts(), driver.trace()
-    state = driver.state() | {"mark": mark}
+    state = driver.state()
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
-    parts, dual = runtime.packed.split(x), duals.mean(axis=0)
+    parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
     if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
         status = Status.STALLED  # the loops and the definitions disagree: no claim
     certificate = _certify(problem, parts, dual, duals, driver.separator)
@@ -248,7 +272,7 @@ def _assemble(
         objective=_objective(problem, parts), status=status, counts=counts,
         certificate=certificate, trace=trace, parameters=plan.parameters,
         seconds=driver.schedule.seconds, explanation=plan.explanation,
-        versions=versions(), state=state,
+        versions=versions(), state=state, owned=problem.owned.tolist(),
     )  # fmt: skip
 
 
@@ -269,7 +293,7 @@ def _certify(
     bound = problem.x_error_bound(x, dual)
     return Certificate(
         kkt=kkt.kkt, stationarity=kkt.stationarity, coupling=kkt.coupling,
-        consensus=float(np.linalg.norm(duals - dual, axis=1).max()),
+        consensus=float(problem.largest(np.linalg.norm(duals - dual, axis=1)[:, None])[0]),
         gap=gap if math.isfinite(gap) else None,
         x_error=bound.value, reason=bound.reason,
         separator=None if separator is None else separator.tolist(),

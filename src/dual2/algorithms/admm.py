@@ -59,7 +59,6 @@ from dual2.algorithms.admm_kernel import (
 )
 from dual2.algorithms.local_argmin import newton_rows
 from dual2.engine.gossip import mix
-from dual2.engine.threads import new_barrier
 from dual2.runtime import Stacked
 
 Array = np.ndarray
@@ -128,14 +127,15 @@ class ADMM:
         self.calls, self.k, self.extra = np.zeros(rt.n, np.int64), 0, 0
         Y = self.Y
         Y[MSG] = lam
-        if np.any(x):
+        warm = rt.anywhere(x)
+        if warm:
             Y[AX] = rt.products(x)
             excess = Y[AX] - self.data.share
             scale = {TRACKING: -1.0, NECPD: scalars[GAMMA]}.get(kind, 1.0)
-            Y[SUM] = scale * (excess - rt.agree_sum(excess) / rt.n)
+            Y[SUM] = scale * (excess - rt.agree_sum(excess) / rt.problem.n)
         if kind == DPMM:
             Y[AUX] = lam
-        elif np.any(x) or np.any(lam):
+        elif warm or rt.anywhere(lam):
             self.extra = self.stride
             self._exchange(MSG, CMSG)
         if kind == TRACKING:
@@ -147,8 +147,9 @@ class ADMM:
 
     def _exchange(self, source: int, target: int) -> None:
         rt = self.runtime
+        links = (*self._links, rt.recurrence)
         stacks = (self.Y, source, self.Y, target, rt.buffers)
-        mix(0, rt.n, *self._links, rt.recurrence, *stacks, 0, 1, new_barrier())
+        rt.run(lambda *team: mix(*rt.part(*team[:2]), *links, *stacks, *team))
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
@@ -207,11 +208,10 @@ class ADMM:
 
     def _steps(self, steps: int) -> None:
         rt, data = self.runtime, self.data
-        rt.team.run(
+        rt.run(
             admm_steps, *rt.packed.local, *rt.packed.doorway, *self._links, rt.recurrence,
             rt.buffers, data.kind, self.x_flat, np.empty_like(self.x_flat), self.Y,
             data.share, data.degrees, data.steep, data.scalars, data.penalty, self._newton,
             self.calls, steps,
         )  # fmt: skip
-        rt.packed.door.check()
         self.k += steps

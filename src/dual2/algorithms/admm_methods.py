@@ -17,8 +17,8 @@ from dual2.algorithms.parameters import given_parameters, positive
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
-from dual2.theory import accepts
+from dual2.runtime import place
+from dual2.theory.conditions import verdict_on
 
 Values = dict[str, tuple[Any, str]]
 
@@ -31,7 +31,7 @@ def plan_admm(problem: Problem, network: Network | ChebyshevNetwork, settings: S
             f"{settings.method} works on the graph itself, not on a polynomial of its gossip "
             "matrix: give the network that chebyshev() was called on (its attribute base)."
         )
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     values = _values(settings, problem, network)
     data = _data(kind, {name: value for name, (value, _) in values.items()}, problem, network)
     vectors = 2 if settings.method == "Tracking-ADMM" else 1
@@ -90,29 +90,32 @@ def _data(
     kind: int, v: dict[str, Any], problem: Problem, network: Network | ChebyshevNetwork
 ) -> Data:
     """The parameters as the kernel reads them."""
-    n, p = problem.n, problem.p
-    b, low, high = coupling_cone(problem.h, p)
+    n, rows = problem.n, len(problem.agents)
+    b, low, high = coupling_cone(problem.h, problem.p)
     degrees = np.maximum(np.bincount(network.edges.ravel(), minlength=n), 1).astype(float)
+    degrees = degrees[problem.owned]
     penalty = v.get("c", v.get("rho", v.get("gamma")))
     assert isinstance(penalty, float)
-    weights = 0.5 / (penalty * degrees) if kind in (KINDS["DC-ADMM"], IDC) else np.full(n, penalty)
+    weights = (
+        0.5 / (penalty * degrees) if kind in (KINDS["DC-ADMM"], IDC) else np.full(rows, penalty)
+    )
     L = np.array([agent.f.L for agent in problem.agents], dtype=float)
     safe = L + problem.sigma.max2 * weights
-    steep = np.full(n, v["beta"]) if kind == IDC and v["beta"] is not None else safe
+    steep = np.full(rows, v["beta"]) if kind == IDC and v["beta"] is not None else safe
     scalars = np.zeros(SCALARS)
     scalars[GAMMA], scalars[SIGMA] = penalty, v.get("mixing", 1.0)
     scalars[ETA] = v["eta"] / v["rho"] if "eta" in v else v.get("beta") or 0.0
     scalars[THETA] = v.get("theta", 1.0)
     scalars[Q] = 1.0 / v["tau"] if "tau" in v else 1.0 / v["alpha"] if "alpha" in v else 0.0
     return Data(
-        kind, np.tile(b / n, (n, 1)), degrees, np.where(steep > 0, steep, 1.0), scalars,
+        kind, np.tile(b / n, (rows, 1)), degrees, np.where(steep > 0, steep, 1.0), scalars,
         penalty_rows(weights, low, high),
     )  # fmt: skip
 
 
 def _explain(method: str, problem: Problem) -> str:
     text = f"{method}: {SUMMARIES[method]}."
-    verdict = accepts(problem).get(method)
+    verdict = verdict_on(method, problem)
     if verdict is not None:
         text += (
             f"\nThe published conditions hold ({verdict.reason})."

@@ -35,7 +35,7 @@ from dual2.algorithms.needs import point_h, zero_g
 from dual2.algorithms.parameters import given_parameters, positive
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Stacked, place
 from dual2.theory import gather_facts
 from dual2.theory.conditions import strong
 
@@ -72,7 +72,7 @@ class APAPC:
         self.iterations, self._first = 0, 0
         self._allocate()
         self.X[U], self.X[UF], self.D[ZETA] = x, x, lam
-        if np.any(lam):
+        if rt.anywhere(lam):
             self.X[Z] = rt.adjoints(np.ascontiguousarray(lam))
             self.Y[Z] = self.constants[4] * rt.mix(lam)
             self._first = rt.network.rounds
@@ -151,11 +151,10 @@ class APAPC:
 
     def _run(self, steps: int) -> None:
         rt = self.runtime
-        rt.team.run(
+        rt.run(
             apapc_steps, *rt.packed.local, *rt.packed.doorway, *rt.neighbours, rt.recurrence,
             rt.buffers, self.X, self.Y, self.D, self._share, self.constants, self.degree, steps,
         )  # fmt: skip
-        rt.packed.door.check()
 
 
 # -- planning ----------------------------------------------------------------------------------
@@ -171,10 +170,9 @@ def smallest_coupling(problem: Problem) -> float:
     >>> smallest_coupling(d2.Problem(agents, d2.IndicatorPoint([1.0, 0.0])))
     4.0
     """
-    basis = np.eye(problem.p)
-    total = np.zeros((problem.p, problem.p))
-    for agent in problem.agents:
-        total += np.column_stack([agent.apply(agent.adjoint(e)) for e in basis])
+    basis, p = np.eye(problem.p), problem.p
+    square = lambda agent: np.column_stack([agent.apply(agent.adjoint(e)) for e in basis])  # noqa: E731
+    total = problem.total([square(agent).ravel() for agent in problem.agents]).reshape(p, p)
     values = np.linalg.eigvalsh((total + total.T) / 2) / problem.n
     kept = values[values > _RANK * max(values[-1], 0.0)]
     return float(kept[0]) if kept.size and kept[0] > 0 else 1.0
@@ -187,7 +185,7 @@ def plan_apapc(problem: Problem, network: Network | ChebyshevNetwork, settings: 
     if fast and isinstance(network, Network) and network.n > 1:
         network = network.chebyshev(math.ceil(math.sqrt(network.kappa)))
     facts = gather_facts(problem)
-    L_A, mu_A = float(facts.sigma2.max()) or 1.0, smallest_coupling(problem)
+    L_A, mu_A = facts.sigma2_max or 1.0, smallest_coupling(problem)
     alone = network.n == 1
     mu_W, L_W = (1.0, 1.0) if alone else (network.lambda_min**2, network.lambda_max**2)
     gamma = math.sqrt((mu_A + L_A) / mu_W)
@@ -204,7 +202,7 @@ def plan_apapc(problem: Problem, network: Network | ChebyshevNetwork, settings: 
         tau, eta, mu_G, facts.mu_f / (2 * L_A), gamma, theta,
         (L_B + mu_B) / 2, (L_B - mu_B) ** 2 / 16,
     )  # fmt: skip
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     algorithm = APAPC(runtime, constants, degree)
     source = lambda name, why: "given" if name in given else why  # noqa: E731
     parameters: dict[str, tuple[Any, str]] = {

@@ -60,7 +60,7 @@ def choose_subsolver(
         If the solver cannot solve this subproblem; the message names those that can.
     """
     if name == "auto":
-        closed = bool(runtime.packed.local[6].all())
+        closed = runtime.problem.first(runtime.packed.local[6] == 0) is None
         rounds = runtime.network.rounds
         found, why = select_subsolver(constants, facts, cost, rounds, closed)
         return Choice(found, why)

@@ -44,9 +44,10 @@ def scales(problem: Problem) -> Scales:
     >>> found, found.unit
     (Scales(L=4.0, mu=1.0, sigma2=4.0), 0.5)
     """
-    L = max(float(agent.f.L) for agent in problem.agents) or 1.0
-    mu = max(min(float(agent.f.mu) for agent in problem.agents), _FLATTEST * L)
-    return Scales(L, mu, float(problem.sigma.max2.max()) or 1.0)
+    rows = [(a.f.L, -a.f.mu, s) for a, s in zip(problem.agents, problem.sigma.max2, strict=True)]
+    L, flat, sigma2 = (float(value) for value in problem.largest(rows))
+    L = L or 1.0
+    return Scales(L, max(-flat, _FLATTEST * L), sigma2 or 1.0)
 
 
 def coupling_cone(h: Function, p: int) -> tuple[Array, Array, Array]:

@@ -147,12 +147,12 @@ class ID2A:
         """
         rt = self.runtime
         z = np.zeros((rt.n, rt.p))
-        if np.any(x):
+        if rt.anywhere(x):
             products = rt.products(x)
-            z = products - rt.agree_sum(products) / rt.n
+            z = products - rt.agree_sum(products) / rt.problem.n
         self.outer = Outer(w=z.copy(), z=z, scale=np.zeros(rt.n))
         self.subsolver.start(x, lam)
-        if np.any(lam):
+        if rt.anywhere(lam):
             self.outer.rounds += self.per_mix
         if self._linear:
             self.outer.first = self._first_gap()
@@ -181,7 +181,7 @@ class ID2A:
                 self.constants, self.facts, lambda_max, self.outer.first, self.options.c
             )
         known = self._schedule is not None or self.outer.reference < math.inf
-        self.subsolver.floor = 0.1 * self._target() / math.sqrt(self.runtime.n) if known else 0.0
+        self.subsolver.floor = 0.1 * self._target() / math.sqrt(self.facts.n) if known else 0.0
 
     # -- what others read ---------------------------------------------------------------------
     @property
@@ -248,7 +248,7 @@ class ID2A:
         floor = 4 * _EPS * self.constants.L_phi * size
         accurate = self._accurate(residual, math.sqrt(total[4]))
         done = accurate or residual <= floor or o.inner >= sub.cap
-        if done and self.runtime.n > 1:
+        if done and self.facts.n > 1:
             self._outer_step(math.sqrt(total[3]))
             return
         if sub.restarts and total[1] > 0:
@@ -325,11 +325,11 @@ class ID2A:
 
     def _local_stop(self) -> Array:
         """Residual at which each agent may stop, by what it knows itself."""
-        o, n = self.outer, self.runtime.n
+        o, n = self.outer, self.facts.n
         floor = 4 * _EPS / self.subsolver.dual_step * np.sqrt(_squares(self.subsolver.lam))
         if self._schedule is not None:
             error = self._schedule.dual_error(o.k) / math.sqrt(n)
-            return np.maximum(np.full(n, 0.5 * self.constants.mu_H * error), floor)
+            return np.maximum(0.5 * self.constants.mu_H * error, floor)
         return np.maximum(self.options.eta * o.scale, floor)
 
     # -- the printed schedule ----------------------------------------------------------------------

@@ -37,7 +37,7 @@ from dual2.engine.threads import new_barrier
 from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Stacked, place
 from dual2.theory.conditions import closed_set
 
 Array = np.ndarray
@@ -122,9 +122,9 @@ class IDEA:
         """Begin from x (flat) and λ (n, p); y makes every d_i the mean violation, or is 0."""
         rt = self.runtime
         y = np.zeros((rt.n, rt.p))
-        if np.any(x):
+        if rt.anywhere(x):
             excess = rt.products(x) - self.share
-            y = excess - rt.agree_sum(excess) / rt.n
+            y = excess - rt.agree_sum(excess) / rt.problem.n
         self.point = np.concatenate([x, y.ravel(), lam.ravel()])
         self.segment, self.time = 0, 0.0
         self._slope(0.0, self.point)
@@ -205,6 +205,11 @@ class IDEA:
 
 def plan_idea(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
     """Choose the rates of IDEA or Proj-IDEA."""
+    if not problem.complete:
+        raise CapabilityError(
+            f"{settings.method} works in continuous time: its integrator looks at all agents, so "
+            "they must be in one process. Use runtime='stacked', or a method in discrete time."
+        )
     given = given_parameters(settings, SOURCES)
     integrator = given.pop("integrator", "DOP853")
     if integrator not in INTEGRATORS:
@@ -219,7 +224,7 @@ def plan_idea(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     values = rule | given
     rates = np.array([values[name] for name in ("gamma", "kappa", "omega", "tau")])
     share = np.tile(coupling_cone(problem.h, problem.p)[0] / problem.n, (problem.n, 1))
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     algorithm = IDEA(runtime, rates, share, integrator, values["rtol"])
     parameters: dict[str, tuple[Any, str]] = {"method": (settings.method, "given or default")}
     parameters |= {k: (v, "given" if k in given else SOURCES[k]) for k, v in values.items()}

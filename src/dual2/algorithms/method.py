@@ -115,11 +115,11 @@ class Needs:
         lack = self.test_h(problem.h)
         if lack:
             return lack
-        for i, agent in enumerate(problem.agents):
-            lack = self.test_f(agent) or self.test_g(agent) or self.test_A(agent)
-            if lack:
-                return f"agent {i}: {lack}"
-        return ""
+        agents = problem.agents
+        lacks = [self.test_f(a) or self.test_g(a) or self.test_A(a) for a in agents]
+        words = {"f": self.f, "g": self.g, "A": self.A}
+        wanted = ", ".join(f"{name}: {text}" for name, text in words.items() if text)
+        return problem.first_lack(lacks, f"wanted are {wanted}; its own process says more")
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Stacked, place
 from dual2.theory import gather_facts, momentum
 from dual2.theory.conditions import strong
 
@@ -99,8 +99,9 @@ class Nedic:
         """Begin from the feasible point nearest to x; λ is not used."""
         rt = self.runtime
         rows = np.array(x, dtype=float).reshape(rt.n, rt.p)
-        share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / rt.n
-        rows = rows + share - (rt.agree_sum(rows) / rt.n if np.any(x) else 0.0)
+        n = rt.problem.n
+        share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / n
+        rows = rows + share - (rt.agree_sum(rows) / n if rt.anywhere(x) else 0.0)
         self.P = np.stack([rows, np.zeros_like(rows), rows])
         self.G = np.zeros((2, rt.n, rt.p))
         self.iterations = 0
@@ -162,11 +163,10 @@ class Nedic:
 
     def _run(self, steps: int) -> None:
         rt = self.runtime
-        rt.team.run(
+        rt.run(
             nedic_steps, *self._local, *rt.neighbours, rt.recurrence, rt.buffers,
             self.P, self.G, self.step, self.q, steps,
         )  # fmt: skip
-        rt.packed.door.check()
 
 
 def plan_nedic(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
@@ -178,7 +178,7 @@ def plan_nedic(problem: Problem, network: Network | ChebyshevNetwork, settings: 
     q = given.get("momentum", momentum(facts.kappa_f * network.kappa))
     if not 0 <= q < 1:
         raise CapabilityError(f"momentum = {q!r} found; expected 0 ≤ momentum < 1.")
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     source = lambda name, why: "given" if name in given else why  # noqa: E731
     parameters: dict[str, tuple[Any, str]] = {
         "method": (settings.method, "given"),

@@ -42,7 +42,7 @@ from dual2.engine.pack import Packed
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Stacked, place
 from dual2.theory import Facts, gather_facts
 
 Array = np.ndarray
@@ -77,6 +77,9 @@ class NPGA:
     def __init__(self, runtime: Stacked, matrices: Matrices, steps: Steps) -> None:
         self.runtime, self.matrices, self.steps = runtime, matrices, steps
         self._powers = matrices.powers * [[steps.gamma], [1.0], [1.0]]
+        self._weights = np.ascontiguousarray(matrices.weights[:, runtime.links])
+        differ = not np.array_equal(matrices.weights[0], matrices.weights[2])
+        self._own = bool(differ and np.any(matrices.powers[2]))
         self._quick, self._fast = fold_local_step(runtime.packed, steps.alpha)
         self._clip = fold_clip(runtime.packed, steps.beta / runtime.problem.n)
         self._seconds = 1e-6
@@ -91,20 +94,19 @@ class NPGA:
         self.iterations, self._rounds, self._vectors = 0, 0, 0
         self._x, self.Y = np.array(x, dtype=float), np.zeros((SLOTS, rt.n, rt.p))
         self.Y[LAM] = lam
-        if np.any(x):
+        if rt.anywhere(x):
             products = rt.products(self._x)
-            self.Y[S] = self.steps.beta * (products - rt.agree_sum(products) / rt.n)
-        if np.any(lam) and self.matrices.first:
-            rt.team.run(self._couple)
+            self.Y[S] = self.steps.beta * (products - rt.agree_sum(products) / rt.problem.n)
+        if rt.anywhere(lam) and self.matrices.first:
+            rt.run(self._couple)
             self._rounds = self._vectors = self.matrices.first
         self._run(0)
 
     def _couple(self, thread: int, threads: int, barrier: Array) -> None:
-        rt, n = self.runtime, self.runtime.n
-        first, last = n * thread // threads, n * (thread + 1) // threads
+        rt = self.runtime
         one, two = (float(value) for value in self._powers[1])
         mix_duals(
-            first, last, *rt.neighbours[:2], self.matrices.weights[1], rt.recurrence, self.Y,
+            *rt.part(thread, threads), *rt.neighbours[:2], self._weights[1], rt.recurrence, self.Y,
             one, two, rt.buffers, thread, threads, barrier,
         )  # fmt: skip
 
@@ -171,13 +173,13 @@ class NPGA:
 
     def _run(self, steps: int) -> None:
         rt, s = self.runtime, self.steps
-        rt.team.run(
+        rt.run(
             npga_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.doorway,
-            *rt.neighbours[:2], self.matrices.weights, rt.recurrence, rt.buffers,
+            *rt.neighbours[:2], self._weights, rt.recurrence, rt.buffers,
             self._x, self.Y, self._quick, self._fast, self._clip, self._powers,
-            s.alpha, s.beta, s.theta, 1.0 / rt.problem.n, rt.packed.clip, steps,
+            s.alpha, s.beta, s.theta, 1.0 / rt.problem.n, rt.packed.clip, self._own,
+            steps,
         )  # fmt: skip
-        rt.packed.door.check()
 
 
 # -- folding -------------------------------------------------------------------------------------
@@ -230,7 +232,7 @@ def plan_npga(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     scale = positive("scale", given.get("scale", mixing_scale(network)))
     matrices, shape = _matrices(name, network, given, steps, scale)
     _check_stability(name, network, matrices, steps, given)
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     parameters: dict[str, tuple[Any, str]] = {
         "method": (name, "given"),
         **{k: (getattr(steps, k), why[k]) for k in STEPS},
@@ -249,7 +251,7 @@ def _steps(name: str, facts: Facts, given: dict[str, Any]) -> tuple[Steps, dict[
     theta = given.get("theta", 0)
     if isinstance(theta, bool) or theta not in (0, 1):
         raise CapabilityError(f"theta = {theta!r} found; expected 0 or 1.")
-    sigma2 = float(facts.sigma2.max()) or 1.0
+    sigma2 = facts.sigma2_max or 1.0
     if theta == 0:
         share = _TUNED_FOR.get(name, 1.0)
         rule = {"alpha": 1.0 / facts.L_f, "beta": share * facts.mu_f / sigma2}

@@ -16,7 +16,7 @@ import numpy as np
 from dual2.compiled import compiled, fast_compiled, inlined
 from dual2.engine.gossip import differences, mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
-from dual2.engine.threads import meet
+from dual2.engine.threads import EXCHANGE, meet
 from dual2.subsolvers.dual_oracles import prox_h
 
 LAM, S, V, LV, LLV, CL, DV, SLOTS = range(8)
@@ -106,7 +106,8 @@ def exchange(
 
     The network's own L is taken in line: for short rows the call costs more than the work.
     """
-    if recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0:
+    plain = recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0
+    if plain and barrier[EXCHANGE] == 0:
         if threads > 1:
             meet(barrier, threads)
         differences(first, last, nptr, nidx, nw, Y, source, Y, target)
@@ -173,14 +174,15 @@ def npga_steps(
     xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
     gptr, gtab, gpar, lip, mu, sigma, ptab, ppar, inbox, outbox, address,
     nptr, nidx, weights, recurrence, buffers,
-    x, Y, quick, fast, clip, powers, alpha, beta, theta, share, clipped, steps,
+    x, Y, quick, fast, clip, powers, alpha, beta, theta, share, clipped, own, steps,
     thread, threads, barrier,
 ):  # fmt: skip
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
 
     ``weights`` holds the edge weights of the Laplacians in γ𝐁², 𝐂 and 𝐃, ``powers`` their
     coefficients (p₁, p₂). ``quick`` marks agents whose local step is ``step_coordinate`` with
-    ``fast``; ``clipped`` says that prox_{(β/n)h*} is ``clip``; ``share`` = 1/n.
+    ``fast``; ``clipped`` says that prox_{(β/n)h*} is ``clip``; ``share`` = 1/n; ``own``, that 𝐃 has
+    edge weights of its own.
     """
     p = Y.shape[2]
     n = xptr.shape[0] - 1
@@ -192,10 +194,6 @@ def npga_steps(
     b1, b2, c1, c2, d1, d2 = (
         powers[0, 0], powers[0, 1], powers[1, 0], powers[1, 1], powers[2, 0], powers[2, 1]
     )  # fmt: skip
-    own = False
-    for e in range(weights.shape[1]):
-        own = own or (weights_b[e] != weights_d[e])
-    own = own and (d1 != 0.0 or d2 != 0.0)
     deep = b2 != 0.0 or d2 != 0.0
     coupled = c1 != 0.0 or c2 != 0.0
     for _ in range(steps):

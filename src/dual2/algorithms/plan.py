@@ -17,7 +17,7 @@ from dual2.algorithms.method import Plan, Settings
 from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import place
 from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
 
 DEFAULT_ACCURACY = "relative"
@@ -42,7 +42,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
         problem, network, wanted_rho(name, settings.rho), settings.constants,
         wanted_mapping(name, options.mapping), facts,
     )  # fmt: skip
-    runtime = Stacked(problem, network)
+    runtime = place(problem, network)
     choice = choose_subsolver(name, runtime, facts, constants, cost, options.mapping)
     if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
         constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)

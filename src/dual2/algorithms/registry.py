@@ -88,6 +88,7 @@ def require(method: Method, problem: Problem) -> None:
         return
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
-    if method.needs.test_f is strong and any(not agent.f.mu > 0 for agent in problem.agents):
+    some_flat = problem.first([not agent.f.mu > 0 for agent in problem.agents]) is not None
+    if method.needs.test_f is strong and some_flat:
         advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

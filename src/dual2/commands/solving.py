@@ -13,7 +13,12 @@ from dual2.errors import Dual2Error
 from dual2.experiments.exp1 import experiment1
 from dual2.files import refuse_existing, write_atomically
 from dual2.folder import load_problem, save_problem
+from dual2.processes.command import solve_in_processes
+from dual2.processes.launch import started_by_mpi
+from dual2.processes.orders import Orders
+from dual2.processes.part import take_part
 from dual2.result import Result, Status
+from dual2.runtime.waiting import TIMEOUT
 from dual2.solve import solve as solve_problem
 from dual2.theory import compare, complexities, condition_numbers
 from dual2.theory.report import report as theory_report
@@ -38,18 +43,38 @@ def solve(
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JSON here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where FILE ended.")] = False,
     force: Force = False,
+    mpi: Annotated[int | None, typer.Option(metavar="N", help="Run in N processes.")] = None,
+    gather: Annotated[bool, typer.Option("--gather", help="Collect every x_i in FILE.")] = False,
+    partition: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Rank of each agent.")
+    ] = None,
+    reduce: Annotated[str, typer.Option(help="Sums over agents: tree or mpi.")] = "tree",
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for a neighbour.")] = TIMEOUT,
+    log_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="A log per process.")] = None,
 ) -> None:
     """Solve the problem in a folder; options override those of problem.toml.
 
     FILE is JSON. While the run has not converged, FILE.state beside it keeps what --resume needs.
+    With --mpi, or under mpiexec, each process reads its own agents' files only and writes
+    FILE.d/<agent>.json; the options from --gather on are for that.
     """
     given = {
         "method": method, "subsolver": subsolver, "rho": rho_value(rho), "tol": tol,
         "max_rounds": max_rounds, "time_limit": time_limit,
     }  # fmt: skip
     chosen = {name: value for name, value in given.items() if value is not None}
-    result = _solve_folder(folder, chosen, out, resume, force)
-    _summary(result)
+    orders = Orders(
+        folder, chosen, out, gather, resume, force, partition, reduce, checkpoint, timeout, log_dir
+    )
+    if mpi is not None:
+        raise typer.Exit(solve_in_processes(orders, mpi))
+    if started_by_mpi():
+        result, silent = take_part(orders)
+    else:
+        result, silent = _solve_folder(folder, chosen, out, resume, force), False
+    if not silent:
+        _summary(result)
     raise typer.Exit(EXIT.get(result.status, 3))
 
 

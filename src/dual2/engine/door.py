@@ -16,8 +16,8 @@ from numba.extending import intrinsic
 
 from dual2.compiled import compiled
 
-GRAD_F, PROX_G, APPLY, ADJOINT, PROX_H, GRAD_H = range(6)
-"""What a kernel may ask for."""
+GRAD_F, PROX_G, APPLY, ADJOINT, PROX_H, GRAD_H, SHIP = range(7)
+"""What a kernel may ask for; ``SHIP`` exchanges rows with the neighbours in other processes."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
@@ -64,6 +64,8 @@ class Door:
         self.handlers[what, who] = handler
 
     def _answer(self, what: int, who: int) -> int:
+        if self._error is not None:
+            return 1
         try:
             self.handlers[what, who]()
         except BaseException as error:

@@ -6,7 +6,12 @@ matrix C does not guarantee.
 """
 
 from dual2.compiled import compiled, inlined
-from dual2.engine.threads import meet
+from dual2.engine.door import SHIP, knock
+from dual2.engine.threads import EXCHANGE, meet
+
+STAGE = 2
+"""The matrix of ``buffers`` from which rows travel to other processes. Behind the owned rows it has
+those of their neighbours elsewhere, which every exchange refreshes."""
 
 
 @inlined
@@ -54,6 +59,19 @@ def differences(first, last, nptr, nidx, nw, source, s, target, t):
             e += 2
 
 
+@inlined
+def refresh(thread, threads, barrier):
+    """Wait for the other threads, and for the rows of neighbours in other processes.
+
+    If that fails the door keeps the error and answers no more; whoever called the kernel raises it.
+    """
+    meet(barrier, threads)
+    if barrier[EXCHANGE] != 0:
+        if thread == 0:
+            knock(barrier[EXCHANGE], SHIP, 0)
+        meet(barrier, threads)
+
+
 @compiled
 def mix(
     first, last, nptr, nidx, nw, recurrence, source, s, target, t, buffers,
@@ -64,13 +82,21 @@ def mix(
     With r₀ = 0 and rows (a_k, b_k, c_k) of ``recurrence``:
     r_{k+1} = a_k (r_k + c_k 𝐂(V - r_k)) - b_k r_{k-1};  P_K(𝐂)V = r_K.
     For the network itself K = 1 and the row is (1, 0, 1). ``source`` and ``target`` are stacks of
-    matrices (·, n, p) with the index of the one meant; ``buffers`` has shape (3, n, p).
+    matrices (·, n, p) with the index of the one meant; ``buffers`` has shape (3, n, p), or more
+    rows (``STAGE``) where some neighbours live in other processes.
     """
     p = source.shape[2]
     degree = recurrence.shape[0]
     if degree == 1:
-        meet(barrier, threads)
-        differences(first, last, nptr, nidx, nw, source, s, target, t)
+        if barrier[EXCHANGE] == 0:
+            meet(barrier, threads)
+            differences(first, last, nptr, nidx, nw, source, s, target, t)
+        else:
+            for i in range(first, last):
+                for k in range(p):
+                    buffers[STAGE, i, k] = source[s, i, k]
+            refresh(thread, threads, barrier)
+            differences(first, last, nptr, nidx, nw, buffers, STAGE, target, t)
         scale = recurrence[0, 0] * recurrence[0, 2]
         if scale != 1.0:
             for i in range(first, last):
@@ -78,7 +104,7 @@ def mix(
                     target[t, i, k] *= scale
         meet(barrier, threads)
         return
-    old, now, rest = 0, 1, 2
+    old, now = 0, 1
     for i in range(first, last):
         for k in range(p):
             buffers[old, i, k] = 0.0
@@ -87,9 +113,9 @@ def mix(
         a, b, c = recurrence[step, 0], recurrence[step, 1], recurrence[step, 2]
         for i in range(first, last):
             for k in range(p):
-                buffers[rest, i, k] = source[s, i, k] - buffers[now, i, k]
-        meet(barrier, threads)
-        differences(first, last, nptr, nidx, nw, buffers, rest, target, t)
+                buffers[STAGE, i, k] = source[s, i, k] - buffers[now, i, k]
+        refresh(thread, threads, barrier)
+        differences(first, last, nptr, nidx, nw, buffers, STAGE, target, t)
         for i in range(first, last):
             for k in range(p):
                 fresh = a * (buffers[now, i, k] + c * target[t, i, k]) - b * buffers[old, i, k]

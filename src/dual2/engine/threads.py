@@ -16,6 +16,9 @@ from numba.extending import intrinsic
 from dual2.compiled import compiled
 
 _SPINS = 4000
+_ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
+"""Entries of a barrier, on cache lines of their own: threads that have arrived, how often all have,
+and the address of the door through which rows travel to other processes (0: there are none)."""
 _yield_cpu = types.ExternalFunction("sched_yield", types.int32())
 
 WORTH = 1.0e5
@@ -47,24 +50,26 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
 
 @compiled
 def meet(barrier, threads):
-    """Wait until all ``threads`` have arrived; ``barrier`` is an int64 array [arrived, phase]."""
+    """Wait until all ``threads`` have arrived at the barrier of :func:`new_barrier`."""
     if threads == 1:
         return
-    phase = _load(barrier, 8)  # pyright: ignore[reportCallIssue]
-    if _fetch_add(barrier, 0, 1) == threads - 1:
-        _fetch_add(barrier, 0, -threads)
-        _fetch_add(barrier, 8, 1)
+    phase = _load(barrier, _PHASE)  # pyright: ignore[reportCallIssue]
+    if _fetch_add(barrier, _ARRIVED, 1) == threads - 1:
+        _fetch_add(barrier, _ARRIVED, -threads)
+        _fetch_add(barrier, _PHASE, 1)
         return
     spins = 0
-    while _load(barrier, 8) == phase:
+    while _load(barrier, _PHASE) == phase:
         spins += 1
         if spins > _SPINS:
             _yield_cpu()
 
 
-def new_barrier() -> np.ndarray:
-    """Counter and phase of a barrier, on cache lines of their own."""
-    return np.zeros(16, dtype=np.int64)
+def new_barrier(exchange: int = 0) -> np.ndarray:
+    """A barrier, which also says where rows are exchanged with other processes."""
+    barrier = np.zeros(24, dtype=np.int64)
+    barrier[EXCHANGE] = exchange
+    return barrier
 
 
 def choose_threads(work: float) -> int:
@@ -87,15 +92,22 @@ def choose_threads(work: float) -> int:
 class Team:
     """Runs ``kernel(..., thread, threads, barrier)`` on a number of threads.
 
+    Parameters
+    ----------
+    threads : int
+        How many.
+    exchange : int
+        Address of the door through which the first of them exchanges rows with other processes.
+
     Examples
     --------
     >>> Team(1).run(lambda thread, threads, barrier: thread + threads)
     1
     """
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, exchange: int = 0) -> None:
         self.threads = threads
-        self._barrier = new_barrier()
+        self._barrier = new_barrier(exchange)
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:

@@ -1,6 +1,7 @@
 """What a pair (x, λ) proves: duality gap, bound on the error, infeasibility.
 
-Everything here is centralised: it looks at all agents at once.
+Sums and maxima over the agents are agreed where these live in several processes; only the matrix
+Σ A_i A_iᵀ/L_i is then left out, which would reveal the A_i.
 """
 
 from __future__ import annotations
@@ -75,12 +76,11 @@ def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
     which are in dom h* by construction, and the smallest value is returned. Domains are meant up
     to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
     """
-    if not finite(lam, *x):
+    if not problem.everywhere(finite(lam, *x)):
         return np.inf
-    mu = strong_convexity(problem)
     step = proximal_step(problem, x, lam)
     return min(
-        fenchel_young(problem, step.s, point.lam) + response_gap(point.residuals, step.noise, mu)
+        fenchel_young(problem, step.s, point.lam) + response_gap(problem, point, step.noise)
         for point in dual_points(problem, step, lam)
     )
 
@@ -108,20 +108,22 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
     Here μ_φ = μ_h* + λ_min(Σ_i A_i A_iᵀ/L_i) over the agents with L_i-smooth f_i + g_i (g_i = 0,
     for instance) and a matrix A_i that is known.
     """
-    mu = strong_convexity(problem)
-    if mu.min() <= 0:
+    strong = strong_convexity(problem)
+    flat = problem.first(strong <= 0)
+    if flat is not None:
         return ErrorBound(
             None,
-            f"f + g of agent {int(np.argmin(mu))} is not strongly convex, so that x* need not be "
+            f"f + g of agent {flat} is not strongly convex, so that x* need not be "
             "unique; add plus_quadratic(weight) to its f.",
         )
-    if not finite(lam, *x):
+    if not problem.everywhere(finite(lam, *x)):
         return ErrorBound(None, "The point has entries that are not finite.")
+    mu = -float(problem.largest(-strong[:, None])[0])
     step = proximal_step(problem, x, lam)
     points = dual_points(problem, step, lam)
     bounds = [
-        (primal_bound(problem, step, points, float(mu.min())), "strong convexity of the objective"),
-        (saddle_bound(problem, step, points, float(mu.min())), "strong convexity of the dual"),
+        (primal_bound(problem, step, points, mu), "strong convexity of the objective"),
+        (saddle_bound(problem, step, points, mu), "strong convexity of the dual"),
     ]
     value, source = min(bounds)
     if np.isfinite(value):
@@ -150,12 +152,12 @@ def separates(problem: Problem, u: Vector) -> float:
     if not (np.isfinite(length) and length > 0):
         return np.inf
     u = u / length
-    total = float(problem.h.domain_support(u))
+    supports = []
     for agent, size in zip(problem.agents, np.sqrt(problem.sigma.max2), strict=True):
         pull = -agent.adjoint(u)
         pull[np.abs(pull) <= 8 * EPS * size] = 0.0
-        total += float(agent.g.domain_support(pull))
-    return total
+        supports.append([float(agent.g.domain_support(pull))])
+    return float(problem.h.domain_support(u)) + float(problem.total(supports)[0])
 
 
 # -- ingredients ----------------------------------------------------------------------------
@@ -163,8 +165,8 @@ def separates(problem: Problem, u: Vector) -> float:
 
 def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
     """Take the step of :class:`ProximalStep` for every agent."""
-    points, residuals, noise = [], [], np.empty(problem.n)
-    s, moved = np.zeros(problem.p), 0.0
+    points, residuals, noise = [], [], np.empty(len(problem.agents))
+    rows = np.empty((len(problem.agents), problem.p + 1))
     for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
         gradient, pull = agent.f.grad(part), agent.adjoint(lam)
         L = step_constant(agent, part, gradient, pull)
@@ -172,9 +174,9 @@ def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalSte
         residuals.append(L * (part - new) + agent.f.grad(new) - gradient)
         noise[i] = 4 * EPS * (L * (norm(part) + norm(new)) + 2 * norm(gradient) + norm(pull))
         points.append(new)
-        moved += norm(part - new) ** 2
-        s += agent.apply(new)
-    return ProximalStep(points, residuals, noise, s, float(np.sqrt(moved)))
+        rows[i, 0], rows[i, 1:] = norm(part - new) ** 2, agent.apply(new)
+    total = problem.total(rows)
+    return ProximalStep(points, residuals, noise, total[1:], float(np.sqrt(total[0])))
 
 
 def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualPoint]:
@@ -202,19 +204,24 @@ def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
     return abs(sum(terms)) + 8 * EPS * sum(abs(term) for term in terms)
 
 
-def response_gap(residuals: Vector, noise: Vector, mu: Vector) -> float:
+def response_gap(problem: Problem, point: DualPoint, noise: Vector) -> float:
     """Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has μ_i = 0."""
-    if np.any((mu <= 0) & (residuals > 2.0 * noise)):
-        return np.inf
-    used = mu > 0
-    return float(np.sum(residuals[used] ** 2 / (2.0 * mu[used])))
+    mu, residuals = strong_convexity(problem), point.residuals
+    flat = np.where(residuals > 2.0 * noise, np.inf, 0.0)
+    own = np.where(mu > 0, residuals**2 / (2.0 * np.where(mu > 0, mu, 1.0)), flat)
+    return float(problem.total(own[:, None])[0])
+
+
+def residual_norm(problem: Problem, point: DualPoint) -> float:
+    """|r|, all agents together."""
+    return float(np.sqrt(problem.total(point.residuals[:, None] ** 2)[0]))
 
 
 def primal_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], mu: float) -> float:
     """The *primal* bound of :func:`x_error_bound` on |x̂ − x*|."""
     bounds = []
     for point in points:
-        half = norm(point.residuals) / (2.0 * mu)
+        half = residual_norm(problem, point) / (2.0 * mu)
         bounds.append(half + np.sqrt(half**2 + fenchel_young(problem, step.s, point.lam) / mu))
     return float(min(bounds))
 
@@ -224,10 +231,10 @@ def saddle_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], 
     mu_phi = dual_strong_convexity(problem)
     if mu_phi <= 0:
         return np.inf
-    sigma2 = float(problem.sigma.max2.sum())
+    sigma2 = float(problem.total(problem.sigma.max2[:, None])[0])
     bounds = [
         np.sqrt(sigma2) / (mu * mu_phi) * norm(step.s - point.y)
-        + (1.0 / mu + sigma2 / (mu**2 * mu_phi)) * norm(point.residuals)
+        + (1.0 / mu + sigma2 / (mu**2 * mu_phi)) * residual_norm(problem, point)
         for point in points
         if point.y is not None
     ]
@@ -237,7 +244,7 @@ def saddle_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], 
 def dual_strong_convexity(problem: Problem) -> float:
     """μ_φ = μ_h* + λ_min(Σ A_i A_iᵀ/L_i), the sum over agents with L_i-smooth f_i + g_i."""
     conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
-    if problem.p > GRAM_LIMIT:
+    if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
     gram = np.zeros((problem.p, problem.p))
     for agent in problem.agents:

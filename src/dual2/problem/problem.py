@@ -41,6 +41,8 @@ class Problem:
     h : Function
     n, p : int
         Number of agents, length of the coupling.
+    owned : ndarray of int64
+        Numbers of the ``agents``: 0 … n-1, or fewer in a :class:`dual2.runtime.Share`.
     dims : tuple of int
         d_1, …, d_n.
 
@@ -58,23 +60,28 @@ class Problem:
     """
 
     def __init__(self, agents: Iterable[Agent], h: Function | Any) -> None:
-        self.agents: tuple[Agent, ...] = tuple(agents)
-        if not self.agents:
+        members = tuple(agents)
+        self._take(members, np.arange(len(members)), len(members), as_function(h))
+
+    def _take(
+        self, agents: tuple[Agent, ...], owned: NDArray[np.int64], n: int, h: Function
+    ) -> None:
+        """Check and keep the agents with the numbers ``owned`` of n."""
+        if not agents:
             raise ProblemError("The problem has no agents: expected at least one.")
-        self.h: Function = as_function(h)
-        self.n = len(self.agents)
-        for i, agent in enumerate(self.agents):
-            check_agent(i, agent)
-        self.p = self.agents[0].p if self.h.dim is None else self.h.dim
-        self.dims: tuple[int, ...] = tuple(agent.dim for agent in self.agents)
+        self.agents, self.owned, self.n, self.h = agents, owned, n, h
+        for i, agent in zip(owned, agents, strict=True):
+            check_agent(int(i), agent)
+        self.p = agents[0].p if h.dim is None else h.dim
+        self.dims: tuple[int, ...] = tuple(agent.dim for agent in agents)
         self._check_coupling()
 
     def __repr__(self) -> str:
         return f"Problem({self.n} agents, {sum(self.dims)} variables, p={self.p}, h={self.h!r})"
 
     def _check_coupling(self) -> None:
-        source = "agent 0" if self.h.dim is None else f"h = {self.h!r}"
-        for i, agent in enumerate(self.agents):
+        source = f"agent {self.owned[0]}" if self.h.dim is None else f"h = {self.h!r}"
+        for i, agent in zip(self.owned, self.agents, strict=True):
             if agent.p != self.p:
                 raise ProblemError(
                     f"Agent {i}: A has {agent.p} rows, but {source} has coupling length "
@@ -85,6 +92,51 @@ class Problem:
                 f"h = {self.h!r} has neither a proximal mapping nor a conjugate with a gradient. "
                 "Give it a prox (Proximable) or make it strongly convex (plus_quadratic)."
             )
+
+    def with_agents(self, agents: Iterable[Agent], h: Function | Any) -> Problem:
+        """Another problem with as many agents, in the same place."""
+        return Problem(agents, h)
+
+    # -- over all agents --------------------------------------------------------------------
+
+    @property
+    def complete(self) -> bool:
+        """Whether all agents are in this process."""
+        return len(self.agents) == self.n
+
+    def total(self, rows: ArrayLike) -> Vector:
+        """Sum over all agents, column by column; one row per agent here."""
+        return np.asarray(rows, dtype=np.float64).sum(axis=0)
+
+    def largest(self, rows: ArrayLike) -> Vector:
+        """Maximum over all agents, column by column; one row per agent here."""
+        return np.asarray(rows, dtype=np.float64).max(axis=0)
+
+    def first(self, marks: Sequence[bool] | NDArray[np.bool_]) -> int | None:
+        """Smallest number of an agent that is marked, None if none is."""
+        numbers = np.where(marks, -self.owned.astype(np.float64), -np.inf)
+        found = -self.largest(numbers[:, None])[0]
+        return int(found) if np.isfinite(found) else None
+
+    def first_lack(self, lacks: Sequence[str], otherwise: str) -> str:
+        """What the first agent that lacks something lacks; ``otherwise`` if it is not here.
+
+        Examples
+        --------
+        >>> import dual2 as d2
+        >>> problem = d2.Problem([d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Zero())
+        >>> problem.first_lack(["", "no prox"], "")
+        'agent 1: no prox'
+        """
+        number = self.first([bool(lack) for lack in lacks])
+        if number is None:
+            return ""
+        own = dict(zip(self.owned.tolist(), lacks, strict=True))
+        return f"agent {number}: {own.get(number, otherwise)}"
+
+    def everywhere(self, holds: bool) -> bool:
+        """Whether something holds in every process."""
+        return self.first(np.full(len(self.agents), not holds)) is None
 
     # -- data in bulk -----------------------------------------------------------------------
 
@@ -107,12 +159,12 @@ class Problem:
 
     def point(self, x: Sequence[ArrayLike]) -> list[Vector]:
         """x as a list of n float arrays, checked against the agents' dimensions."""
-        if len(x) != self.n:
+        if len(x) != len(self.agents):
             raise ProblemError(
-                f"The point has {len(x)} parts, expected one for each of {self.n} agents."
+                f"The point has {len(x)} parts, expected one for each of {len(self.agents)} agents."
             )
         parts = [np.asarray(part, dtype=np.float64) for part in x]
-        for i, (part, d) in enumerate(zip(parts, self.dims, strict=True)):
+        for i, part, d in zip(self.owned, parts, self.dims, strict=True):
             if part.shape != (d,):
                 raise ProblemError(f"Agent {i}: x has shape {part.shape}, expected ({d},).")
         return parts
@@ -128,18 +180,21 @@ class Problem:
 
     def coupling(self, x: Sequence[ArrayLike]) -> Vector:
         """s = Σ_i A_i x_i."""
-        s = np.zeros(self.p)
-        for agent, part in zip(self.agents, self.point(x), strict=True):
-            s += agent.apply(part)
-        return s
+        parts = zip(self.agents, self.point(x), strict=True)
+        return self.total([agent.apply(part) for agent, part in parts])
 
     def objective(self, x: Sequence[ArrayLike]) -> float:
         """Σ_i f_i(x_i) + g_i(x_i) + h(Σ_i A_i x_i); inf outside the domain."""
         parts = self.point(x)
-        total = float(self.h.value(self.coupling(parts)))
-        for agent, part in zip(self.agents, parts, strict=True):
-            total += float(agent.f.value(part)) + float(agent.g.value(part))
-        return total
+        return float(self.h.value(self.coupling(parts)) + self.total(self._values(parts))[0])
+
+    def _values(self, x: list[Vector]) -> Vector:
+        """(agents, 1): f_i(x_i) + g_i(x_i)."""
+        values = [
+            float(agent.f.value(part)) + float(agent.g.value(part))
+            for agent, part in zip(self.agents, x, strict=True)
+        ]
+        return np.array(values)[:, None]
 
     def kkt(self, x: Sequence[ArrayLike], lam: ArrayLike) -> KKT:
         """Relative residual of the optimality conditions, see :class:`KKT`."""

@@ -79,17 +79,18 @@ class KKT:
 
 def kkt(problem: Problem, x: list[Vector], lam: Vector) -> KKT:
     """Evaluate the :class:`KKT` residual; infinite where a number is not finite."""
-    if not finite(lam, *x):
+    if not problem.everywhere(finite(lam, *x)):
         return KKT(np.inf, 1.0, np.inf, 1.0, np.full(problem.p, np.nan))
-    residual = scale = 0.0
-    s = np.zeros(problem.p)
+    rows, products = [], []
     for agent, part in zip(problem.agents, x, strict=True):
         gradient, pull = agent.f.grad(part), agent.adjoint(lam)
         L = step_constant(agent, part, gradient, pull)
         moved = part - agent.g.prox(part - (gradient + pull) / L, 1.0 / L)
-        residual = max(residual, L * norm(moved)) if finite(moved) else np.inf
-        scale = max(scale, norm(gradient), norm(pull))
-        s += agent.apply(part)
+        own = L * norm(moved) if finite(moved) else np.inf
+        rows.append((own, max(norm(gradient), norm(pull))))
+        products.append(agent.apply(part))
+    residual, scale = (float(value) for value in problem.largest(rows))
+    s = problem.total(products)
     if not finite(s):
         return KKT(residual, scale, np.inf, 1.0, s)
     y = coupling_response(problem.h, s, lam, coupling_step(s, lam))

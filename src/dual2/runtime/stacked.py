@@ -1,4 +1,4 @@
-"""All agents in one process: the block is the whole problem, the exchange a compiled product."""
+"""A block of agents in one process: packed arrays, exchange, agreement."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +12,7 @@ from dual2.engine.threads import Team, choose_threads
 from dual2.functions import Function
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
+from dual2.runtime.share import share_of
 
 Array = np.ndarray
 
@@ -19,9 +20,8 @@ Array = np.ndarray
 class Stacked:
     """The rows of all agents, what they exchange, and what that costs.
 
-    ``mix`` is 𝐂V on the owned rows; ``agree_max`` and ``agree_sum`` reduce over all agents along
-    a spanning tree (up and down again: 2·height rounds, 2(n-1) messages), in an order that depends
-    on the tree alone.
+    ``mix`` is 𝐂V on the owned rows; ``agree_max`` and ``agree_sum`` reduce over all agents, see
+    :class:`~dual2.runtime.circle.Circle`.
 
     Parameters
     ----------
@@ -31,55 +31,87 @@ class Stacked:
         Who talks to whom.
     smooth : Function, optional
         A dual term that enters by its gradient beside h*, for saddle problems.
+
+    Attributes
+    ----------
+    n, p : int
+        Rows of the block (``problem.n`` is the number of all agents) and their length.
+    neighbours : tuple of arrays
+        CSR arrays of the edge weights between the rows of the block and their neighbours.
+    links : ndarray or slice
+        Which of the network's own ``neighbours`` these are.
     """
 
     def __init__(
         self, problem: Problem, network: Network | ChebyshevNetwork, smooth: Function | None = None
     ) -> None:
-        self.problem, self.network = problem, network
-        self.packed = packing.pack(problem, smooth)
+        self.problem, self.network = share_of(problem, network), network
+        self.circle = self.problem.agreement
+        self.packed = packing.pack(self.problem, smooth)
         self.n, self.p = self.packed.n, self.packed.p
-        self.neighbours = network.neighbours
         self.recurrence = _recurrence(network)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Set what the exchange needs: neighbours, links, buffers and team."""
+        self.neighbours, self.links = self.network.neighbours, slice(None)
         deep = self.recurrence.shape[0] > 1
         self.buffers = np.zeros((3, self.n, self.p) if deep else (3, 1, 1))
-        links = self.neighbours[1].size
-        work = self.packed.work + 3.0 * links * self.p * network.rounds
+        work = self.packed.work + 3.0 * self.neighbours[1].size * self.p * self.network.rounds
         self.team = Team(1 if self.packed.has_callbacks else choose_threads(work))
-        self.agree_rounds = 0
-        self.agree_floats = 0
+
+    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run a kernel on the team; errors of user functions and of the exchange surface here."""
+        answer = self.team.run(kernel, *args)
+        self.packed.door.check()
+        return answer
+
+    def part(self, thread: int, threads: int) -> tuple[int, int]:
+        """First and last row of a thread."""
+        return self.n * thread // threads, self.n * (thread + 1) // threads
 
     # -- exchange -------------------------------------------------------------------------
     def mix(self, rows: Array) -> Array:
         """𝐂 rows, or P_K(𝐂) rows: ``network.rounds`` exchanges with the neighbours."""
         rows = np.ascontiguousarray(rows)
         out = np.empty_like(rows)
-        self.team.run(self._mix, rows, out)
+        self.run(self._mix, rows, out)
         return out
 
     def _mix(self, rows: Array, out: Array, thread: int, threads: int, barrier: Array) -> None:
-        first, last = self.n * thread // threads, self.n * (thread + 1) // threads
         arrays = (*self.neighbours, self.recurrence, rows[None], 0, out[None], 0, self.buffers)
-        mix(first, last, *arrays, thread, threads, barrier)
+        mix(*self.part(thread, threads), *arrays, thread, threads, barrier)
 
     # -- agreement ------------------------------------------------------------------------
     def agree_max(self, values: Array) -> Array:
         """Largest value over the agents, column by column; (n, m) to (m,)."""
-        self._count(values.shape[1])
-        return values.max(axis=0)
+        return self.circle.agree_max(values)
 
     def agree_sum(self, values: Array) -> Array:
         """Sum over the agents, column by column, in the order of the tree; (n, m) to (m,)."""
-        self._count(values.shape[1])
-        total = np.array(values, dtype=np.float64)
-        tree = self.network.tree
-        for children in tree.levels:
-            np.add.at(total, tree.parent[children], total[children])
-        return total[tree.root].copy()
+        return self.circle.agree_sum(values)
 
-    def _count(self, scalars: int) -> None:
-        self.agree_rounds += 2 * self.network.tree.height
-        self.agree_floats += 2 * (self.n - 1) * scalars
+    @property
+    def agree_rounds(self) -> int:
+        """Exchanges of the agreements so far."""
+        return self.circle.agree_rounds
+
+    @property
+    def agree_floats(self) -> int:
+        """Numbers sent for the agreements so far, by all agents."""
+        return self.circle.agree_floats
+
+    def anywhere(self, values: Array) -> bool:
+        """Whether some entry is not zero, here or in another process; not counted."""
+        return bool(self.most(np.array([np.any(values)]))[0])
+
+    def most(self, values: Array) -> Array:
+        """Largest values over the processes; for what serves the observer, not counted."""
+        if self.circle.size == 1:
+            return values
+        rows = np.broadcast_to(np.asarray(values, dtype=np.float64), (self.n, len(values)))
+        with self.circle.uncounted():
+            return self.circle.agree_max(rows)
 
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:

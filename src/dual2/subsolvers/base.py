@@ -44,21 +44,20 @@ class SaddleConstants:
 
 def saddle_constants(facts: Facts, constants: Constants, lambda_max: float) -> SaddleConstants:
     """Constants of iD2A's subproblem: per agent if ρ = 0, otherwise common to all."""
-    n = facts.n
+    n, rows = facts.n, facts.mu.size
     smooth = constants.mapping == "smooth"
     mu_y = facts.mu_h / n
     L_y = constants.rho * lambda_max + (facts.L_h / n if smooth else mu_y)
-    rank2 = np.nan_to_num(facts.rank2)
     own = constants.rho == 0
-    common = lambda values, reduce: values if own else np.full(n, reduce(values))  # noqa: E731
+    common = lambda values, bound: values if own else np.full(rows, bound)  # noqa: E731
     return SaddleConstants(
-        L_x=common(facts.L, np.max),
-        mu_x=common(facts.mu, np.min),
-        L_y=np.full(n, L_y),
-        mu_y=np.full(n, mu_y),
-        mu_gradient=np.full(n, mu_y if smooth else 0.0),
-        sigma=np.maximum(common(np.sqrt(facts.sigma2), np.max), 1e-150),
-        sigma_min=common(np.sqrt(rank2), np.min),
+        L_x=common(facts.L, facts.L_f),
+        mu_x=common(facts.mu, facts.mu_f),
+        L_y=np.full(rows, L_y),
+        mu_y=np.full(rows, mu_y),
+        mu_gradient=np.full(rows, mu_y if smooth else 0.0),
+        sigma=np.sqrt(np.maximum(common(facts.sigma2, facts.sigma2_max), 1e-300)),
+        sigma_min=np.sqrt(common(np.nan_to_num(facts.rank2), facts.rank2_min)),
     )
 
 
@@ -108,7 +107,7 @@ class Subsolver(ABC):
 
     def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
         self.runtime, self.facts, self.constants = runtime, facts, constants
-        self.local = constants.rho == 0 and runtime.n > 1
+        self.local = constants.rho == 0 and facts.n > 1
         self.floor = 0.0
         self._seconds = 1e-6
 

@@ -76,7 +76,7 @@ class Exact(Subsolver):
     ) -> Array:
         """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one."""
         rt, ascent = self.runtime, np.zeros(self.runtime.n)
-        rt.team.run(
+        rt.run(
             exact_steps, *rt.packed.local, *rt.packed.doorway, *rt.neighbours, rt.recurrence,
             rt.buffers, self.x_flat, self.stack, w, z, self._kind, self._par,
             1.0 / rt.problem.n, steps, step, beta, since, ascent, self.calls,
@@ -122,10 +122,14 @@ def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
 
 def _require_quadratic(runtime: Stacked) -> None:
     akind, fkind = runtime.packed.local[1], runtime.packed.local[8]
+    lacks = []
     for i, agent in enumerate(runtime.problem.agents):
         fits = akind[i] == DENSE_A and fkind[i] in (0, DENSE_F)
-        if not (fits and is_separable(prox_blocks(agent.g, agent.dim))):
-            raise CapabilityError(
-                f"The subsolver 'exact' needs dense A_i, quadratic f_i and separable g_i; agent "
-                f"{i} has f = {agent.f!r}, g = {agent.g!r}. Use subsolver='iDAPG'."
-            )
+        fits = fits and is_separable(prox_blocks(agent.g, agent.dim))
+        lacks.append("" if fits else f"f = {agent.f!r}, g = {agent.g!r}")
+    lack = runtime.problem.first_lack(lacks, "its own process says what it has")
+    if lack:
+        raise CapabilityError(
+            "The subsolver 'exact' needs dense A_i, quadratic f_i and separable g_i; "
+            f"{lack}. Use subsolver='iDAPG'."
+        )

@@ -86,7 +86,7 @@ class IDAPG(Subsolver):
     ) -> None:  # fmt: skip
         super().__init__(runtime, facts, constants)
         self.slack = float(slack)
-        n = runtime.n
+        n = facts.n
         smooth = constants.mapping in ("smooth", "both")
         if self.local:
             bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
@@ -98,12 +98,14 @@ class IDAPG(Subsolver):
             self.dual_step = 1.0 / bound
             self.beta = np.array([momentum(k) for k in kappas])
         else:
-            self.dual_step = np.full(n, 1.0 / constants.L_phi)
-            self.beta = np.full(n, constants.inner_momentum)
+            self.dual_step = np.full(runtime.n, 1.0 / constants.L_phi)
+            self.beta = np.full(runtime.n, constants.inner_momentum)
         if restart:
             self.beta[:] = -1.0
-        self.restarts = bool(np.any(self.beta < 0))
-        slowest = float(self.beta.max())
+        slowest, least = float(self.beta.max()), float(self.beta.min())
+        if self.local:
+            slowest, least = runtime.agree_max(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
+        self.restarts = bool(least < 0)
         self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed
         modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
@@ -171,14 +173,13 @@ class IDAPG(Subsolver):
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt, s, c = self.runtime, self.state, self.constants
-        rt.team.run(
+        rt.run(
             idapg_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
             *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
             s.x, s.lam, s.clam, s.v, s.cv, z, s.moved, s.since, s.calls, s.finished,
             s.now, steps, self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n,
             self._mode, self.slack, self.floor, local, stop,
         )  # fmt: skip
-        rt.packed.door.check()
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:

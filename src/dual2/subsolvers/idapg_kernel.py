@@ -28,7 +28,7 @@ from dual2.engine.local import (
     minimise_local,
     set_column,
 )
-from dual2.engine.threads import meet
+from dual2.engine.threads import EXCHANGE, meet
 from dual2.subsolvers.dual_oracles import grad_h, prox_h
 
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
@@ -109,7 +109,7 @@ def idapg_steps(
     c, scratch, work = np.empty(width), np.empty((3, width)), np.empty(3 * width + 8)
     h = ppar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
     shrunk_for = -1.0
-    plain = recurrence.shape[0] == 1 and recurrence[0, 2] == 1.0
+    plain = recurrence.shape[0] == 1 and recurrence[0, 2] == 1.0 and barrier[EXCHANGE] == 0
 
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)

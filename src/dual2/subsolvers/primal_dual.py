@@ -131,7 +131,7 @@ class PrimalDual(Subsolver):
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt = self.runtime
-        rt.team.run(
+        rt.run(
             loop.saddle_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
             *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
             self.X, self.Y, self.S, z, self.since, self.calls, self.finished, self.residual,
@@ -139,7 +139,6 @@ class PrimalDual(Subsolver):
             self._by_grad, self._by_prox, self._square, local, stop, self.weight,
             self.restarts,
         )  # fmt: skip
-        rt.packed.door.check()
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:

@@ -68,12 +68,16 @@ def analyse(
 
 
 def full_row_rank(problem: Problem) -> bool | None:
-    """Whether [A_1 … A_n] has full row rank; None if it is too large or not known entrywise.
+    """Whether [A_1 … A_n] has full row rank; None if too large, not known entrywise or not here.
 
     This looks at all A_i at once, so it serves explanations only: no parameter depends on it.
     """
     p = problem.p
-    if p > _RANK_LIMIT or any(isinstance(a.A, LinearOperator) for a in problem.agents):
+    if (
+        not problem.complete
+        or p > _RANK_LIMIT
+        or any(isinstance(a.A, LinearOperator) for a in problem.agents)
+    ):
         return None
     if sum(problem.dims) < p:
         return False

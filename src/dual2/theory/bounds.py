@@ -40,5 +40,5 @@ def subproblem_errors(
     constants: Constants, facts: Facts, residual_x: float, residual_dual: float
 ) -> tuple[float, float]:
     """Lemma 2046: bounds of |x^{k+1}-x*_{k+1}| and |λ^{k+1}-λ*_{k+1}| for iD2A's subproblem."""
-    sigma = math.sqrt(float(facts.sigma2.max()))
+    sigma = math.sqrt(facts.sigma2_max)
     return saddle_errors(sigma, facts.mu_f, constants.mu_H, residual_x, residual_dual)

@@ -82,17 +82,24 @@ def accepts(problem: Problem) -> dict[str, Verdict]:
     return {name: _judge(row, problem) for row in TABLE for name in row.methods}
 
 
+def verdict_on(method: str, problem: Problem) -> Verdict | None:
+    """The verdict of :func:`accepts` on one method; None if it is not in Table I."""
+    rows = [row for row in TABLE if method in row.methods]
+    return _judge(rows[0], problem) if rows else None
+
+
 def _judge(row: Conditions, problem: Problem) -> Verdict:
     if row.point and not is_point(problem.h):
         return Verdict(False, f"h must be the indicator of a point; found {problem.h!r}")
-    if row.equal and len(set(problem.dims)) > 1:
-        least, most = min(problem.dims), max(problem.dims)
-        return Verdict(False, f"all x_i must have one dimension; found {least} to {most}")
-    for i, agent in enumerate(problem.agents):
-        lack = row.test_f(agent) or row.test_g(agent)
-        if lack:
-            return Verdict(False, f"agent {i}: {lack}")
-    return Verdict(True, f"f: {row.f}; g: {row.g}; h: {row.h}")
+    if row.equal:
+        most, least = problem.largest([(d, -d) for d in problem.dims])
+        if most + least > 0:
+            what = f"found {-least:g} to {most:g}"
+            return Verdict(False, f"all x_i must have one dimension; {what}")
+    words = f"f: {row.f}; g: {row.g}"
+    lacks = [row.test_f(agent) or row.test_g(agent) for agent in problem.agents]
+    lack = problem.first_lack(lacks, f"wanted are {words}")
+    return Verdict(False, lack) if lack else Verdict(True, f"{words}; h: {row.h}")
 
 
 # -- h --------------------------------------------------------------------------------------

@@ -17,14 +17,19 @@ class Facts:
     ----------
     n : int
         Number of agents.
-    mu_f, L_f : float
-        μ_f = min μ_i and L_f = max L_i.
     mu, L : ndarray
-        μ_i and L_i of each f_i.
+        μ_i and L_i of each f_i, of the agents in this process.
     sigma2 : ndarray
-        σ̄²(A_i), the largest squared singular value, of each agent.
+        σ̄²(A_i), the largest squared singular value, of the same agents.
     rank2 : ndarray
         λ_min(A_iA_iᵀ), zero unless A_i has full row rank, NaN if unknown.
+    mu_f, L_f, sigma2_max, rank2_min : float
+        μ_f = min μ_i, L_f = max L_i, max σ̄²(A_i) and min λ_min(A_iA_iᵀ) (0 if one is unknown) over
+        all agents.
+    coupling : float
+        max_i σ̄²(A_i)/μ_i, the smoothness of φ (infinite if some f_i is not strongly convex).
+    row_rank : float
+        min_i σ²_min(A_i)/L_i if all g_i = 0, else 0: the strong convexity that φ has.
     mu_h, L_h : float
         Strong convexity and smoothness of the conjugate h*.
     g_is_zero : bool
@@ -40,6 +45,12 @@ class Facts:
     L: np.ndarray
     sigma2: np.ndarray
     rank2: np.ndarray
+    mu_f: float
+    L_f: float
+    sigma2_max: float
+    rank2_min: float
+    coupling: float
+    row_rank: float
     mu_h: float
     L_h: float
     g_is_zero: bool
@@ -48,33 +59,9 @@ class Facts:
     h_linear: bool
 
     @property
-    def mu_f(self) -> float:
-        """min_i μ_i."""
-        return float(self.mu.min())
-
-    @property
-    def L_f(self) -> float:
-        """max_i L_i."""
-        return float(self.L.max())
-
-    @property
-    def coupling(self) -> float:
-        """max_i σ̄²(A_i)/μ_i, the smoothness of φ (infinite if some f_i is not strongly convex)."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            ratio = np.where(self.sigma2 == 0, 0.0, self.sigma2 / self.mu)
-        return float(ratio.max())
-
-    @property
     def coupling_paper(self) -> float:
         """σ̄²(𝐀)/μ_f, the printed bound of the same constant."""
-        return float(self.sigma2.max()) / self.mu_f
-
-    @property
-    def row_rank(self) -> float:
-        """min_i σ²_min(A_i)/L_i if all g_i = 0, else 0: the strong convexity that φ has."""
-        if not self.g_is_zero or np.any(np.isnan(self.rank2)):
-            return 0.0
-        return float((self.rank2 / self.L).min())
+        return self.sigma2_max / self.mu_f
 
     @property
     def kappa_pd(self) -> float:
@@ -88,7 +75,7 @@ class Facts:
 
 
 def gather_facts(problem: Problem) -> Facts:
-    """Collect the scalars of a problem.
+    """Collect the scalars of a problem: one agreement of seven numbers.
 
     Examples
     --------
@@ -98,36 +85,43 @@ def gather_facts(problem: Problem) -> Facts:
     >>> facts.coupling, facts.row_rank, facts.h_linear
     (0.5, 0.5, True)
     """
-    conjugate = problem.h.conjugate
+    conjugate, agents = problem.h.conjugate, problem.agents
+    mu, L = (np.array([getattr(a.f, k) for a in agents], dtype=float) for k in ("mu", "L"))
+    sigma2, rank2 = (np.asarray(values, dtype=float) for values in problem.sigma)
+    known = np.nan_to_num(rank2)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        steep, flat = np.where(sigma2 == 0, 0.0, sigma2 / mu), known / L
+    curved = [not isinstance(a.g, Zero) for a in agents]
+    most = problem.largest(np.column_stack([L, sigma2, steep, -mu, -known, -flat, curved]))
+    L_f, sigma2_max, coupling, *least, some_g = (float(value) for value in most)
+    mu_f, rank2_min, row_rank = (-value for value in least)
     return Facts(
-        n=problem.n,
-        mu=np.array([a.f.mu for a in problem.agents], dtype=float),
-        L=np.array([a.f.L for a in problem.agents], dtype=float),
-        sigma2=np.asarray(problem.sigma.max2, dtype=float),
-        rank2=np.asarray(problem.sigma.min2, dtype=float),
+        n=problem.n, mu=mu, L=L, sigma2=sigma2, rank2=rank2, mu_f=mu_f, L_f=L_f,
+        sigma2_max=sigma2_max, rank2_min=rank2_min, coupling=coupling,
+        row_rank=0.0 if some_g else row_rank,
         mu_h=float(conjugate.mu),
         L_h=float(conjugate.L),
-        g_is_zero=all(isinstance(a.g, Zero) for a in problem.agents),
+        g_is_zero=not some_g,
         h_prox=problem.h.proximable or conjugate.proximable,
         h_smooth=conjugate.smooth,
         h_linear=conjugate.smooth and conjugate.L == 0,
-    )
+    )  # fmt: skip
 
 
 def require_strong_convexity(problem: Problem, method: str) -> None:
     """Refuse problems with an f_i that is not strongly convex and smooth, naming the agents."""
-    weak = [i for i, a in enumerate(problem.agents) if not a.f.mu > 0]
+    weak = [i for i, a in zip(problem.owned, problem.agents, strict=True) if not a.f.mu > 0]
     if weak:
-        first = problem.agents[weak[0]]
+        first = next(a for a in problem.agents if not a.f.mu > 0)
         names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
         raise CapabilityError(
             f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
             f"agent(s) {names}: f = {first.f!r}. Add a small quadratic, for instance "
             "f.plus_quadratic(1e-3), or move curvature from g into f."
         )
-    rough = [i for i, a in enumerate(problem.agents) if not np.isfinite(a.f.L)]
-    if rough:
-        raise CapabilityError(
-            f"{method} needs every f_i smooth (finite L); agent {rough[0]} has "
-            f"f = {problem.agents[rough[0]].f!r}. Put the nonsmooth part into g."
-        )
+    for number, agent in zip(problem.owned, problem.agents, strict=True):
+        if not np.isfinite(agent.f.L):
+            raise CapabilityError(
+                f"{method} needs every f_i smooth (finite L); agent {number} has "
+                f"f = {agent.f!r}. Put the nonsmooth part into g."
+            )

@@ -53,11 +53,11 @@ def saddle_constants(
     smooth = (mapping or constants.mapping) == "smooth" or facts.h_linear
     mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n
     known = math.isfinite(constants.mu_phi)
-    smallest2 = float(facts.rank2.min()) if facts.row_rank > 0 else 0.0
+    smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
     return SaddleConstants(
         L_x=facts.L_f, mu_x=facts.mu_f,
         L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
-        S=math.sqrt(float(facts.sigma2.max())), s=math.sqrt(smallest2),
+        S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
         mu_phi=constants.mu_phi if known else 0.0,
         f2_zero=facts.g_is_zero, g2_zero=smooth, g3_zero=facts.h_linear or not smooth,
         linear=facts.h_linear and constants.rho == 0,

@@ -62,7 +62,7 @@ def linear_schedule(
     theta = 1.0 - 1.0 / (c * root)
     gain = math.sqrt(theta) - math.sqrt(max(0.0, 1.0 - 1.0 / root))
     first = constants.mu_F / lambda_max * gain**2 * value_gap
-    return LinearSchedule(theta, first, float(facts.sigma2.max()) / facts.mu_f**2)
+    return LinearSchedule(theta, first, facts.sigma2_max / facts.mu_f**2)
 
 
 def initial_value_gap(
@@ -79,7 +79,7 @@ def initial_value_gap(
     consensus, dual_residual, primal_residual : float
         |√𝐂λ̃|, |∇_λT(z⁰,x̃,λ̃)| and dist(0, ∂_xT(z⁰,x̃,λ̃)).
     """
-    sigma = math.sqrt(float(facts.sigma2.max()))
+    sigma = math.sqrt(facts.sigma2_max)
     slope = dual_residual + sigma / facts.mu_f * primal_residual
     total = consensus + math.sqrt(lambda_max) / constants.mu_H * slope
     return total**2 / (2.0 * constants.mu_F)

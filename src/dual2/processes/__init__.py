@@ -1,0 +1,1 @@
+"""Agents as real processes: starting them, their files, checkpoints, and how they fail."""

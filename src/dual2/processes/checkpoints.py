@@ -1,0 +1,103 @@
+"""Checkpoints of one process: the last two, so that all processes always share one.
+
+Processes save at the same rounds. A process that saves at round R₂ has passed an agreement in
+which every other took part after it had saved at R₁, so the set of R₁ is complete as long as
+nobody deletes it before R₂ is complete. A crash between two writes therefore costs one interval.
+"""
+
+import io
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.documents import read_arrays
+from dual2.errors import Dual2Error
+from dual2.files import write_atomically
+
+KEPT = 2
+"""Checkpoints that a process keeps."""
+
+_FORMAT = 1
+
+
+class Checkpoints:
+    """The checkpoints of one process in a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Where they are; other processes may use the same folder.
+    rank, ranks : int
+        This process and how many there are.
+    owned : sequence of int
+        Agents of this process.
+    seconds : float
+        Time between two of them.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store = Checkpoints(Path(folder), rank=0, ranks=2, owned=[0, 1], seconds=60.0)
+    ...     for rounds in (100, 250, 700):
+    ...         store.save(rounds, {"x": np.arange(3.0)})
+    ...     store.rounds(), store.load(250)["x"].tolist()
+    ([250, 700], [0.0, 1.0, 2.0])
+    """
+
+    def __init__(
+        self, folder: Path, rank: int, ranks: int, owned: Sequence[int], seconds: float
+    ) -> None:
+        self.folder, self.rank, self.ranks = folder, rank, ranks
+        self.owned, self.seconds = list(owned), seconds
+        self._last = time.monotonic()
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time for the next one, by this process's clock."""
+        return time.monotonic() - self._last >= self.seconds
+
+    def save(self, rounds: int, state: dict[str, Any]) -> None:
+        """Write a checkpoint, then delete all but the last ones."""
+        own = {"format": _FORMAT, "ranks": self.ranks, "owned": np.array(self.owned, np.int64)}
+        buffer = io.BytesIO()
+        np.savez(buffer, allow_pickle=False, **own, **{f"state/{k}": v for k, v in state.items()})
+        write_atomically(self._file(rounds), buffer.getvalue())
+        for old in self.rounds()[:-KEPT]:
+            self._file(old).unlink(missing_ok=True)
+        self._last = time.monotonic()
+
+    def rounds(self) -> list[int]:
+        """Rounds of the checkpoints that are there, ascending."""
+        pattern = re.compile(rf"rank-{self.rank}\.(\d+)\.npz")
+        found = (pattern.fullmatch(file.name) for file in self.folder.glob("rank-*.npz"))
+        return sorted(int(match[1]) for match in found if match)
+
+    def load(self, rounds: int) -> dict[str, Any]:
+        """The state saved at a round; an error if it is of other agents."""
+        file = self._file(rounds)
+        arrays = read_arrays(file)
+        mark = "state/"
+        state = {k.removeprefix(mark): v for k, v in arrays.items() if k.startswith(mark)}
+        ranks, owned = int(arrays.get("ranks", 0)), arrays.get("owned", np.zeros(0)).tolist()
+        if int(arrays.get("format", 0)) != _FORMAT or not state:
+            raise Dual2Error(f"{file} is not a checkpoint of this version of dual2.")
+        if (ranks, owned) != (self.ranks, self.owned):
+            raise Dual2Error(
+                f"{file} was written by one of {ranks} processes, for agents {owned}; now there "
+                f"are {self.ranks} and this one owns {self.owned}. Resume with {ranks} processes "
+                "and the same partition."
+            )
+        return state
+
+    def clear(self) -> None:
+        """Delete all checkpoints of this process: the run is done."""
+        for rounds in self.rounds():
+            self._file(rounds).unlink(missing_ok=True)
+
+    def _file(self, rounds: int) -> Path:
+        return self.folder / f"rank-{self.rank}.{rounds}.npz"

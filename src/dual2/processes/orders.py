@@ -1,0 +1,91 @@
+"""What the operator asks of all processes: the options of ``dual2 solve`` in one record."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dual2.errors import Dual2Error
+from dual2.network import Network
+from dual2.runtime.partition import Assignment, given_partition, partition
+from dual2.runtime.waiting import TIMEOUT
+
+REDUCTIONS = ("tree", "mpi")
+"""How maxima and sums are formed: along a tree of the graph, or by MPI's own reductions."""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """One run of ``dual2 solve`` in several processes.
+
+    Attributes
+    ----------
+    folder : Path
+        Problem folder; a process needs the public files and those of its own agents.
+    chosen : mapping
+        Arguments of ``solve`` that override those of ``problem.toml``.
+    out : Path or None
+        Answers go to ``OUT.d/<agent>.json``, with ``gather`` all of them to OUT as well.
+    gather, resume, force : bool
+        Collect the x_i at rank 0; go on from the checkpoints; overwrite.
+    partition : Path or None
+        The user's own partition.
+    reduce : str
+        One of ``REDUCTIONS``.
+    checkpoint : float
+        Seconds between checkpoints; 0 is after every stopping test.
+    timeout : float
+        Seconds to wait for a neighbour.
+    log_dir : Path or None
+        Where each process writes a log.
+    """
+
+    folder: Path
+    chosen: Mapping[str, Any] = field(default_factory=dict)
+    out: Path | None = None
+    gather: bool = False
+    resume: bool = False
+    force: bool = False
+    partition: Path | None = None
+    reduce: str = "tree"
+    checkpoint: float = 60.0
+    timeout: float = TIMEOUT
+    log_dir: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.out is None and (self.gather or self.resume):
+            name = "--gather" if self.gather else "--resume"
+            raise Dual2Error(f"{name} needs --out FILE, which the files of a run are named after.")
+        if self.reduce not in REDUCTIONS:
+            raise Dual2Error(f"--reduce {self.reduce!r} found; expected {' or '.join(REDUCTIONS)}.")
+        for name in ("checkpoint", "timeout"):
+            if not getattr(self, name) >= 0:
+                raise Dual2Error(f"--{name} {getattr(self, name)} found; expected seconds >= 0.")
+
+    def owners(self, network: Network, ranks: int) -> Assignment:
+        """Rank of each agent."""
+        if self.partition is None:
+            return partition(network, ranks)
+        return given_partition(self.partition, network.n, ranks)
+
+    @property
+    def own_folder(self) -> Path | None:
+        """``OUT.d``: the answers and checkpoints of the processes."""
+        return None if self.out is None else self.out.with_name(self.out.name + ".d")
+
+    def shared(self) -> tuple[object, ...]:
+        """What must be the same in every process besides folder, partition and options."""
+        return self.gather, self.resume, self.reduce, self.out is None
+
+    def arguments(self) -> list[str]:
+        """The command line that says the same, without ``--mpi``."""
+        line = ["solve", str(self.folder)]
+        values = dict(self.chosen) | {
+            name: getattr(self, name)
+            for name in ("out", "partition", "reduce", "checkpoint", "timeout", "log_dir")
+        }
+        for name, value in values.items():
+            if value is not None:
+                line += [f"--{name.replace('_', '-')}", str(value)]
+        flags = [name for name in ("gather", "resume", "force") if getattr(self, name)]
+        return line + [f"--{name}" for name in flags]

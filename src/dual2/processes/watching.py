@@ -1,0 +1,66 @@
+"""Progress from one process to the launcher's terminal: a line of text now and then.
+
+``mpiexec`` passes on whole lines only, and no terminal; so the bar is drawn by the launcher.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from dual2.progress import Bar
+
+WATCHED = "DUAL2_WATCHED"
+"""Set for the processes if the launcher's standard error is a terminal."""
+MARK = "@dual2 "
+"""Begins a line that is meant for the launcher."""
+_EVERY = 0.2
+
+
+def teller(method: str, tol: float) -> Callable[[dict[str, Any]], None]:
+    """A callback of ``solve`` that tells the launcher how far it is, a few times a second."""
+    last = 0.0
+
+    def tell(info: dict[str, Any]) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _EVERY:
+            last = time.monotonic()
+            text = json.dumps([method, tol, info["rounds"], info["kkt"]])
+            print(MARK + text, file=sys.stderr, flush=True)
+
+    return tell
+
+
+class Watcher:
+    """Draws the bar from the lines of :func:`teller`.
+
+    Examples
+    --------
+    >>> with Watcher() as watcher:
+    ...     watcher.take("@dual2 half a line"), watcher.take("a message")
+    (True, False)
+    """
+
+    def __init__(self) -> None:
+        self._bar: Bar | None = None
+
+    def __enter__(self) -> "Watcher":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.__exit__(None, None, None)
+
+    def take(self, line: str) -> bool:
+        """Whether a line was meant for the launcher; the bar then shows what it says."""
+        if not line.startswith(MARK):
+            return False
+        try:
+            method, tol, rounds, kkt = json.loads(line.removeprefix(MARK))
+        except ValueError:
+            return True
+        if self._bar is None:
+            self._bar = Bar(method, tol, visible=True).__enter__()
+        self._bar.update(rounds, kkt)
+        return True

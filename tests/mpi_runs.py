@@ -1,0 +1,41 @@
+"""Running small programs in several processes, with a time limit so that nothing can hang."""
+
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+from dual2.processes.launch import command, environment, find_mpiexec
+
+LIMIT = 120
+"""Seconds after which a run counts as hanging."""
+
+
+def run_script(ranks: int, text: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Run the text of a Python program in ``ranks`` processes."""
+    program = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
+    return run(command(find_mpiexec(), ranks, program))
+
+
+def run_cli(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    """Run the command ``dual2`` in a process of its own."""
+    return run([sys.executable, "-m", "dual2.cli", *map(str, arguments)])
+
+
+def run(
+    line: list[str], cwd: Path | None = None, **more: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a command with the processes' environment and ``more``; both outputs as text."""
+    return subprocess.run(
+        line, capture_output=True, text=True, timeout=LIMIT, env=variables() | more, cwd=cwd
+    )
+
+
+def variables() -> dict[str, str]:
+    """The environment of the processes, with the package that is tested."""
+    import dual2
+
+    source = str(Path(dual2.__file__).parents[1])
+    known = environment()
+    return known | {"PYTHONPATH": os.pathsep.join([source, known.get("PYTHONPATH", "")])}

@@ -1,0 +1,199 @@
+"""Rows of several processes without MPI: threads with queues in the place of a wire."""
+
+import queue
+import sys
+import threading
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.runtime import Circle, Stacked, place, take_share
+from dual2.runtime.mpi import load_mpi
+from dual2.runtime.partition import partition
+from dual2.runtime.spread import Assembly, own_links
+
+P = 3
+GRAPHS = {
+    "path": nx.path_graph(9),
+    "cycle": nx.cycle_graph(8),
+    "grid": nx.convert_node_labels_to_integers(nx.grid_2d_graph(3, 4)),
+    "complete": nx.complete_graph(5),
+}
+
+
+class Post:
+    """Queues between processes that are threads."""
+
+    direct = False
+
+    def __init__(self, rank, boxes, sent):
+        self.rank, self.size = rank, len(boxes)
+        self.boxes, self.sent = boxes, sent
+
+    def begin(self):
+        self.sent.append(("begin", self.rank, self.rank, 0))
+
+    def swap(self, outgoing, incoming, kind):
+        for rank, array in outgoing.items():
+            self.sent.append((kind, self.rank, rank, array.size))
+            self.boxes[rank][self.rank].put(array.copy())
+        for rank, array in incoming.items():
+            array[...] = self.boxes[self.rank][rank].get(timeout=20)
+
+    def exchange(self, stage, outgoing, incoming):
+        def ship():
+            rows = {rank: stage[at] for rank, at in outgoing.items()}
+            held = {rank: np.empty((len(at), stage.shape[1])) for rank, at in incoming.items()}
+            self.swap(rows, held, "rows")
+            for rank, at in incoming.items():
+                stage[at] = held[rank]
+
+        return ship
+
+
+def in_threads(network, ranks, work, assignment=None):
+    """work(circle, sent) in a thread for each rank; the answers."""
+    where = partition(network, ranks) if assignment is None else np.array(assignment)
+    boxes = [[queue.Queue() for _ in range(ranks)] for _ in range(ranks)]
+    answers, sent = [None] * ranks, []
+
+    def run(rank):
+        answers[rank] = work(Assembly(network, where, Post(rank, boxes, sent)))
+
+    threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert all(answer is not None for answer in answers)
+    return answers, sent
+
+
+def problem(n):
+    rng = np.random.default_rng(0)
+    blocks = rng.standard_normal((n, P, 2))
+    agents = [d2.Agent(A, d2.SquaredNorm(1.0 + i)) for i, A in enumerate(blocks)]
+    return d2.Problem(agents, d2.SquaredLoss(np.ones(P)))
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("degree", [1, 4])
+def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
+    network = d2.Network(GRAPHS[name])
+    where = network if degree == 1 else network.chebyshev(degree)
+    whole = problem(network.n)
+    rows = np.random.default_rng(1).standard_normal((network.n, P))
+    expected = Stacked(whole, where).mix(rows)
+
+    def work(circle):
+        runtime = place(take_share(whole, circle), where)
+        for _ in range(3):
+            found = runtime.mix(rows[circle.owned])
+        return circle.owned, found
+
+    answers, sent = in_threads(network, ranks, work)
+    for owned, found in answers:
+        assert np.array_equal(found, expected[owned])
+    assert {kind for kind, *_ in sent} == {"rows"}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+def test_agreements_do_not_depend_on_the_processes(name, ranks):
+    network = d2.Network(GRAPHS[name])
+    values = np.random.default_rng(2).standard_normal((network.n, 2)) ** 7
+    here = Circle(network)
+    expected = here.agree_sum(values), here.agree_max(values)
+
+    def work(circle):
+        own = values[circle.owned]
+        return (
+            circle.agree_sum(own),
+            circle.agree_max(own),
+            circle.agree_rounds,
+            circle.agree_floats,
+        )
+
+    answers, sent = in_threads(network, ranks, work)
+    for total, most, rounds, floats in answers:
+        assert np.array_equal(total, expected[0]) and np.array_equal(most, expected[1])
+        assert (rounds, floats) == (here.agree_rounds, here.agree_floats)
+    where = partition(network, ranks)
+    joined = {(int(where[i]), int(where[j])) for i, j in network.edges}
+    joined |= {(b, a) for a, b in joined}
+    assert {(source, end) for _, source, end, _ in sent} <= joined
+    assert {kind for kind, *_ in sent} == {"agree up", "agree down"}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+def test_many_numbers_are_summed_in_the_same_order(name):
+    network = d2.Network(GRAPHS[name])
+    values = np.random.default_rng(3).standard_normal((network.n, 4000)) ** 5
+    circle = Circle(network)
+    few = [circle.agree_sum(part) for part in np.array_split(values, 20, axis=1)]
+    assert np.array_equal(circle.agree_sum(values), np.concatenate(few))
+
+
+def test_a_process_may_own_agents_far_apart():
+    network = d2.Network(nx.path_graph(6))
+    values = np.arange(6.0)[:, None]
+    work = lambda circle: circle.agree_sum(values[circle.owned])  # noqa: E731
+    answers, _ = in_threads(network, 2, work, [0, 1, 0, 1, 0, 1])
+    assert [total.tolist() for total in answers] == [[15.0], [15.0]]
+
+
+def test_only_the_rows_that_neighbours_need_travel():
+    network = d2.Network(nx.path_graph(8))
+    found = own_links(network, partition(network, 2), 0)
+    assert found.outgoing[1].tolist() == [3] and found.incoming[1].tolist() == [4]
+    assert found.ghosts.tolist() == [4]
+
+
+def test_an_exchange_that_fails_raises_after_the_loop():
+    network = d2.Network(nx.path_graph(4))
+    whole = problem(4)
+
+    class Broken(Post):
+        def exchange(self, stage, outgoing, incoming):
+            calls = []
+
+            def ship():
+                calls.append(1)
+                if len(calls) == 3:
+                    raise TimeoutError("nobody there")
+
+            self.calls = calls
+            return ship
+
+    wire = Broken(0, [[], []], [])
+    circle = Assembly(network, np.array([0, 0, 1, 1]), wire)
+    runtime = place(take_share(whole, circle), network.chebyshev(6))
+    with pytest.raises(TimeoutError, match="nobody there"):
+        runtime.mix(np.ones((2, P)))
+    assert len(wire.calls) == 3
+
+
+def test_a_share_says_what_it_is():
+    whole = problem(5)
+    share = d2.runtime.Share({1: whole.agents[1], 4: whole.agents[4]}, whole.h, 5)
+    assert share.owned.tolist() == [1, 4] and not share.complete
+    with pytest.raises(d2.ProblemError, match="not placed"):
+        share.total(np.ones((2, 1)))
+    with pytest.raises(d2.ProblemError, match="runtime='mpi'"):
+        d2.solve(share, d2.Network(nx.path_graph(5)))
+    with pytest.raises(d2.ProblemError, match="below n = 3"):
+        d2.runtime.Share({4: whole.agents[4]}, whole.h, 3)
+
+
+def test_without_mpi4py_the_error_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    with pytest.raises(d2.CapabilityError, match=r"pip install 'dual2\[mpi\]'"):
+        load_mpi()
+
+
+def test_runtimes_by_name():
+    with pytest.raises(d2.CapabilityError, match="'stacked' or 'mpi'"):
+        d2.solve(problem(2), d2.Network([(0, 1)]), runtime="moon")

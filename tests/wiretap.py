@@ -1,0 +1,121 @@
+"""One of two processes of runs whose every message is recorded; writes what it saw as JSON.
+
+``wiretap.py FOLDER OUT METHOD …`` solves the problem in FOLDER by each METHOD under mpiexec,
+gathers the answer as a control, and writes ``OUT/<method>.<rank>``: the files opened, the messages
+by kind, destination and length, the agreements by their place in the source, and where private
+numbers appeared.
+"""
+
+import json
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+OPENED: list[str] = []
+if __name__ == "__main__":
+    sys.addaudithook(lambda event, args: OPENED.append(str(args[0])) if event == "open" else None)
+
+import numpy as np  # noqa: E402
+
+from dual2.folder import load_agents  # noqa: E402
+from dual2.judge import Judge  # noqa: E402
+from dual2.processes import part  # noqa: E402
+from dual2.processes.orders import Orders  # noqa: E402
+from dual2.runtime import Circle  # noqa: E402
+
+MESSAGES: list[tuple[str, int, bytes]] = []
+AGREED: list[tuple[str, str, int, bool]] = []
+POINTS: list[np.ndarray] = []
+LAYERS = ("dual2.runtime", "dual2.problem.problem", "contextlib", __name__)
+
+
+def place_in_source() -> str:
+    """The function that wanted an agreement, as ``module.name``."""
+    frame = sys._getframe(2)
+    while frame.f_globals["__name__"].startswith(LAYERS) and frame.f_back is not None:
+        frame = frame.f_back
+    module = frame.f_globals["__name__"].removeprefix("dual2.")
+    return f"{module}.{frame.f_code.co_qualname}"
+
+
+def tap(name: str) -> None:
+    """Record the agreements of one kind."""
+    original = getattr(Circle, name)
+
+    def tapped(self: Circle, values: np.ndarray) -> np.ndarray:
+        AGREED.append((place_in_source(), name, values.shape[1], self._counting))
+        tapped.circle = self  # type: ignore[attr-defined]
+        return original(self, values)
+
+    setattr(Circle, name, tapped)
+
+
+def remember(original, self, x, *rest):
+    """Record the iterates that the stopping tests see."""
+    POINTS.append(x.copy())
+    return original(self, x, *rest)
+
+
+def private_numbers(folder: str, owned: list[int]) -> dict[str, set[bytes]]:
+    """Entries of A_i, the data in f_i, every x_i and ∇f_i(x_i), as the bytes of doubles."""
+    agents = list(load_agents(folder, owned).values())
+    cuts = np.cumsum([agent.dim for agent in agents])[:-1]
+    parts = [np.split(x, cuts) for x in POINTS]
+    found = {
+        "A": [agent.A for agent in agents],
+        "data": [v for agent in agents for v in (agent.f.M, agent.f.b)],
+        "x": [np.concatenate(x) for x in parts],
+        "gradient": [a.f.grad(v) for x in parts for a, v in zip(agents, x, strict=True)],
+    }
+    return {name: telling(values) for name, values in found.items()}
+
+
+def telling(arrays: list[np.ndarray]) -> set[bytes]:
+    """Numbers that do not occur by chance: 0, 1, 0.25 and the like are left out."""
+    values = np.unique(np.concatenate([np.asarray(v, dtype=float).ravel() for v in arrays]))
+    return {v.tobytes() for v in values if v * 4096 != np.round(v * 4096)}
+
+
+def record(folder: str, file: Path, method: str) -> None:
+    """Solve, and write what this process saw."""
+    for seen in (MESSAGES, AGREED, POINTS):
+        seen.clear()
+    chosen = {"method": method, "tol": 1e-6, "max_rounds": 3000}
+    orders = Orders(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
+    result, silent = part.take_part(orders)
+    numbers = private_numbers(folder, result.owned)
+    circle = Circle.agree_max.circle
+    report = {
+        "opened": sorted({Path(name).name for name in OPENED if name.startswith(folder)}),
+        "owned": result.owned,
+        "status": str(result.status),
+        "counts": result.as_dict()["counts"],
+        "messages": Counter(f"{kind} {to} {len(content)}" for kind, to, content in MESSAGES),
+        "agreed": AGREED,
+        "ups": [{str(r): len(v) for r, v in level.outgoing.items()} for level in circle._levels],
+        "downs": list(circle._targets),
+        "height": circle.tree.height,
+        "private": {name: len(values) for name, values in numbers.items()},
+        "seen in": {
+            name: sorted({kind for kind, _, text in MESSAGES if any(v in text for v in values)})
+            for name, values in numbers.items()
+        },
+    }
+    file.with_suffix(f".{int(silent)}").write_text(json.dumps(report))
+
+
+def main() -> None:
+    folder, out, *methods = sys.argv[1:]
+    tap("agree_max")
+    tap("agree_sum")
+    Judge.test = lambda self, x, *rest, _do=Judge.test: remember(_do, self, x, *rest)
+    part.Mpi = partial(part.Mpi, observer=lambda kind, _, to, content: MESSAGES.append(
+        (kind, int(to), np.ascontiguousarray(content).tobytes())
+    ))  # fmt: skip
+    for method in methods:
+        record(folder, Path(out) / method, method)
+
+
+if __name__ == "__main__":
+    main()
