@@ -150,7 +150,8 @@ class Result:
     duals : ndarray, shape (n, p)
         λ_i of each agent.
     objective : float
-        Σ f_i(x_i) + g_i(x_i) + h(s).
+        Σ f_i(x_i) + g_i(x_i) + h(s). Where s meets the domain of h only up to ``tol``, h is taken
+        at prox_{t·h}(s + tλ̄), from which the KKT residual measures the distance of s.
     status : Status
         How the run ended; :attr:`advice` says what to do about it.
     counts : Counts

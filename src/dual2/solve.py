@@ -17,6 +17,7 @@ from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
+from dual2.problem.residual import coupling_response, coupling_step
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
@@ -269,17 +270,22 @@ def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: floa
     certificate = _certify(problem, parts, dual, duals, driver.separator)
     return Result(
         x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
-        objective=_objective(problem, parts), status=status, counts=counts,
+        objective=_objective(problem, parts, dual, status), status=status, counts=counts,
         certificate=certificate, trace=trace, parameters=plan.parameters,
         seconds=driver.schedule.seconds, explanation=plan.explanation,
         versions=versions(), state=state, owned=problem.owned.tolist(),
     )  # fmt: skip
 
 
-def _objective(problem: Problem, x: list[Array]) -> float:
-    """Σ f_i + g_i + h(s); NaN if a user's function came without its value."""
+def _objective(problem: Problem, x: list[Array], dual: Array, status: Status) -> float:
+    """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
     try:
-        return float(problem.objective(x))
+        value = problem.objective(x)
+        if value == math.inf and status == Status.CONVERGED:
+            s = problem.coupling(x)
+            y = coupling_response(problem.h, s, dual, coupling_step(s, dual))
+            value = problem.objective(x, y)
+        return value
     except CapabilityError:
         return math.nan
 

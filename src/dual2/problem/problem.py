@@ -183,10 +183,11 @@ class Problem:
         parts = zip(self.agents, self.point(x), strict=True)
         return self.total([agent.apply(part) for agent, part in parts])
 
-    def objective(self, x: Sequence[ArrayLike]) -> float:
-        """Σ_i f_i(x_i) + g_i(x_i) + h(Σ_i A_i x_i); inf outside the domain."""
+    def objective(self, x: Sequence[ArrayLike], y: ArrayLike | None = None) -> float:
+        """Σ_i f_i(x_i) + g_i(x_i) + h(y), y = Σ_i A_i x_i unless given; inf outside the domain."""
         parts = self.point(x)
-        return float(self.h.value(self.coupling(parts)) + self.total(self._values(parts))[0])
+        at = self.coupling(parts) if y is None else y
+        return float(self.h.value(at) + self.total(self._values(parts))[0])
 
     def _values(self, x: list[Vector]) -> Vector:
         """(agents, 1): f_i(x_i) + g_i(x_i)."""
