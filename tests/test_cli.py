@@ -113,13 +113,18 @@ def test_reproduce_quick(tmp_path, capsys):
         entry = record["runs"][name]
         assert float(first["rounds"]) == entry["reached"]["0.0001"]["rounds"]
         assert all(set(p) == {"value", "source"} for p in entry["parameters"].values())
-    assert run("reproduce", "exp1", "--quick", "--out", out) == 2
+    assert run("reproduce", "exp1", "--out", out) == 2, "would replace the figures of other runs"
     assert "--force" in capsys.readouterr().err
-    (out / "exp1.png").unlink()
-    for end in ("csv", "json", "pdf"):
-        (out / f"exp1.{end}").unlink()
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
     assert "0 runs made, 10 kept" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["reproduce", "exp1"], ["bench", "paper"]])
+def test_what_figures_need_is_asked_for_before_any_run(tmp_path, capsys, monkeypatch, command):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert run(*command, "--out", tmp_path / "results") == 2
+    assert "need matplotlib, which is not installed: pip install" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_info(capsys):

@@ -4,6 +4,7 @@ import io
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -150,14 +151,21 @@ def _style(position: int) -> Style:
     return Style(COLOURS[position % len(COLOURS)], dash)
 
 
+def require(*packages: str) -> None:
+    """Refuse to begin what would end in a figure or report that cannot be drawn."""
+    for package in packages:
+        if find_spec(package) is None:
+            raise Dual2Error(
+                f"Figures and reports need {package}, which is not installed: "
+                "pip install 'dual2[plot]'."
+            )
+
+
 def new_figure(width: float, height: float) -> "Figure":
     """An empty figure of a size in inches, not attached to a window."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise Dual2Error(
-            "Plots need matplotlib, which is not installed: pip install 'dual2[plot]'."
-        ) from error
+    require("matplotlib")
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained", dpi=150)
 
 

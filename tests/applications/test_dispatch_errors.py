@@ -37,6 +37,10 @@ def test_costs(cost, message):
         ({"demand": 100.0, "coupling": "roughly"}, "coupling = 'roughly'"),
         ({"demand": {0: [1.0, 2.0], 1: [1.0, 2.0, 3.0]}}, "lengths \\[2, 3\\]"),
         ({"demand": 9.0, "interfaces": [dispatch.Interface("x", {0: 1.0})]}, "demand by bus"),
+        ({"demand": {}}, "names no bus"),
+        ({"demand": {0: 20.0}, "interfaces": [dispatch.Interface("x", {7: 1.0})]}, "bus 7 is unkn"),
+        ({"demand": {0: 20.0}, "interfaces": [dispatch.Interface("demand", {0: 1.0})]}, "is taken"),
+        ({"demand": {0: 20.0}, "interfaces": 2 * [dispatch.Interface("x", {0: 1.0})]}, "is taken"),
     ],
 )
 def test_cases(arguments, message):
@@ -48,6 +52,32 @@ def test_a_demand_that_rises_faster_than_the_ramps():
     slow = dispatch.Generator("slow", (0.01, 20.0), p_max=100.0, ramp=10.0, initial=20.0)
     with pytest.raises(d2.ProblemError, match=r"period 1 the demand is 60 MW, .* at most 40 MW"):
         dispatch.Dispatch([slow], [30.0, 60.0])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"ramp": "fast"}, "ramp is str"),
+        ({"ramp": (1.0, 2.0, 3.0)}, "a rate ≥ 0 or a pair"),
+        ({"ramp": -1.0}, "a rate ≥ 0 or a pair"),
+        ({"initial": "full"}, "initial is str"),
+    ],
+)
+def test_ramps(changes, message):
+    with pytest.raises(d2.ProblemError, match=f"'slow': .*{message}"):
+        dispatch.Generator("slow", (0.01, 20.0), p_max=100.0, **({"ramp": 1.0} | changes))
+
+
+def test_readers_refuse_what_they_do_not_know():
+    with pytest.raises(d2.ProblemError, match="pandapower net was expected; found str"):
+        dispatch.from_pandapower("case14")
+    with pytest.raises(d2.ProblemError, match="Unknown unit in ramp 'gen 9'"):
+        dispatch.from_pandapower(pandapower.networks.case14(), ramp={"gen 9": 1.0})
+
+
+def test_no_reserve_needs_no_holder():
+    one = dispatch.Dispatch([COAL], 50.0, reserve=0.0, graph=[]).solve()
+    assert one.price == pytest.approx([21.0], abs=1e-6)
 
 
 @pytest.mark.parametrize(("demand", "change"), [([40.0, 65.0], "25"), ([65.0, 40.0], "-25")])

@@ -28,6 +28,7 @@ def system(name="s", **changes):
         ({"u_max": [1.0, 1.0]}, "u_max has 2 entries; expected 1"),
         ({"resource": [[1.0, 1.0]]}, "expected 1 columns"),
         ({"soft": (0.0, 1.0)}, r"soft\[0\]"),
+        ({"soft": (1.0,)}, "expected the two weights"),
         ({"A": [[1.2, 0.0], [0.0, 0.8]]}, "cannot be stabilised: the mode with eigenvalue 1.2"),
         ({"A": [[np.nan, 0.0], [0.0, 0.8]]}, "nan"),
     ],
@@ -44,6 +45,7 @@ def test_subsystems(changes, message):
         ({"formulation": "both"}, "formulation = 'both'"),
         ({"limit": [1.0, 2.0]}, "resource has 1 rows; limit has 2 entries"),
         ({"limit": np.inf}, "limit has shape"),
+        ({"limit": "low"}, "limit = 'low' is not made of numbers"),
         ({"price_cap": -1.0}, "price_cap"),
         ({"subsystems": []}, "There are no subsystems"),
         ({"subsystems": [system("a"), system("a")]}, "'a' is used twice"),
@@ -87,3 +89,32 @@ def test_states_and_disturbances():
         controller.plan(np.zeros((2, 2)), [np.zeros((4, 2)), np.zeros(2)])
     with pytest.raises(d2.ProblemError, match="disturbances of 1 subsystems"):
         controller.plan(np.zeros((2, 2)), [np.zeros(2)])
+    with pytest.raises(
+        d2.ProblemError, match=r"states = 0.0; expected one vector for each of the 2"
+    ):
+        controller.plan(0.0)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 1.5}, "steps = 1.5; expected an integer"),
+        ({"steps": -1}, "steps = -1"),
+        ({"forecast": [[0.0, 0.0], [0.0, 0.0]]}, "forecast is list; expected a function"),
+        ({"disturbance": lambda t: [[0.0, 0.0]]}, "disturbances of 1 subsystems"),
+        ({"disturbance": lambda t: [[0.0, 0.0], [0.0]]}, r"'b': its disturbance has shape"),
+    ],
+)
+def test_simulations(options, message):
+    controller = mpc.Controller([system("a"), system("b")], np.int64(3), 1.0, [("a", "b")])
+    with pytest.raises(d2.ProblemError, match=message):
+        controller.simulate(np.zeros((2, 2)), **({"steps": 1} | options))
+
+
+def test_the_paper_names_the_subsystem_without_a_plan():
+    narrow = system("narrow", x_max=1.0, u_min=-1.0, u_max=1.0)
+    controller = mpc.Controller(
+        [system("a"), narrow], 3, 1.0, [("a", "narrow")], formulation="paper"
+    )
+    with pytest.raises(mpc.Infeasible, match=r"'narrow' has no plan.* x_max\[0\] at step 1"):
+        controller.plan([[0.0, 0.0], [9.0, 9.0]])

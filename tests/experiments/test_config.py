@@ -66,6 +66,18 @@ def test_problems_meet_networks_methods_and_seeds():
         ("title =", "titel =", r"bad: Unknown key 'titel'. Did you mean 'title'\? Known: title, "),
         ("seeds = [3, 4]", "seeds = 3", "bad, seeds: 3 found; expected a list"),
         ("seeds = [3, 4]", "seeds = [true]", r"seeds: \[True\] found; expected a list of whole"),
+        ("seeds = [3, 4]", "seeds = [-1]", r"seeds: \[-1\] found; expected .* whole numbers ≥ 0"),
+        ("tol = 1e-6", "tol = -1", r"bad, \[solve\]: tol = -1 found; expected a finite number"),
+        (
+            'method = "iD2A"',
+            'method = "iD2A"' + '\nmax_rounds = "x"',
+            r"methods\]\] number 1: max_rounds = 'x' found",
+        ),
+        (
+            'method = "iD2A"',
+            'method = "iD2A"' + '\nsubsolver = "foo"',
+            r"methods\]\] number 1: Unknown subsolver 'foo'",
+        ),
         ("tol =", "rho =", r"\[solve\]: Unknown key 'rho'. .*Known: tol, atol"),
         ('"elastic_net"', '"lasso"', r"problems\]\] number 1: Unknown problem 'lasso'"),
         ("kappa_f = [", "kapa_f = [", "Unknown key 'kapa_f'. Did you mean 'kappa_f'"),

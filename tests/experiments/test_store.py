@@ -34,6 +34,22 @@ def test_identical_cases_have_identical_keys_and_any_difference_shows():
     assert case().key.startswith("exp1-id2a-rho-rho-") and case().key.isascii()
 
 
+def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
+    (tmp_path / "taken").touch()
+    with pytest.raises(Dual2Error, match="taken is a file; expected a folder"):
+        Store(tmp_path / "taken")
+
+
+def test_what_a_killed_writer_left_goes_when_the_run_is_saved(tmp_path):
+    store, mine, other = Store(tmp_path), case(), case(seed=1)
+    store.save(run(other))
+    rest = [tmp_path / "runs" / f".{of.key}.csv.abc" for of in (mine, other)]
+    for file in rest:
+        file.touch()
+    store.save(run(mine))
+    assert [file.exists() for file in rest] == [False, True]
+
+
 def test_what_json_cannot_hold_is_refused_when_the_case_is_made():
     with pytest.raises(Dual2Error, match="problem_options of the case 'x' cannot be stored"):
         Case("a", "x", "exp1", {"A": np.zeros(2)})

@@ -41,6 +41,13 @@ def test_nothing_is_fitted_through_less_than_two_points():
     assert math.isnan(fit_power([1.0, 2.0], [1.0, 2.0]).error)
 
 
+def test_a_study_without_a_fit_is_drawn_without_a_legend():
+    """As after an interrupt; a warning would be an error here."""
+    found = growth([Study("kappa_f", ("f",))], [run(4, 10)])
+    assert found and not any(one.measured for one in found)
+    assert study_figure(found, "title").axes[0].get_legend() is None
+
+
 def test_a_study_uses_medians_of_converged_runs_and_the_prediction_of_the_same_problems():
     study = Study("kappa_f", ("f",))
     runs = [

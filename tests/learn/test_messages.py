@@ -2,7 +2,9 @@
 
 import networkx as nx
 import numpy as np
+import pandas
 import pytest
+from sklearn.exceptions import ConvergenceWarning
 
 import dual2 as d2
 import dual2.learn as dl
@@ -55,6 +57,27 @@ def test_matrices():
         model.predict(X[:, :3])
 
 
+def test_frames_are_compared_by_name():
+    table = pandas.DataFrame(X, columns=list("abcd"))
+    parts = [table[["a", "b"]], table[["c", "d"]]]
+    model = dl.VerticalRidge().fit(parts, Y)
+    np.testing.assert_array_equal(model.predict(parts), model.predict(table))
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict([parts[0][["b", "a"]], parts[1]])
+
+
+def test_warnings_say_what_is_missing():
+    with pytest.warns(ConvergenceWarning, match=r"MAX_ROUNDS after 2 rounds: KKT .*e-\d\d, tol"):
+        dl.VerticalRidge(max_iter=2).fit(X, Y)
+    with pytest.warns(ConvergenceWarning, match="still moves .* no finite solution"):
+        dl.VerticalLogisticRegression(C=np.inf, parties=1).fit(X[:, :1], X[:, 0] > 0)
+
+
+def test_decision_functions_are_numbered():
+    with pytest.raises(d2.ProblemError, match="target = 1 found; the model has 1 decision"):
+        dl.VerticalLogisticRegression().problem(X, LABELS, target=1)
+
+
 @pytest.mark.parametrize(
     ("model", "y", "text"),
     [
@@ -66,6 +89,10 @@ def test_matrices():
         (dl.VerticalLinearSVC(loss="log"), LABELS, "loss = 'log' found"),
         (dl.VerticalLinearSVC(intercept_scaling=0), LABELS, "intercept_scaling = 0 found"),
         (dl.VerticalRidge(alpha=-1), Y, "alpha = -1 found"),
+        (dl.VerticalRidge(alpha="1"), Y, "alpha = '1' found; expected a finite number"),
+        (dl.VerticalRidge(alpha=np.inf), Y, "alpha = inf found; expected a finite number"),
+        (dl.VerticalRidge(max_iter=-1), Y, "max_iter = -1 found"),
+        (dl.VerticalRidge(tol="low"), Y, "tol = 'low' found"),
         (dl.VerticalElasticNet(l1_ratio=-1), Y, "l1_ratio = -1 found"),
         (dl.VerticalHuberRegressor(epsilon=0.5), Y, "epsilon = 0.5 found"),
         (dl.VerticalQuantileRegressor(quantile=1), Y, "quantile = 1 found"),

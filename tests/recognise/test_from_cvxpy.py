@@ -1,5 +1,7 @@
 """Models of cvxpy against cvxpy's own solution of them."""
 
+from dataclasses import replace
+
 import cvxpy as cp
 import networkx as nx
 import numpy as np
@@ -183,3 +185,11 @@ def test_bad_models_are_refused(wish, message):
     model, agents = broken(wish)
     with pytest.raises(d2.ProblemError, match=message):
         d2.from_cvxpy(model, agents)
+
+
+def test_the_answers_of_some_agents_are_not_assigned():
+    x, y = cp.Variable(name="x"), cp.Variable(name="y")
+    problem = d2.from_cvxpy(cp.Problem(cp.Minimize(x**2 + y**2), [x + y == 1]), [x, y])
+    result = d2.solve(problem, d2.Network([(0, 1)]))
+    with pytest.raises(d2.ProblemError, match="answers of 1 agents; expected 2"):
+        problem.assign(replace(result, x=result.x[:1]))

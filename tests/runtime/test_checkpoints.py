@@ -45,6 +45,16 @@ def test_a_write_that_was_cut_leaves_the_old_ones(tmp_path, monkeypatch):
     assert one.load(10)["x"].tolist() == [0.0]
 
 
+def test_going_on_from_an_earlier_round_drops_the_later_one(tmp_path):
+    """Else the next one saved would not be among the last two, and no set be complete."""
+    one = store(tmp_path)
+    for rounds in (100, 400):
+        one.save(rounds, {"x": np.zeros(1)})
+    one.clear(after=100)
+    one.save(200, {"x": np.zeros(1)})
+    assert one.rounds() == [100, 200]
+
+
 @pytest.mark.parametrize("other", [{"ranks": 3}, {"owned": (0, 2)}])
 def test_other_processes_or_agents(tmp_path, other):
     store(tmp_path).save(10, {"x": np.zeros(1)})

@@ -106,6 +106,15 @@ def test_nothing_is_overwritten(gathered, folder, tmp_path):
     assert _store(comm, replace(state, force=True), [0, 1]).rounds() == []
 
 
+def test_answers_that_could_not_be_written_are_refused_first(folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Dual2Error, match=r"out\.d: .*file is a file, not a folder"):
+        _store(SimpleNamespace(rank=0, size=2), Orders(folder, out=tmp_path / "file" / "out"), [0])
+    deep = Orders(folder, out=tmp_path / "new" / "deep" / "out")
+    assert _store(SimpleNamespace(rank=0, size=2), deep, [0]) is not None
+    assert not (tmp_path / "new").exists()
+
+
 def test_sites_that_hold_their_own_files_only(folder, reference, tmp_path):
     """mpiexec by hand, four processes, each in a folder with its own agents; own partition."""
     owners = [3, 2, 1, 0, 0, 1, 2, 3]
@@ -148,7 +157,9 @@ def test_other_public_files_are_noticed(folder, tmp_path):
         (["--mpi", "2", "--resume"], "--resume needs --out"),
         (["--mpi", "2", "--reduce", "star"], "--reduce 'star'"),
         (["--mpi", "2", "--partition", "nowhere"], "nowhere is not a partition"),
-        (["--mpi", "2", "--timeout", "-1"], "--timeout"),
+        (["--mpi", "2", "--timeout", "0"], "--timeout 0.0 found; expected seconds > 0"),
+        (["--partition", "nowhere", "--reduce", "mpi"], "--partition, --reduce: for runs in sev"),
+        (["--mpi", "2", "--checkpoint", "-1"], "--checkpoint -1.0 found; expected seconds >= 0"),
     ],
 )
 def test_bad_input(folder, capsys, arguments, message):

@@ -1,13 +1,21 @@
 """A process that fails ends all of them soon, says who and why; what was saved stays."""
 
 import re
+import signal
 import sys
+from types import SimpleNamespace
 
 import pytest
 
-from dual2.errors import Dual2Error, ProblemError
+from dual2.errors import CapabilityError, Dual2Error, ProblemError
+from dual2.experiments.exp1 import experiment1
+from dual2.folder import save_problem
+from dual2.processes.command import solve_in_processes
 from dual2.processes.failure import ending_together
-from dual2.processes.launch import find_mpiexec
+from dual2.processes.launch import _end, _passing_on, find_mpiexec
+from dual2.processes.orders import Orders
+from dual2.runtime.mpi import Mpi
+from dual2.runtime.waiting import wait_all
 from mpi_runs import run, run_script
 
 FAILING = """
@@ -57,7 +65,7 @@ class Alone:
     [
         (ProblemError("A is not a matrix"), 2, "A is not a matrix"),
         (IndexError("out of range"), 1, r"IndexError: out of range \(.*, line \d+\)"),
-        (KeyboardInterrupt(), 130, "KeyboardInterrupt"),
+        (KeyboardInterrupt(), 130, "interrupted before there was an answer"),
     ],
 )
 def test_exit_codes_and_causes(capsys, error, code, said):
@@ -67,6 +75,83 @@ def test_exit_codes_and_causes(capsys, error, code, said):
             raise error
     assert end.value.code == code
     assert re.match(rf"dual2: rank 0 \(agent 4\): {said}", capsys.readouterr().err)
+
+
+RULE = "-" * 40
+KILLED = "prterun noticed that process rank 1 with PID 5 on node a exited on signal"
+
+
+@pytest.mark.parametrize(
+    "program, code, said",
+    [
+        (f"echo {RULE} >&2; echo no slots >&2; echo {RULE} >&2; exit 213", 213, "no slots\n"),
+        (f"echo MAX_ROUNDS; echo {RULE} >&2; echo exit 3 >&2; echo {RULE} >&2; exit 3", 3, ""),
+        (f"echo why >&2; echo {RULE} >&2; echo exit 1 >&2; echo {RULE} >&2; exit 1", 1, "why\n"),
+        ("echo '[a:5] PMIX ERROR: PMIX_ERR_UNREACH in file' >&2; echo why >&2; exit 1", 1, "why\n"),
+        (
+            f"echo {RULE} >&2; echo {KILLED} 9 >&2; echo {RULE} >&2; exit 137",
+            137,
+            "dual2: rank 1 (agents 4, 5, 6, 7) was killed by signal 9 (SIGKILL).\n",
+        ),
+        ("kill -9 $$", 137, "dual2: mpiexec was killed by signal 9 (SIGKILL).\n"),
+    ],
+)
+def test_what_the_launcher_says_about_the_end(tmp_path, monkeypatch, capfd, program, code, said):
+    """By an mpiexec that ends in the ways of the real one."""
+    mpiexec = tmp_path / "mpiexec"
+    mpiexec.write_text(f'#!/bin/sh\n[ "$1" = --version ] && exit\n{program}\n')
+    mpiexec.chmod(0o755)
+    monkeypatch.setattr("dual2.processes.launch.find_mpiexec", lambda: str(mpiexec))
+    problem, network, _ = experiment1()
+    folder = save_problem(tmp_path / "problem", problem, network)
+    assert solve_in_processes(Orders(folder), 2) == code
+    assert capfd.readouterr().err == said
+
+
+@pytest.mark.parametrize(
+    "came, notices, code",
+    [
+        ([signal.SIGINT], f"{KILLED} 10", 130),
+        ([signal.SIGINT, signal.SIGINT], "", 130),
+        ([signal.SIGTERM], "", 143),
+    ],
+)
+def test_the_operators_wish_is_no_failure(came, notices, code):
+    """Neither of a process that did not listen yet, nor of mpiexec ended at once."""
+    end = _end(1, came, notices.encode())
+    assert end.interrupted and end.code == code
+
+
+def test_signals_are_passed_on():
+    """The first Ctrl-C as a request, whatever follows ends; then signals are as before."""
+    before, sent = signal.getsignal(signal.SIGTERM), []
+    with _passing_on(SimpleNamespace(send_signal=sent.append)) as came:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGTERM)
+    assert sent == [signal.SIGUSR1, signal.SIGTERM]
+    assert came == [signal.SIGINT, signal.SIGTERM]
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+class Request:
+    """Complete at the look after the last."""
+
+    @classmethod
+    def Testall(cls, requests):
+        return False
+
+    def Test(self):
+        return True
+
+
+def test_an_answer_at_the_last_moment_counts():
+    wait_all(Request, [Request()], [1], 0.01, "rows")
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, "60", float("nan")])
+def test_a_timeout_is_a_time(timeout):
+    with pytest.raises(CapabilityError, match=r"timeout=.* found; expected seconds > 0"):
+        Mpi(timeout=timeout)
 
 
 def test_no_mpiexec(monkeypatch):

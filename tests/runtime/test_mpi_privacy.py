@@ -89,7 +89,7 @@ def test_every_message_is_in_the_table(reports, method):
     """Rows by the counts, agreements by their list, one greeting, one end, what was asked for."""
     for rank, report in enumerate(reports[method]):
         other = 1 - rank
-        wanted = Counter({f"greeting -1 {4 * 16 + 8}": 1, "end -1 1": 1, "gather -1 8": 2})
+        wanted = Counter({f"greeting -1 {4 * 16 + 8}": 1, "end -1 1": 1, "gather 0 8": 2})
         wanted[f"gather 0 {16 * 3}"] += 1
         wanted[f"gather 0 {8 * 9}"] += 1
         silent = {"iD2A": 1, "MiD2A": 3}.get(method, 0)

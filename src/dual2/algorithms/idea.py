@@ -24,7 +24,6 @@ import time
 from typing import Any
 
 import numpy as np
-from scipy.integrate import solve_ivp
 
 from dual2.algorithms.coupling import UNIT, coupling_cone, lipschitz_f, scales
 from dual2.algorithms.method import Method, Needs, Plan, Settings
@@ -179,6 +178,8 @@ class IDEA:
 
     def _integrate(self) -> None:
         """One segment of time."""
+        from scipy.integrate import solve_ivp  # a quarter of a second that other methods save
+
         span = self.first * GROWTH**self.segment
         size = float(np.abs(self.point).max())
         answer = solve_ivp(

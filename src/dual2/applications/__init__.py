@@ -5,3 +5,7 @@
 ``mpc``
     Distributed model predictive control: linear subsystems that share resources.
 """
+
+from dual2.applications import dispatch, mpc
+
+__all__ = ["dispatch", "mpc"]

@@ -24,6 +24,8 @@ def read_network(graph: Any, names: Sequence[str], what: str) -> Network:
     """A network over participants: a Network, or anything it accepts, by names or numbers."""
     if not isinstance(graph, Network):
         graph = graph if isinstance(graph, nx.Graph) else nx.Graph(list(graph))
+        if len(names) == 1 and not graph:
+            graph = nx.empty_graph(1)
         nodes, numbers = set(graph.nodes), {name: i for i, name in enumerate(names)}
         if nodes == set(names):
             graph = nx.relabel_nodes(graph, numbers)

@@ -25,7 +25,7 @@ from dual2.experiments.study import (
 )
 from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
 from dual2.files import write_atomically
-from dual2.plotting import write_figure
+from dual2.plotting import require, write_figure
 
 FITTED = """\
 𝒜        calls to ∇f or prox g, ℬ calls to A, Aᵀ or prox h*, the most frequent
@@ -57,6 +57,7 @@ def bench(
 
     CONFIG may be paper (its three experiments) or scaling (growth with κ_f, κ_C, n and p).
     """
+    require("matplotlib")
     plan = read_config(config)
     folder = out or Path("results") / plan.name
     store = Store(folder)

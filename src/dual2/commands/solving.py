@@ -13,6 +13,7 @@ from dual2.errors import Dual2Error
 from dual2.experiments.exp1 import experiment1
 from dual2.files import refuse_existing, write_atomically
 from dual2.folder import load_problem, save_problem
+from dual2.processes.answers import demand_writable
 from dual2.processes.command import solve_in_processes
 from dual2.processes.launch import started_by_mpi
 from dual2.processes.orders import Orders
@@ -72,6 +73,7 @@ def solve(
     if started_by_mpi():
         result, silent = take_part(orders)
     else:
+        orders.refuse_alone()
         result, silent = _solve_folder(folder, chosen, out, resume, force), False
     if not silent:
         _summary(result)
@@ -91,6 +93,7 @@ def _solve_folder(
     if resume:
         options["start"] = _earlier(state)
     refuse_existing(out, force or resume)
+    demand_writable(out.parent)
     result = solve_problem(problem, network, **options)
     if result.status == Status.CONVERGED:
         state.unlink(missing_ok=True)

@@ -43,6 +43,7 @@ from pathlib import Path
 from typing import Any
 
 from dual2.algorithms import find_method
+from dual2.algorithms.choice import find_subsolver
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.builders import builder_arguments, fingerprint
 from dual2.experiments.case import Case
@@ -202,12 +203,16 @@ class _Reader(Checks):
     def methods(self, problems: list[str]) -> list[Table]:
         common = self.document.get("solve", {})
         self.only(common, FOR_ALL, "[solve]")
+        self.limits(common, "[solve]")
         found: dict[str, Table] = {}
         for where, table in self.entries("methods"):
             method = self.explain(where, find_method, self.text(table, "method", where))
             own = [name for names in method.sources for name in names.split(", ")]
             known = ("label", "problems", "tune", *FOR_SOME, *FOR_ALL, *own)
             self.only(table, tuple(dict.fromkeys(known)), where)
+            self.limits(table, where)
+            if table.get("subsolver", "auto") != "auto":
+                self.explain(where, find_subsolver, self.text(table, "subsolver", where))
             solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
             label = self.fresh(str(table.get("label") or _label(solve)), found, where)
             notes: Table = {"reconstructed": True} if method.reconstructed else {}
@@ -265,8 +270,9 @@ class _Reader(Checks):
 
     def seeds(self) -> list[int]:
         seeds = self.document.get("seeds", [0])
-        if not isinstance(seeds, list) or not seeds or not all(type(s) is int for s in seeds):
-            self.fail("seeds", f"{seeds!r} found; expected a list of whole numbers.")
+        whole = isinstance(seeds, list) and all(type(s) is int and s >= 0 for s in seeds)
+        if not whole or not seeds:
+            self.fail("seeds", f"{seeds!r} found; expected a list of whole numbers ≥ 0.")
         return list(dict.fromkeys(seeds))
 
 

@@ -1,5 +1,6 @@
 """Checks of a config, part by part: an error names the file and the part."""
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -57,6 +58,13 @@ class Checks:
         if not isinstance(table.get(key), str):
             self.fail(where, f"{key} = {table.get(key)!r} found; expected a name in quotes.")
         return table[key]
+
+    def limits(self, table: Table, where: str) -> None:
+        """Refuse tolerances and limits that no run can have."""
+        for key in ("tol", "atol", "max_rounds", "time_limit"):
+            value = table.get(key, 0)
+            if type(value) not in (int, float) or not 0 <= value < math.inf:
+                self.fail(where, f"{key} = {value!r} found; expected a finite number ≥ 0.")
 
     def fresh(self, name: str, taken: Mapping[str, Any], where: str) -> str:
         """A name that nobody has yet."""

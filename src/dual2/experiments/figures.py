@@ -23,7 +23,7 @@ from dual2.experiments.report import page
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.styles import labels, styles
 from dual2.files import refuse_existing, write_atomically
-from dual2.plotting import measure_of, plot_trace, write_figure
+from dual2.plotting import measure_of, plot_trace, require, write_figure
 
 if TYPE_CHECKING:
     from dual2.experiments.catalogue import About
@@ -67,6 +67,7 @@ def draw(
             f"{folder} holds no stored runs (expected {Path(folder) / 'runs'}/*.json). Make some "
             "with dual2 reproduce or dual2 bench, or name another folder."
         )
+    require("matplotlib", "plotly")
     names = {group: slug(group) for group in groups}
     files = [store.folder / f"{name}.{suffix}" for name in names.values() for suffix in SUFFIXES]
     files.append(store.folder / REPORT)

@@ -5,12 +5,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dual2.experiments.case import Case
 from dual2.experiments.catalogue import ABOUT, QUICK_TARGET, TARGET, cases, groups
 from dual2.experiments.claims import Claim, claims
 from dual2.experiments.figures import REPORT, SUFFIXES, draw
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store, StoredRun
 from dual2.files import refuse_existing
+from dual2.plotting import require
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +52,8 @@ def reproduce(
     """Run experiments of the paper, store every run, draw figures, tables and the report.
 
     Runs that are stored already are kept, so that an interrupted reproduction continues where it
-    stopped. The report tells of all runs in the folder, whatever experiment they belong to.
+    stopped. Figures of other runs, like those of a quick reproduction, are not replaced without
+    ``force``. The report tells of all runs in the folder, whatever experiment they belong to.
 
     Parameters
     ----------
@@ -67,14 +70,14 @@ def reproduce(
     progress : bool, optional
         Progress bar; None shows it on a terminal only.
     """
+    require("matplotlib", "plotly")
     wanted = [names] if isinstance(names, str) else list(names)
-    chosen, store = groups(wanted), Store(out)
+    chosen, store, planned = groups(wanted), Store(out), cases(wanted, quick)
     for group in chosen:
+        own = force or _shows_only(store, group, planned)
         for suffix in SUFFIXES:
-            refuse_existing(store.folder / f"{group}.{suffix}", force)
-    outcome = run_cases(
-        cases(wanted, quick), store, workers=workers, force=force, progress=progress
-    )
+            refuse_existing(store.folder / f"{group}.{suffix}", own)
+    outcome = run_cases(planned, store, workers=workers, force=force, progress=progress)
     files: list[Path] = []
     if not outcome.interrupted:
         files = draw(store.folder, force=True, about=ABOUT, claims=claims)
@@ -85,3 +88,9 @@ def reproduce(
         [file for file in files if file.stem in chosen or file.name == REPORT],
         outcome,
     )
+
+
+def _shows_only(store: Store, group: str, planned: Iterable[Case]) -> bool:
+    """Whether what is stored of a group are some of these runs, so that drawing loses nothing."""
+    shown = {run.case.key for run in store.runs(group)}
+    return bool(shown) and shown <= {case.key for case in planned}

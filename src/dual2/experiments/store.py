@@ -107,6 +107,10 @@ class Store:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+        if self.folder.exists() and not self.folder.is_dir():
+            raise Dual2Error(
+                f"{folder} is a file; expected a folder for stored runs. Name another."
+            )
 
     def _file(self, key: str, suffix: str) -> Path:
         return self.folder / "runs" / f"{key}{suffix}"
@@ -124,6 +128,8 @@ class Store:
         record = {"format": FORMAT, "case": run.case.as_dict()}
         record |= {name: getattr(run, name) for name in _RECORD}
         record["trace"] = {"columns": list(columns), "rows": next(iter(rows.values()), 0)}
+        for rest in (self.folder / "runs").glob(f".{run.case.key}.*"):
+            rest.unlink()  # of a process that was killed while it wrote
         if columns:
             write_atomically(self._file(run.case.key, ".csv"), _to_csv(columns))
         write_atomically(self._file(run.case.key, ".json"), to_json(record))

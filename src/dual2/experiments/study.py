@@ -193,7 +193,8 @@ def study_figure(found: Sequence[Growth], title: str) -> "Figure":
         panel.set_xticks(places, [f"{place:g}" for place in places])
         panel.set_xticks([], minor=True)
         tidy(panel)
-        panel.legend(frameon=False, fontsize="small")
+        if any(one.measured for one in own):
+            panel.legend(frameon=False, fontsize="small")
     for panel in panels[len(overs) :]:
         panel.set_visible(False)
     figure.suptitle(title)

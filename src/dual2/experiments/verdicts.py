@@ -93,8 +93,13 @@ class Cost:
     high: float = math.inf
 
     def __repr__(self) -> str:
-        number = f"{self.low:,.0f}".replace(",", "\u202f")
+        number = _grouped(self.low)
         return number if self.high == self.low else f"> {number}"
+
+
+def _grouped(value: float) -> str:
+    """A whole number, its digits in threes."""
+    return f"{value:,.0f}".replace(",", "\u202f")
 
 
 def cost(run: StoredRun, axis: str, target: float, measure: str = "gap") -> Cost:
@@ -224,4 +229,5 @@ def _ratio(
     mine, other = (cost(runs[name], axis, target, order.measure) for name in (a, b))
     mark = ">" if other.high > other.low else "<" if mine.high > mine.low else ""
     value = other.low / mine.low if mine.low > 0 else math.inf
-    return value, f"{b} spends {mark}{value:.3g}× the {AXIS_NAMES[axis]} of {a}"
+    times = f"{value:.3g}" if value < 1000 else _grouped(value)
+    return value, f"{b} spends {mark}{times}× the {AXIS_NAMES[axis]} of {a}"

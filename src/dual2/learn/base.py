@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrice
 from dual2.learn.training import Block, Loss, Model, Settings, plain_problem, train
 from dual2.network import Network
 from dual2.problem import Problem
+from dual2.result import Result, Status
 
 Array = np.ndarray
 
@@ -126,7 +128,7 @@ class VerticalModel(BaseEstimator):
             X = join_matrices(X, [len(group) for group in self.party_columns_])
             order = np.empty(X.shape[1], dtype=int)
             order[np.concatenate(self.party_columns_)] = np.arange(X.shape[1])
-            X = X[:, order]
+            X = X[:, order] if isinstance(X, np.ndarray) else X.iloc[:, order]
         return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
@@ -199,6 +201,11 @@ class VerticalModel(BaseEstimator):
         """
         fitted = getattr(self, "_models", None)
         design, targets, weight, network = self._prepare(X, y, sample_weight)
+        if not 0 <= target < len(targets):
+            raise ProblemError(
+                f"target = {target} found; the model has {len(targets)} decision functions: "
+                f"expected 0 … {len(targets) - 1}."
+            )
         centre = [np.zeros(block.X.shape[1]) for block in design.blocks]
         if fitted is not None and len(fitted) == len(targets):
             old = fitted[target].w
@@ -218,14 +225,23 @@ class VerticalModel(BaseEstimator):
         return target - mean, mean
 
     # -- fitting ------------------------------------------------------------------------------
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, float]]:
-        """Train one model per target; coefficients and intercept of each."""
-        earlier = getattr(self, "_models", None) if self.warm_start else None
-        design, targets, weight, network = self._prepare(X, y, sample_weight)
-        settings = Settings(
+    def _settings(self) -> Settings:
+        """How to train, from the parameters."""
+        for name, value in (("tol", self.tol), ("max_iter", self.max_iter)):
+            if not (is_number(value) and 0 <= value < np.inf):
+                raise ProblemError(
+                    f"{name} = {value!r} found; expected a finite number at least 0."
+                )
+        return Settings(
             tol=float(self.tol), max_rounds=int(self.max_iter), method=self.method,
             runtime=self.runtime, gain=self._gain, patient=self._patient,
         )  # fmt: skip
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, float]]:
+        """Train one model per target; coefficients and intercept of each."""
+        earlier = getattr(self, "_models", None) if self.warm_start else None
+        settings = self._settings()
+        design, targets, weight, network = self._prepare(X, y, sample_weight)
         zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
         models, answers = [], []
         for k, target in enumerate(targets):
@@ -250,19 +266,36 @@ class VerticalModel(BaseEstimator):
         self.result_ = results[0] if len(results) == 1 else results
         late = [m for m in models if not m.converged]
         if late and late[0].result is not None:
-            r = late[0].result
             warnings.warn(
-                f"Training ended with {r.status} after {late[0].counts['rounds']} rounds: KKT "
-                f"residual {r.certificate.kkt:.1e}, estimated distance of the coefficients "
-                f"{late[0].remaining:.1e}, tol = {self.tol:g}. Increase max_iter, loosen tol, "
-                "scale the columns (standardize=True), or penalise more.",
-                ConvergenceWarning,
-                stacklevel=4,
+                _shortfall(late[0], late[0].result, self.tol), ConvergenceWarning, stacklevel=4
             )
 
     def _split(self, coef: Array) -> list[Array]:
         """Each party's own coefficients."""
         return [coef[..., group] for group in self.party_columns_]
+
+
+def is_number(value: Any) -> bool:
+    """Whether a parameter is a real number, which bool is not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _shortfall(model: Model, result: Result, tol: float) -> str:
+    """How far a model is that has not converged, and what to do."""
+    rest = f", coefficients still to move by about {model.remaining:.1e} of their length"
+    where = (
+        f"after {model.counts['rounds']} rounds: KKT residual {result.certificate.kkt:.1e}"
+        f"{rest if model.remaining > 0 else ''}, tol = {tol:g}."
+    )
+    if result.status == Status.CONVERGED:
+        return (
+            f"Training still moves {where} There may be no finite solution (classes that can be "
+            "separated, without a penalty): penalise more, or loosen tol."
+        )
+    return (
+        f"Training ended with {result.status} {where} Increase max_iter, loosen tol, scale the "
+        "columns (standardize=True), or penalise more."
+    )
 
 
 @cache

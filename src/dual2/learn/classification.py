@@ -10,7 +10,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dual2.errors import ProblemError
 from dual2.functions import HingeLoss, LogisticLoss, SquaredHingeLoss
-from dual2.learn.base import Array, Penalty, VerticalModel
+from dual2.learn.base import Array, Penalty, VerticalModel, is_number
 from dual2.learn.regression import MANY
 from dual2.learn.training import Loss
 
@@ -63,7 +63,7 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ProblemError(
-                f"y holds one class only, {self.classes_[0]!r}: a classifier needs samples of at "
+                f"y holds one class only, {self.classes_[0]}: a classifier needs samples of at "
                 "least 2 classes."
             )
         positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
@@ -74,7 +74,7 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
         return weight * compute_sample_weight(self.class_weight, y)
 
     def _inverse_C(self) -> float:
-        if not self.C > 0:
+        if not (is_number(self.C) and self.C > 0):
             raise ProblemError(f"C = {self.C!r} found; expected a number greater than 0.")
         return 1.0 / self.C
 
@@ -133,7 +133,7 @@ class VerticalLogisticRegression(VerticalClassifier):
             return np.log(self.predict_proba(X))
 
     def _penalty(self) -> Penalty:
-        if not 0 <= self.l1_ratio <= 1:
+        if not (is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1):
             raise ProblemError(f"l1_ratio = {self.l1_ratio!r} found; expected between 0 and 1.")
         strength = self._inverse_C()
         ridge, l1 = strength * (1.0 - self.l1_ratio), strength * self.l1_ratio
@@ -188,7 +188,7 @@ class VerticalLinearSVC(VerticalClassifier):
         self._keep(locals())
 
     def _penalty(self) -> Penalty:
-        if not self.intercept_scaling > 0:
+        if not (is_number(self.intercept_scaling) and self.intercept_scaling > 0):
             raise ProblemError(
                 f"intercept_scaling = {self.intercept_scaling!r} found; expected a positive number."
             )

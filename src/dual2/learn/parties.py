@@ -31,8 +31,11 @@ def is_matrix_per_party(X: Any) -> bool:
     return isinstance(X, list | tuple) and len(X) > 0 and all(np.ndim(part) == 2 for part in X)
 
 
-def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> Array:
+def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> Any:
     """One matrix from one per party, after a check of the numbers of rows and columns.
+
+    pandas frames give a frame, so that the names of the columns are checked like those of one
+    table.
 
     Parameters
     ----------
@@ -56,7 +59,10 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> Ar
             f"{len(expected)} parties with {list(expected)} columns. Pass one matrix per party, "
             "with the features of fit."
         )
-    return np.hstack(parts)
+    joined = np.hstack(parts)
+    if all(hasattr(part, "iloc") for part in X):
+        return type(X[0])(joined, columns=[name for part in X for name in part.columns])
+    return joined
 
 
 def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None) -> list[Array]:

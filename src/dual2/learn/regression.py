@@ -8,7 +8,7 @@ from sklearn.base import RegressorMixin
 
 from dual2.errors import ProblemError
 from dual2.functions import NonnegativeSquaredLoss, SquaredLoss
-from dual2.learn.base import Array, Design, Penalty, VerticalModel
+from dual2.learn.base import Array, Design, Penalty, VerticalModel, is_number
 from dual2.learn.training import Block, Loss, Model, predictions
 
 MANY = 1_000_000
@@ -54,8 +54,10 @@ class VerticalRegressor(RegressorMixin, VerticalModel):
     def _nonnegative(self, **values: float) -> None:
         """Refuse negative penalties."""
         for name, value in values.items():
-            if not value >= 0:
-                raise ProblemError(f"{name} = {value!r} found; expected a number at least 0.")
+            if not (is_number(value) and 0 <= value < np.inf):
+                raise ProblemError(
+                    f"{name} = {value!r} found; expected a finite number at least 0."
+                )
 
 
 class PenalisedRegressor(VerticalRegressor):
@@ -147,7 +149,7 @@ class VerticalElasticNet(VerticalRegressor):
 
     def _penalty(self) -> Penalty:
         self._nonnegative(alpha=self.alpha)
-        if not 0 <= self.l1_ratio <= 1:
+        if not (is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1):
             raise ProblemError(f"l1_ratio = {self.l1_ratio!r} found; expected between 0 and 1.")
         ridge, l1 = self.alpha * (1.0 - self.l1_ratio), self.alpha * self.l1_ratio
         return Penalty(ridge, l1, "centred" if self.fit_intercept else None)

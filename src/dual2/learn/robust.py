@@ -7,7 +7,7 @@ from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
 from dual2.functions import HuberLoss, PoissonLoss, QuantileLoss
-from dual2.learn.base import Array, Penalty
+from dual2.learn.base import Array, Penalty, is_number
 from dual2.learn.regression import MANY, PenalisedRegressor, VerticalRegressor
 from dual2.learn.training import Loss
 
@@ -66,7 +66,7 @@ class VerticalHuberRegressor(VerticalRegressor):
 
     def _penalty(self) -> Penalty:
         self._nonnegative(alpha=self.alpha)
-        if not self.epsilon >= 1:
+        if not (is_number(self.epsilon) and self.epsilon >= 1):
             raise ProblemError(f"epsilon = {self.epsilon!r} found; expected a number at least 1.")
         return Penalty(2.0 * self.alpha, 0.0, "free" if self.fit_intercept else None)
 
@@ -173,7 +173,7 @@ class VerticalQuantileRegressor(VerticalRegressor):
 
     def _penalty(self) -> Penalty:
         self._nonnegative(alpha=self.alpha)
-        if not 0 < self.quantile < 1:
+        if not (is_number(self.quantile) and 0 < self.quantile < 1):
             raise ProblemError(
                 f"quantile = {self.quantile!r} found; expected strictly between 0 and 1."
             )

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
+from dual2.gathering import solve_for_all
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.result import Result, Status
-from dual2.solve import solve
 
 Array = np.ndarray
 
@@ -77,7 +77,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to train: passed on to :func:`dual2.solve`, and the rules of the sequence.
+    """How to train: what :func:`dual2.solve` is told, and the rules of the sequence.
 
     ``tau`` is the ridge's share of the curvature, ``gain`` the accuracy of a problem relative to
     the last step of the centres; with ``patient`` τ stays as it is.
@@ -195,7 +195,7 @@ def _solve_once(
     ]
     start = None if model.duals is None else (old, factor * model.duals)
     moving = any(np.any(share > 0) for share in shares)
-    result = solve(
+    result = solve_for_all(
         Problem(agents, loss.h(factor)), network, method=settings.method, tol=tol,
         atol=0.01 * tol * loss.size if moving else 1e-12,
         max_rounds=settings.max_rounds - model.counts.get("rounds", 0),

@@ -1,11 +1,13 @@
 """Where the answers of the processes go: one file per agent, or all together if asked for."""
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from dual2.documents import to_json
+from dual2.errors import Dual2Error
 from dual2.files import refuse_existing, write_atomically
 from dual2.result import Result
 from dual2.runtime.mpi import Mpi
@@ -16,6 +18,14 @@ Array = np.ndarray
 def agent_file(folder: Path, agent: int) -> Path:
     """``FOLDER/<agent>.json``."""
     return folder / f"{agent}.json"
+
+
+def demand_writable(folder: Path) -> None:
+    """An error if a folder cannot be made or written to, before there is anything to write."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        found = "may not be written to" if nearest.is_dir() else "is a file, not a folder"
+        raise Dual2Error(f"Nothing can be written to {folder}: {nearest} {found}. Choose another.")
 
 
 def refuse_answers(folder: Path, out: Path | None, owned: Sequence[int], force: bool) -> None:

@@ -94,10 +94,14 @@ class Checkpoints:
             )
         return state
 
-    def clear(self) -> None:
-        """Delete all checkpoints of this process: the run is done."""
+    def clear(self, after: int = -1) -> None:
+        """Delete the checkpoints of this process, or only those after some round.
+
+        Where a run goes on from an earlier round, later ones would count as the last two.
+        """
         for rounds in self.rounds():
-            self._file(rounds).unlink(missing_ok=True)
+            if rounds > after:
+                self._file(rounds).unlink(missing_ok=True)
 
     def _file(self, rounds: int) -> Path:
         return self.folder / f"rank-{self.rank}.{rounds}.npz"

@@ -7,8 +7,9 @@ import numpy as np
 from dual2.errors import Dual2Error
 from dual2.folder import load_public
 from dual2.processes.failure import agents_in_words
-from dual2.processes.launch import launch, started_by_mpi
+from dual2.processes.launch import End, launch, started_by_mpi
 from dual2.processes.orders import Orders
+from dual2.runtime.partition import Assignment
 
 
 def solve_in_processes(orders: Orders, ranks: int) -> int:
@@ -17,11 +18,20 @@ def solve_in_processes(orders: Orders, ranks: int) -> int:
         raise Dual2Error("--mpi starts processes itself; under mpiexec leave it out.")
     owners = orders.owners(load_public(orders.folder).network, ranks)
     end = launch(ranks, [sys.executable, "-m", "dual2.cli", *orders.arguments()])
-    if end.killed is not None:
-        agents = agents_in_words(np.flatnonzero(owners == end.killed).tolist())
-        advice = "" if orders.out is None else " Go on from the last checkpoints with --resume."
-        print(
-            f"dual2: rank {end.killed}{agents} was killed by signal {end.signal}.{advice}",
-            file=sys.stderr,
-        )
+    if end.signal:
+        print(f"dual2: {_last_words(orders, owners, end)}", file=sys.stderr)
     return end.code
+
+
+def _last_words(orders: Orders, owners: Assignment, end: End) -> str:
+    """Who was killed and how to go on; the processes can no longer say it themselves."""
+    if end.interrupted:
+        text = "interrupted before there was an answer to keep."
+    else:
+        who = "mpiexec"
+        if end.killed is not None:
+            who = f"rank {end.killed}"
+            who += agents_in_words(np.flatnonzero(owners == end.killed).tolist())
+        text = f"{who} was killed by signal {end.signal}."
+    saved = orders.own_folder is not None and any(orders.own_folder.glob("rank-*.npz"))
+    return text + (" Go on from the last checkpoints with --resume." if saved else "")

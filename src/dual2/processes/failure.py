@@ -64,9 +64,11 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _cause(error: BaseException) -> str:
-    """The message of an expected error; for any other also where it was raised."""
+    """The message of an expected error; for an unexpected one also where it was raised."""
     if isinstance(error, Dual2Error):
         return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted before there was an answer to keep"
     last = traceback.extract_tb(error.__traceback__)[-1:]
     where = f" ({last[0].filename}, line {last[0].lineno})" if last else ""
     return f"{type(error).__name__}: {error}{where}"

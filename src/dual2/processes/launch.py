@@ -7,7 +7,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
@@ -22,15 +23,22 @@ INSTALL = "Install it from wheels: pip install 'dual2[mpi]' (mpi4py and Open MPI
 _RESET = "\x1b[0m"
 """What Python processes may print at their end, because mpiexec gives them a terminal."""
 _RULE = re.compile(rb"^-{20,}\s*$")
+_NOISE = b"PMIX ERROR: PMIX_ERR_UNREACH"
+"""What Open MPI may say beside our own message when a process ends early."""
 _KILLED = re.compile(rb"process rank (\d+)[^.]*exited\s+on\s+signal (\d+)", re.DOTALL)
 
 
 class End(NamedTuple):
-    """How the processes ended: exit code, the rank of a killed one, the signal that killed it."""
+    """How the processes ended: exit code, and what to say about it unless they said it.
+
+    ``killed`` is the rank of a killed one (None: ``mpiexec`` itself, or nobody), ``signal`` what
+    killed it, ``interrupted`` whether that was the operator's wish.
+    """
 
     code: int
     killed: int | None = None
     signal: str = ""
+    interrupted: bool = False
 
 
 def started_by_mpi() -> bool:
@@ -77,7 +85,7 @@ def launch(ranks: int, program: Sequence[str]) -> End:
 
     Their standard error is passed on line by line, their standard output when all have ended.
     Ctrl-C is passed on as a request (SIGUSR1, which every process receives) to end with the best
-    answer so far; a second one ends the processes at once.
+    answer so far; a second one, SIGTERM or SIGHUP ends the processes at once.
 
     Parameters
     ----------
@@ -89,7 +97,8 @@ def launch(ranks: int, program: Sequence[str]) -> End:
     Returns
     -------
     End
-        Exit code, and which process was killed, if one was.
+        Exit code, and which process was killed, if one was. If ``mpiexec`` fails and no process
+        says why, its own notices are printed.
     """
     line = command(find_mpiexec(), ranks, program)
     process = subprocess.Popen(
@@ -97,22 +106,45 @@ def launch(ranks: int, program: Sequence[str]) -> End:
         start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None and process.stderr is not None
+    notices: list[bytes] = []
     said: list[bytes] = []
     printed: list[bytes] = []
     readers = [
-        threading.Thread(target=_relay, args=(process.stderr, said), daemon=True),
+        threading.Thread(target=_relay, args=(process.stderr, said, notices), daemon=True),
         threading.Thread(target=_keep, args=(process.stdout, printed), daemon=True),
     ]
-    for reader in readers:
-        reader.start()
-    code = _wait(process)
-    for reader in readers:
-        reader.join(5.0)
+    with _passing_on(process) as asked:
+        for reader in readers:
+            reader.start()
+        code = process.wait()
+        for reader in readers:
+            reader.join(5.0)
     print(b"".join(printed).decode(errors="replace").replace(_RESET, ""), end="", flush=True)
-    killed = _KILLED.search(b"".join(said))
-    if killed is None:
+    end = _end(code, asked, b"".join(notices))
+    if end.code != 0 and not end.signal and not said and not b"".join(printed).strip():
+        print(b"".join(notices).decode(errors="replace"), end="", file=sys.stderr)
+    return end
+
+
+def _end(code: int, asked: Sequence[int], notices: bytes) -> End:
+    """How it ended, by the exit code of ``mpiexec``, the signals passed on to it and its notices.
+
+    Processes that do not listen yet are killed by the request to end with the best answer.
+
+    Examples
+    --------
+    >>> _end(137, [], b"process rank 1 with PID 5 on node a exited on signal 9")
+    End(code=137, killed=1, signal='9 (SIGKILL)', interrupted=False)
+    """
+    found = _KILLED.search(notices)
+    number = int(found[2]) if found else max(0, -code)
+    killed = int(found[1]) if found else None
+    at_once = len(asked) > 1 or bool(set(asked) - {signal.SIGINT})
+    if at_once or (asked and number == signal.SIGUSR1):
+        return End(128 + asked[-1], killed, _name(number or asked[-1]), interrupted=True)
+    if number == 0:
         return End(code)
-    return End(code, int(killed[1]), _name(int(killed[2])))
+    return End(128 + number if code < 0 else code, killed, _name(number))
 
 
 def _name(number: int) -> str:
@@ -122,15 +154,22 @@ def _name(number: int) -> str:
         return str(number)
 
 
-def _wait(process: "subprocess.Popen[bytes]") -> int:
-    """Wait for the end; Ctrl-C asks the processes to end, a second one ends them."""
-    asked = False
-    while True:
-        try:
-            return process.wait()
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGTERM if asked else signal.SIGUSR1)
-            asked = True
+@contextmanager
+def _passing_on(process: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
+    """Pass signals on to ``mpiexec``; the first Ctrl-C as a request. Yields those that came."""
+    came: list[int] = []
+
+    def pass_on(number: int, frame: object) -> None:
+        process.send_signal(signal.SIGTERM if came or number != signal.SIGINT else signal.SIGUSR1)
+        came.append(int(number))
+
+    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, pass_on) for number in caught}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _keep(source: IO[bytes], printed: list[bytes]) -> None:
@@ -139,18 +178,20 @@ def _keep(source: IO[bytes], printed: list[bytes]) -> None:
         printed.append(source.read())
 
 
-def _relay(source: IO[bytes], said: list[bytes]) -> None:
-    """Pass standard error on, except what is meant for the launcher.
+def _relay(source: IO[bytes], said: list[bytes], notices: list[bytes]) -> None:
+    """Pass standard error on (``said``), except what is meant for the launcher.
 
-    That are lines about the progress, and the framed notices of ``mpiexec``, which are kept.
+    That are lines about the progress, and the framed ``notices`` of ``mpiexec``, which are kept.
     """
     framed = False
     with source, Watcher() as watcher:
         for line in source:
             if _RULE.match(line):
                 framed = not framed
-            elif framed:
-                said.append(line)
+            elif framed or _NOISE in line:
+                notices.append(line)
             elif not watcher.take(line.decode(errors="replace")):
+                if line.strip():
+                    said.append(line)
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()

@@ -7,7 +7,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error
 from dual2.network import Network
-from dual2.runtime.partition import Assignment, given_partition, partition
+from dual2.runtime.partition import Assignment, assign
 from dual2.runtime.waiting import TIMEOUT
 
 REDUCTIONS = ("tree", "mpi")
@@ -58,15 +58,28 @@ class Orders:
             raise Dual2Error(f"{name} needs --out FILE, which the files of a run are named after.")
         if self.reduce not in REDUCTIONS:
             raise Dual2Error(f"--reduce {self.reduce!r} found; expected {' or '.join(REDUCTIONS)}.")
-        for name in ("checkpoint", "timeout"):
-            if not getattr(self, name) >= 0:
-                raise Dual2Error(f"--{name} {getattr(self, name)} found; expected seconds >= 0.")
+        if not self.checkpoint >= 0:
+            raise Dual2Error(f"--checkpoint {self.checkpoint} found; expected seconds >= 0.")
+        if not self.timeout > 0:
+            raise Dual2Error(f"--timeout {self.timeout} found; expected seconds > 0.")
+
+    def refuse_alone(self) -> None:
+        """An error if an option for several processes was given to one."""
+        plain = Orders(self.folder)
+        given = [
+            f"--{name.replace('_', '-')}"
+            for name in ("gather", "partition", "reduce", "checkpoint", "timeout", "log_dir")
+            if getattr(self, name) != getattr(plain, name)
+        ]
+        if given:
+            raise Dual2Error(
+                f"{', '.join(given)}: for runs in several processes only. Add --mpi N, or start "
+                "the command with mpiexec."
+            )
 
     def owners(self, network: Network, ranks: int) -> Assignment:
         """Rank of each agent."""
-        if self.partition is None:
-            return partition(network, ranks)
-        return given_partition(self.partition, network.n, ranks)
+        return assign(network, ranks, self.partition)
 
     @property
     def own_folder(self) -> Path | None:

@@ -14,7 +14,7 @@ from dual2.documents import to_json
 from dual2.errors import Dual2Error
 from dual2.files import write_atomically
 from dual2.folder import load_agents, load_public, public_digest
-from dual2.processes.answers import gathered, refuse_answers, write_own
+from dual2.processes.answers import demand_writable, gathered, refuse_answers, write_own
 from dual2.processes.checkpoints import Checkpoints
 from dual2.processes.failure import ending_together
 from dual2.processes.greeting import NONE, digest, greet
@@ -59,7 +59,10 @@ def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
     rounds = _agree(place, orders, options, place.assignment(network), store)
     share = Share(load_agents(orders.folder, owned), h, network.n)
     _log.info("rank %d of %d, process %d, agents %s", place.rank, place.size, os.getpid(), owned)
-    state = store.load(rounds) if store is not None and rounds is not None else None
+    state = None
+    if store is not None and rounds is not None:
+        state = store.load(rounds)
+        store.clear(after=rounds)
     tells = place.rank == 0 and WATCHED in os.environ
     callback = teller(options.get("method", "auto"), options.get("tol", 1e-8)) if tells else None
     result = solve(
@@ -73,6 +76,7 @@ def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
 def _store(place: Mpi, orders: Orders, owned: list[int]) -> Checkpoints | None:
     if orders.own_folder is None:
         return None
+    demand_writable(orders.own_folder)
     store = Checkpoints(orders.own_folder, place.rank, place.size, owned, orders.checkpoint)
     if orders.resume:
         return store
@@ -140,6 +144,7 @@ def _logged(folder: Path | None, rank: int) -> Iterator[None]:
     if folder is None:
         yield
         return
+    demand_writable(folder)
     folder.mkdir(parents=True, exist_ok=True)
     handler = logging.FileHandler(folder / f"rank-{rank}.log", mode="w", encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))

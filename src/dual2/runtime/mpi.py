@@ -14,7 +14,7 @@ import numpy as np
 from dual2.errors import CapabilityError, NetworkError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime.partition import given_partition, partition
+from dual2.runtime.partition import assign
 from dual2.runtime.share import Share, take_share
 from dual2.runtime.spread import Assembly, Messages
 from dual2.runtime.waiting import TIMEOUT, wait_all
@@ -60,7 +60,8 @@ class Mpi:
     observer : callable, optional
         Called with ``(kind, source, destination, array)`` for every message that leaves, kind one
         of ``"rows"``, ``"agree up"``, ``"agree down"``; destination -1 is every process
-        (``"reduce"``, ``"greeting"``, ``"end"``, ``"failure"``), 0 that of ``"gather"``.
+        (``"reduce"``, ``"greeting"``, ``"end"``, ``"failure"``). ``"gather"`` goes to rank 0, or
+        to every process where all want the whole answer.
     """
 
     def __init__(
@@ -73,6 +74,8 @@ class Mpi:
     ) -> None:
         if reduce not in ("tree", "mpi"):
             raise CapabilityError(f"reduce={reduce!r} is unknown; use 'tree' or 'mpi'.")
+        if not isinstance(timeout, int | float) or not timeout > 0:
+            raise CapabilityError(f"timeout={timeout!r} found; expected seconds > 0.")
         self.comm = load_mpi().COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.reduce, self.timeout, self.observer = reduce, timeout, observer
@@ -82,9 +85,7 @@ class Mpi:
 
     def assignment(self, network: Network | ChebyshevNetwork) -> Array:
         """Rank of each agent of a network."""
-        if self._partition is None:
-            return partition(network, self.size)
-        return given_partition(self._partition, network.n, self.size)
+        return assign(network, self.size, self._partition)
 
     def owned(self, network: Network | ChebyshevNetwork) -> Array:
         """Numbers of the agents of this process."""
@@ -128,12 +129,20 @@ class Mpi:
 
     def collect(self, own: Array, kind: str) -> Array | None:
         """The arrays of all processes, one after the other, at rank 0; None elsewhere."""
-        sizes = self.everyone(np.array([own.size]), kind).ravel()
-        whole = np.zeros(int(sizes.sum()), own.dtype) if self.rank == 0 else None
-        self.observe(kind, 0, own)
-        request = self._apart.Igatherv(np.ascontiguousarray(own).ravel(), (whole, sizes))
-        wait_all(load_mpi().Request, [request], ["another process"], self.timeout, kind)
+        here, size, sizes, whole = self.rank == 0, np.array([own.size]), None, None
+        if here:
+            sizes = np.zeros(self.size, size.dtype)
+        self._bring(self._apart.Igather, size, sizes, kind)
+        if sizes is not None:
+            whole = np.zeros(int(sizes.sum()), own.dtype)
+        self._bring(self._apart.Igatherv, own, (whole, sizes) if here else None, kind)
         return whole
+
+    def _bring(self, gather: Callable[..., Any], own: Array, place: Any, kind: str) -> None:
+        """One gathering at rank 0, to be filled there."""
+        self.observe(kind, 0, own)
+        request = gather(np.ascontiguousarray(own).ravel(), place)
+        wait_all(load_mpi().Request, [request], ["another process"], self.timeout, kind)
 
     def abort(self, code: int) -> None:
         """End all processes at once."""

@@ -96,6 +96,17 @@ def given_partition(
     return values.astype(np.int64)
 
 
+def assign(
+    network: Network | ChebyshevNetwork,
+    ranks: int,
+    given: Sequence[int] | NDArray[np.int64] | str | os.PathLike[str] | None = None,
+) -> Assignment:
+    """Rank of each agent: the user's own partition, or the automatic one where there is none."""
+    if given is None:
+        return partition(network, ranks)
+    return given_partition(given, network.n, ranks)
+
+
 def cut_edges(network: Network | ChebyshevNetwork, assignment: Assignment) -> int:
     """Number of edges whose ends live in different processes."""
     return int(np.count_nonzero(assignment[network.edges[:, 0]] != assignment[network.edges[:, 1]]))

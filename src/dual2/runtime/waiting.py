@@ -49,6 +49,8 @@ def wait_all(
                 return
             _yield()
     late = [other for other, r in zip(others, requests, strict=True) if not r.Test()]
+    if not late:
+        return
     names = ", ".join(f"rank {who}" if isinstance(who, int) else who for who in dict.fromkeys(late))
     raise NeighbourTimeout(
         f"{names} did not answer for {seconds:g} s ({what}). A process may have stopped, be "

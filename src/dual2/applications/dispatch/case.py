@@ -11,14 +11,15 @@ import numpy as np
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.grid import Interface, agent_graph, reached
 from dual2.applications.dispatch.units import Generator, Share, Unit
+from dual2.applications.documents import read_result
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
+from dual2.gathering import solve_for_all
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.result import Certificate, Counts, Result, Status
-from dual2.solve import solve
+from dual2.result import Result, Status
 
 COUPLINGS = ("equal", "at least")
 
@@ -116,7 +117,7 @@ class Dispatch:
         """Scale of the reserve rows that gives them the curvature of the balance."""
         holders = [u for u in self.units if isinstance(u, Generator) and u.reserve_max > 0]
         soft = min(u.cost[0] for u in self.units)
-        return float(np.sqrt(min(u.reserve_cost[0] for u in holders) / soft))
+        return float(np.sqrt(min((u.reserve_cost[0] for u in holders), default=soft) / soft))
 
     def _coupling_function(self) -> Stacked:
         T, total = self.periods, self.total_demand
@@ -144,7 +145,7 @@ class Dispatch:
         start = options.get("start")
         if isinstance(start, Answer):
             options["start"] = start.result
-        result = solve(self.problem, self.network, **options)
+        result = solve_for_all(self.problem, self.network, **options)
         if result.status == Status.INFEASIBLE:
             raise ProblemError(self._contradiction(result))
         return self.answer(result)
@@ -154,7 +155,7 @@ class Dispatch:
 
         The JSON document that ``dual2 solve --out`` wrote will do, too.
         """
-        return Answer(self, _from_document(result) if isinstance(result, Mapping) else result)
+        return Answer(self, read_result(result, len(self.units)))
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
         """Write a problem folder for ``dual2 solve PATH``; see ``dual2.folder.save_problem``."""
@@ -190,6 +191,8 @@ class Dispatch:
 
     def _read_network(self, graph: Any, lines: Iterable[tuple[Any, Any]] | None) -> Network:
         if graph is not None:
+            if lines is None:
+                self._check_interfaces({*(unit.bus for unit in self.units), *self.demand})
             return read_network(graph, self.names, "units")
         if lines is None and len(self.units) > 1:
             raise NetworkError(
@@ -197,6 +200,7 @@ class Dispatch:
                 "(pairs of buses)."
             )
         buses, lines = [unit.bus for unit in self.units], list(lines or [])
+        self._check_interfaces({*buses, *self.demand, *(end for line in lines for end in line)})
         network = Network(agent_graph(buses, lines))
         served = reached(buses, lines)
         for bus, power in self.demand.items():
@@ -215,6 +219,24 @@ class Dispatch:
             )
         if self.interfaces and list(self.demand) == [None]:
             raise ProblemError("Dispatch: interfaces need the demand by bus: demand={bus: MW}.")
+        taken = {"demand", "reserve"}
+        for interface in self.interfaces:
+            if interface.name in taken:
+                raise ProblemError(
+                    f"Interface {interface.name!r}: the name is taken. Interfaces need names of "
+                    "their own, other than 'demand' and 'reserve'."
+                )
+            taken.add(interface.name)
+
+    def _check_interfaces(self, buses: set[Hashable]) -> None:
+        """Refuse weights of buses that do not exist."""
+        for interface in self.interfaces:
+            strange = [bus for bus in interface.weights if bus not in buses]
+            if strange:
+                raise ProblemError(
+                    f"Interface {interface.name!r}: bus {strange[0]!r} is unknown; neither a unit, "
+                    "nor a demand, nor a line is there."
+                )
 
     def _check_capacity(self) -> None:
         """Refuse a demand that exceeds what the units can do, period by period."""
@@ -256,18 +278,6 @@ class Dispatch:
                 )
 
 
-def _from_document(document: Mapping[str, Any]) -> Result:
-    """A result from its JSON document, which has the agents' mean price only."""
-    dual = np.array(document["dual"], dtype=float)
-    return Result(
-        x=[np.array(part, dtype=float) for part in document["x"]],
-        y=np.array(document["y"], dtype=float), dual=dual, duals=dual[None],
-        objective=document["objective"], status=Status(document["status"]),
-        counts=Counts(**document["counts"]), certificate=Certificate(**document["certificate"]),
-        trace={}, parameters={},
-    )  # fmt: skip
-
-
 def _reach(share: Share) -> tuple[Array, Array]:
     """Least and most power fed into the grid in each period, ramps followed from both ends."""
     T = len(share.power)
@@ -295,7 +305,9 @@ def _read_demand(demand: Any) -> tuple[dict[Hashable, Array], int]:
     given = dict(demand) if isinstance(demand, Mapping) else {None: demand}
     found = {bus: np.atleast_1d(entries("Dispatch", "demand", d)) for bus, d in given.items()}
     lengths = {len(d) for d in found.values()} - {1} or {1}
-    if len(lengths) > 1 or not found:
+    if not found:
+        raise ProblemError("Dispatch: the demand names no bus; expected demand={bus: MW}.")
+    if len(lengths) > 1:
         raise ProblemError(
             f"Dispatch: the demands of the buses have lengths {sorted(lengths)}; expected one "
             "number of periods."

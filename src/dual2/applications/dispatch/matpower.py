@@ -7,8 +7,8 @@ import numpy as np
 
 from dual2.applications.dispatch.case import Dispatch
 from dual2.applications.dispatch.grid import Interface, transfer_factors
-from dual2.applications.dispatch.units import Generator
-from dual2.errors import ProblemError
+from dual2.applications.dispatch.units import Generator, Unit
+from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array, entries
 
 UNLIMITED = 9900.0
@@ -68,6 +68,7 @@ def from_matpower(
         for k, row in enumerate(gen)
         if row[7] > 0
     ]  # fmt: skip
+    check_ramps(ramp, units)
     loads, shunts = ({int(row[0]): row[k] for row in bus if row[1] != 4} for k in (2, 4))
     live = branch[branch[:, 10] > 0]
     lines = [(int(row[0]), int(row[1])) for row in live]
@@ -121,6 +122,14 @@ def generator(
     else:
         rate = None if ramp is None else float(ramp) * p_max
     return Generator(name, (c2, c1, c0), p_max=p_max, p_min=p_min, bus=bus, ramp=rate)
+
+
+def check_ramps(ramp: Any, units: Sequence[Unit]) -> None:
+    """Refuse ramps of units that do not exist."""
+    names = [unit.name for unit in units]
+    for name in ramp if isinstance(ramp, Mapping) else ():
+        if name not in names:
+            raise ProblemError(unknown_name("unit in ramp", name, names))
 
 
 def with_profile(

@@ -8,6 +8,7 @@ import numpy as np
 from dual2.applications.dispatch.case import Dispatch
 from dual2.applications.dispatch.grid import Interface
 from dual2.applications.dispatch.matpower import (
+    check_ramps,
     generator,
     line_interfaces,
     read_branches,
@@ -67,6 +68,7 @@ def from_pandapower(
             else:
                 sign = 1.0 if kind == "storage" else -1.0
                 fixed[int(row.bus)] += sign * row.p_mw * row.get("scaling", 1.0)
+    check_ramps(ramp, units)
     _add(net.load, "scaling", loads)
     _add(net.shunt, "step", fixed)
     grid = topology.create_nxgraph(net)
@@ -88,6 +90,11 @@ def _topology() -> Any:
 
 
 def _refuse_unread(net: Any) -> None:
+    if not hasattr(net, "poly_cost"):
+        raise ProblemError(
+            f"A pandapower net was expected; found {type(net).__name__}. Build or load one with "
+            "pandapower (a MATPOWER case goes to from_matpower)."
+        )
     for kind in UNREAD:
         if kind in net and len(net[kind]) and net[kind].in_service.any():
             raise ProblemError(

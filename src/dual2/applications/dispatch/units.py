@@ -7,7 +7,7 @@ import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
-from dual2.functions.arguments import Array, entries
+from dual2.functions.arguments import Array, entries, number
 from dual2.functions.polyhedron import EmptySet
 
 Cost = tuple[float, float, float]
@@ -93,12 +93,14 @@ class Generator:
         object.__setattr__(self, "cost", read_cost(self, self.cost))
         _read_bounds(self)
         if self.ramp is not None:
-            up, down = self.ramp if np.ndim(self.ramp) else (self.ramp, self.ramp)
-            if not (up >= 0 and down >= 0):
+            rates = np.atleast_1d(entries(str(self), "ramp", self.ramp, finite=False))
+            if rates.size not in (1, 2) or not np.all(rates >= 0):
                 raise ProblemError(
                     f"{self!s}: ramp = {self.ramp!r}; expected a rate ≥ 0 or a pair (up, down)."
                 )
-            object.__setattr__(self, "ramp", (float(up), float(down)))
+            object.__setattr__(self, "ramp", (float(rates[0]), float(rates[-1])))
+        if self.initial is not None:
+            object.__setattr__(self, "initial", number(str(self), "initial", self.initial))
         if not self.reserve_max >= 0:
             raise ProblemError(f"{self!s}: reserve_max = {self.reserve_max!r}; expected ≥ 0.")
         if self.reserve_max > 0:
@@ -225,8 +227,8 @@ def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
     if found[0] == 0:
         raise ProblemError(
             f"{unit!s}: its {what} has no quadratic term (c2 = 0), but a unique dispatch needs "
-            "strictly convex costs. Give a small c2 > 0, or let the reader add one: "
-            "min_curvature=1e-3."
+            "strictly convex costs. Give a small c2 > 0"
+            + (", or let the reader add one: min_curvature=1e-3." if what == "cost" else ".")
         )
     return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
 

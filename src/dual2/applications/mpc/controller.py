@@ -1,13 +1,14 @@
 """Model predictive control of subsystems that share resources, without a coordinator."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dual2.applications.documents import read_result
 from dual2.applications.mpc.condensed import Condensed
 from dual2.applications.mpc.infeasible import Infeasible
 from dual2.applications.mpc.simulation import Simulation, simulate
@@ -17,9 +18,9 @@ from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
 from dual2.functions.arguments import Array, entries, number
+from dual2.gathering import solve_for_all
 from dual2.problem import Problem
 from dual2.result import Result, Status
-from dual2.solve import solve
 
 FORMULATIONS = ("local", "paper")
 TOL = 1e-6
@@ -90,13 +91,13 @@ class Controller:
         self, subsystems: Sequence[Subsystem], horizon: int, limit: Any, graph: Any, *,
         formulation: str = "local", price_cap: float | None = None,
     ) -> None:  # fmt: skip
-        if not isinstance(horizon, int) or horizon < 1:
+        if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise ProblemError(f"Controller: horizon = {horizon!r}; expected an integer ≥ 1.")
         if formulation not in FORMULATIONS:
             raise ProblemError(
                 f"Controller: formulation = {formulation!r}; expected 'local' or 'paper'."
             )
-        self.horizon, self.formulation = horizon, formulation
+        self.horizon, self.formulation = int(horizon), formulation
         self.limit = _read_limit(limit)
         self.price_cap = None if price_cap is None else number("Controller", "price_cap", price_cap,
                                                                above=0.0)  # fmt: skip
@@ -183,7 +184,23 @@ class Controller:
             start = self.shifted(start, now, known)
         problem = self.problem(now, known, time)
         options.setdefault("tol", TOL)
-        result = solve(problem, self.network, start=start, **options)
+        result = solve_for_all(problem, self.network, start=start, **options)
+        return self.answer(result, now, known)
+
+    def answer(
+        self, result: Result | Mapping[str, Any], states: Sequence[Any], disturbances: Any = None
+    ) -> Plan:
+        """What a result of ``solve(controller.problem(states), controller.network)`` means.
+
+        The JSON document that ``dual2 solve --out`` wrote will do, too.
+
+        Raises
+        ------
+        Infeasible
+            If the result says that there is no plan.
+        """
+        now, known = self._states(states), self._disturbances(disturbances)
+        result = read_result(result, len(self.subsystems))
         if result.status == Status.INFEASIBLE:
             raise self._infeasible(result)
         inputs = [m.inputs(x) for m, x in zip(self.models, result.x, strict=True)]
@@ -241,6 +258,11 @@ class Controller:
     # -- reading --------------------------------------------------------------------------------
 
     def _states(self, states: Sequence[Any]) -> list[Array]:
+        if not hasattr(states, "__len__"):
+            raise ProblemError(
+                f"Controller: states = {states!r}; expected one vector for each of the "
+                f"{len(self.subsystems)} subsystems."
+            )
         if len(states) != len(self.subsystems):
             raise ProblemError(
                 f"Controller: {len(states)} states were given for {len(self.subsystems)} "
@@ -285,7 +307,10 @@ def _path(s: Subsystem, start: Array, inputs: Array, disturbance: Array) -> Arra
 
 
 def _read_limit(limit: Any) -> Array:
-    value = np.asarray(limit, dtype=float)
+    try:
+        value = np.asarray(limit, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"Controller: limit = {limit!r} is not made of numbers.") from error
     if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
         raise ProblemError(
             f"Controller: limit has shape {value.shape}; expected a finite number, a vector (one "

@@ -98,6 +98,14 @@ def simulate(
     **options
         Options of :func:`dual2.solve`.
     """
+    if not isinstance(steps, int | np.integer) or steps < 0:
+        raise ProblemError(f"simulate: steps = {steps!r}; expected an integer ≥ 0.")
+    for name, given in (("forecast", forecast), ("disturbance", disturbance)):
+        if given is not None and not callable(given):
+            raise ProblemError(
+                f"simulate: {name} is {type(given).__name__}; expected a function of the step, "
+                f"for instance {name}=lambda t: values."
+            )
     log, last = Simulation(controller), None
     journal = Journal([list(states)])
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
@@ -111,8 +119,8 @@ def simulate(
             log.failure = error
             break
         journal.note(last, controller.available(t)[0])
-        real = [w[0] for w in known] if disturbance is None else disturbance(t)
-        log.cost += _advance(controller, journal, [u[0] for u in last.inputs], real)
+        real = known if disturbance is None else controller._disturbances(disturbance(t))
+        log.cost += _advance(controller, journal, [u[0] for u in last.inputs], [w[0] for w in real])
         log.failure = _diverged(controller, journal.path[-1], size, t)
         if log.failure is not None:
             break
@@ -135,12 +143,12 @@ class Journal:
 
 
 def _advance(
-    controller: "Controller", journal: Journal, inputs: list[Array], disturbances: Any
+    controller: "Controller", journal: Journal, inputs: list[Array], disturbances: list[Array]
 ) -> float:
     """Apply the inputs; returns what the step costs."""
     now = list(zip(controller.subsystems, journal.path[-1], inputs, disturbances, strict=True))
     journal.inputs.append(inputs)
-    journal.path.append([s.step(x, u, np.asarray(w, dtype=float)) for s, x, u, w in now])
+    journal.path.append([s.step(x, u, w) for s, x, u, w in now])
     return sum(s.stage_cost(x, u) for s, x, u, _ in now)
 
 

@@ -7,11 +7,13 @@ appendix on applications. Every agent's dynamics then travel with the prices.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import block_diag
 
+from dual2.applications.mpc.condensed import Condensed
 from dual2.applications.mpc.subsystem import Subsystem
 from dual2.errors import CapabilityError
 from dual2.functions import IndicatorBox, Quadratic
@@ -54,6 +56,7 @@ class StateSpace:
     def agent(self, start: Array, disturbance: Array) -> Agent:
         """The agent at a measured state; the disturbances enter the coupling's right-hand side."""
         s, K = self.system, self.horizon
+        self._condensed.agent(start, disturbance)  # raises Infeasible, with the limits' names
         W = 2.0 * block_diag(*[s.Q] * K, s.terminal, *[s.R] * K)
         target = np.concatenate([np.tile(s.x_ref, K + 1), np.tile(s.u_ref, K)])
         f = Quadratic(W, -W @ target)
@@ -62,6 +65,11 @@ class StateSpace:
             for x, u in ((s.x_min, s.u_min), (s.x_max, s.u_max))
         )
         return Agent(self.rows(), f, IndicatorBox(lower, upper))
+
+    @cached_property
+    def _condensed(self) -> Condensed:
+        """The other formulation, which knows whether there is a plan."""
+        return Condensed(self.system, self.horizon)
 
     def rows(self) -> sp.csc_array:
         """[P_i; G_i]: dynamics among the zeros of the others, then the use of the resources."""

@@ -86,6 +86,11 @@ class Subsystem:
                 "one per input."
             )
         if self.soft is not None:
+            if np.shape(self.soft) != (2,):
+                raise ProblemError(
+                    f"{self!s}: soft = {self.soft!r}; expected the two weights of s² and s, for "
+                    "instance (10.0, 5.0)."
+                )
             square = number(str(self), "soft[0]", self.soft[0], above=0.0)
             slope = number(str(self), "soft[1]", self.soft[1], least=0.0)
             self._set(soft=(square, slope))

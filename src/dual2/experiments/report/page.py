@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.errors import Dual2Error
 from dual2.experiments.case import slug
 from dual2.experiments.costs import AXES, spent
 from dual2.experiments.report.network import network_svg
@@ -27,7 +26,7 @@ from dual2.experiments.report.tables import (
 )
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.styles import labels, styles
-from dual2.plotting import FAR, LABELS, SHORTEST, measure_of
+from dual2.plotting import FAR, LABELS, SHORTEST, measure_of, require
 from dual2.version import __version__
 
 if TYPE_CHECKING:
@@ -95,12 +94,9 @@ def _file(name: str) -> str:
 
 @cache
 def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise Dual2Error(
-            "The report needs plotly, which is not installed: pip install 'dual2[plot]'."
-        ) from error
+    require("plotly")
+    from plotly.offline import get_plotlyjs
+
     return get_plotlyjs().replace("</script", "<\\/script")
 
 

@@ -174,7 +174,7 @@ def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
         last = run.trace[measure][-1] if len(run.trace.get(measure, ())) else None
         ending = escape(str(run.status))
         if run.status in ("SKIPPED", "FAILED"):
-            ending += f": <small>{escape(run.reason)}</small>"
+            ending += f"<details><summary>why</summary>{escape(run.reason)}</details>"
         rows.append([*cells, f"{last:.1e}" if last is not None else "–", ending])
     return table([*head, "last", "status"], rows, "costs")
 
