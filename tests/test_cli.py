@@ -58,12 +58,13 @@ def test_solve_writes_json(folder, tmp_path, capsys):
     assert "--force" in capsys.readouterr().err
 
 
-def test_resume_goes_on_where_it_stopped(folder, tmp_path):
+def test_resume_goes_on_where_it_stopped(folder, tmp_path, capsys):
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     assert run("solve", folder, "--tol", "1e-5", "--out", whole) == 0
     total = json.loads(whole.read_text())["counts"]["rounds"]
     assert run("solve", folder, "--tol", "1e-5", "--max-rounds", total // 2, "--out", parts) == 3
     assert json.loads(parts.read_text())["status"] == "MAX_ROUNDS"
+    assert "continue with --resume" in " ".join(capsys.readouterr().out.split())
     assert run("solve", folder, "--tol", "1e-5", "--out", parts, "--resume") == 0
     one, two = (json.loads(path.read_text()) for path in (whole, parts))
     assert one["x"] == two["x"]

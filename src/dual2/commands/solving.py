@@ -116,7 +116,7 @@ def _summary(result: Result) -> None:
     table = Table.grid(padding=(0, 2))
     certificate, counts = result.certificate, result.counts
     for name, value in {
-        "status": f"{result.status}. {result.advice}",
+        "status": f"{result.status}. {result.advice.replace('start=result', '--resume')}",
         "objective": f"{result.objective:.12g}",
         "KKT residual": f"{certificate.kkt:.2e}",
         "error bound": certificate.reason
