@@ -107,8 +107,8 @@ def _inert(data: dict[str, Any]) -> str:
 
 
 def _navigation(titles: Mapping[str, str], claims: bool) -> str:
-    links = {"claims": "Claims"} if claims else {}
-    links |= {slug(group): title.split(":")[0] for group, title in titles.items()}
+    links = {slug(group): title.split(":")[0] for group, title in titles.items()}
+    links |= {"claims": "Claims"} if claims else {}
     links |= {"made": "How it was made"}
     return "".join(f'<a href="#{name}">{escape(text)}</a>' for name, text in links.items())
 
