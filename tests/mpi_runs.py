@@ -9,7 +9,7 @@ from pathlib import Path
 from dual2.processes.launch import command, environment, find_mpiexec
 
 LIMIT = 600
-"""Seconds after which a run counts as hanging; far more than it takes where other jobs run beside."""
+"""Seconds after which a run counts as hanging; far more than it takes beside other jobs."""
 
 
 def run_script(ranks: int, text: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
