@@ -54,11 +54,20 @@ def show(browser, address):
         size = {"width": width, "height": 850, "deviceScaleFactor": 1, "mobile": width < 500}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
         browser.get(address)
+        loaded(browser)
         return browser
 
     yield open_page
     severe = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
     assert severe == []
+
+
+def loaded(browser):
+    """Wait for the page's script to have run: `get` may return while the page still loads."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    complete = "return document.readyState === 'complete'"
+    WebDriverWait(browser, 60, 0.02).until(lambda page: page.execute_script(complete))
 
 
 def find(browser, selector):
