@@ -7,6 +7,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.errors import ProblemError
+from dual2.problem.bounds import dual_strong_convexity
 from dual2.problem.singular import squared_singular_values
 from dual2.reference import solve_reference
 from problems import random_problem
@@ -259,6 +260,18 @@ def test_bounds_hold_at_perturbed_points(solved, size):
         slack = 1e-11 * max(1.0, abs(optimum))
         if np.isfinite(problem.objective(images)):
             assert problem.objective(images) - optimum <= problem.gap(x, lam) + slack
+
+
+def test_a_matrix_known_to_be_singular_is_not_decomposed(monkeypatch):
+    calls, eigvalsh = [], np.linalg.eigvalsh
+    monkeypatch.setattr(np.linalg, "eigvalsh", lambda a: calls.append(a.shape) or eigvalsh(a))
+    rng = np.random.default_rng(0)
+    for columns, expected in ((2, []), (3, [(5, 5)])):
+        agents = [d2.Agent(rng.standard_normal((5, columns)), d2.SquaredNorm(1.0)) for _ in "ab"]
+        found = dual_strong_convexity(d2.Problem(agents, d2.SquaredLoss(np.ones(5))))
+        gram = sum(agent.A @ agent.A.T for agent in agents)
+        assert found == pytest.approx(1.0 + eigvalsh(gram)[0])
+        assert calls == expected
 
 
 def test_certificates_are_tight_at_the_solution(solved):

@@ -246,12 +246,17 @@ def dual_strong_convexity(problem: Problem) -> float:
     conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
+    smooth = [
+        agent
+        for agent in problem.agents
+        if 0 < agent.f.L + agent.g.L < np.inf and not isinstance(agent.A, LinearOperator)
+    ]
+    if sum(agent.dim for agent in smooth) < problem.p:  # the matrix is singular
+        return conjugate
     gram = np.zeros((problem.p, problem.p))
-    for agent in problem.agents:
-        L = agent.f.L + agent.g.L
-        if 0 < L < np.inf and not isinstance(agent.A, LinearOperator):
-            square = agent.A @ agent.A.T
-            gram += (square.toarray() if sp.issparse(square) else square) / L
+    for agent in smooth:
+        square = agent.A @ agent.A.T
+        gram += (square.toarray() if sp.issparse(square) else square) / (agent.f.L + agent.g.L)
     values = np.linalg.eigvalsh(gram)
     own = values[0] if values[0] > problem.p * EPS * values[-1] * 100 else 0.0
     return float(conjugate + own)
