@@ -182,31 +182,27 @@ class PoissonLoss(Function):
 def logistic_root(sigma: float, kappa: Entries, rho: Array) -> tuple[Array, Array]:
     """Roots m of sigma·m - kappa/(1 + exp(m)) = rho, and the probabilities 1/(1 + exp(m)).
 
-    Taken nonnegative by the symmetry m -> -m, a root lies in [a, a + kappa/(2·sigma)] with
-    a = max(rho/sigma, 0); ½exp(-m) <= 1/(1 + exp(m)) gives a better lower end, from which
-    Newton's method climbs monotonically. Steps that leave the bracket are bisected.
+    Taken nonnegative by the symmetry m -> -m. A start that is at most 1 away follows from
+    1/(1 + exp(m)) ~ exp(-m); steps of fourth order lead to the root (three, with the last).
     """
     mirrored = rho < -0.5 * kappa
     rho = np.where(mirrored, -rho - kappa, rho)
     ratio = rho / sigma
-    slack = np.log(0.5 * kappa / sigma)
-    better = slack - np.log(np.maximum(slack - ratio, 1.0))
-    low = np.maximum(np.maximum(ratio, 0.0), np.where(slack - ratio > 1.0, better, 0.0))
-    high = np.maximum(ratio, 0.0) + 0.5 * kappa / sigma
-    m = low
-    for _ in range(100):
+    slack = np.log(kappa / sigma)
+    rough = np.where(slack - ratio > 1.0, slack - np.log(np.maximum(slack - ratio, 1.0)), 0.0)
+    m = np.maximum(np.maximum(ratio, 0.0), rough)
+    for _ in range(8):
         p = expit(-m)
-        gap = sigma * m - kappa * p - rho
-        low, high = np.where(gap <= 0, m, low), np.where(gap > 0, m, high)
-        moved = m - gap / (sigma + kappa * p * expit(m))
-        inside = (low <= moved) & (moved <= high)
-        moved = np.where(inside, moved, 0.5 * (low + high))
-        settled = np.abs(moved - m) <= 1e-9 + 4e-16 * np.abs(m)
-        m = moved
-        if settled.all():
+        bend = p * expit(m)
+        slope = sigma + kappa * bend
+        move = (rho + kappa * p - sigma * m) / slope
+        share = kappa * bend / slope
+        turn = -move * share * (1.0 - 2.0 * p)
+        third = move**2 * share * (1.0 - 6.0 * bend) / 6.0
+        m = np.maximum(m + move * (1.0 + 0.5 * turn) / (1.0 + turn + third), 0.0)
+        if np.all(np.abs(move) <= 1e-9 + 4e-16 * m):
             break
-    p = expit(-m)
-    return np.where(mirrored, -m, m), np.where(mirrored, expit(m), p)
+    return np.where(mirrored, -m, m), np.where(mirrored, expit(m), expit(-m))
 
 
 def poisson_root(sigma: float, kappa: Entries, counts: Entries, r: Array) -> tuple[Array, Array]:
