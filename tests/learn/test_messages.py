@@ -1,9 +1,12 @@
 """Every mistake a user may make is named before anything is computed."""
 
+import warnings
+
 import networkx as nx
 import numpy as np
 import pandas
 import pytest
+import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 
 import dual2 as d2
@@ -21,7 +24,7 @@ LABELS = Y > 0
         ([[0, 1], [3]], r"Columns \[2\] belong to no party"),
         ([[0, 1], [2, 4]], r"Party 1: columns \[2, 4\] found; expected positions from 0 to 3"),
         ([[0, 1], []], "Party 1: .* at least one column"),
-        ([["a"], [1, 2, 3]], r"Party 0: the columns \['a'\] are not in X"),
+        ([["a"], [1, 2, 3]], r"Party 0: the columns \['a'\] are not in X.*set_output"),
         (5, "parties = 5 found, with n_features = 4"),
         (0, "parties = 0 found"),
         ("two", "parties = 'two' found; expected None, a number"),
@@ -64,6 +67,35 @@ def test_frames_are_compared_by_name():
     np.testing.assert_array_equal(model.predict(parts), model.predict(table))
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict([parts[0][["b", "a"]], parts[1]])
+
+
+def test_frames_have_the_same_rows_and_different_columns():
+    table = pandas.DataFrame(X, columns=list("abcd"), index=list("klmnopqrstuv"))
+    parts = [table[["a", "b"]], table[["c", "d"]]]
+    model = dl.VerticalRidge().fit(parts, Y)
+    named = dl.VerticalRidge(parties={"bank": ["a", "b"], "shop": ["c", "d"]}).fit(table, Y)
+    np.testing.assert_array_equal(model.coef_, named.coef_)
+    with pytest.raises(d2.ProblemError, match="parties 0 and 1 differ by their index"):
+        dl.VerticalRidge().fit([parts[0], parts[1].iloc[::-1]], Y)
+    with pytest.raises(d2.ProblemError, match=r"\['b'\] come from more than one party"):
+        dl.VerticalRidge().fit([parts[0], table[["b", "c"]]], Y)
+    with pytest.raises(d2.ProblemError, match=r"Party 1 brings an array of shape \(12,\)"):
+        dl.VerticalRidge().fit([parts[0], table["c"]], Y)
+    with pytest.raises(TypeError, match="Party 1 brings a sparse matrix"):
+        dl.VerticalRidge().fit([X, sp.csr_array(X)], Y)
+
+
+def test_columns_of_different_sizes_are_named_when_training_takes_long(monkeypatch):
+    monkeypatch.setattr(dl.base, "MANY_ROUNDS", 5)
+    wide = X * [1.0, 1.0, 1.0, 5000.0]
+    with pytest.warns(UserWarning, match=r"took \d+ rounds. The spreads .*standardize=True"):
+        dl.VerticalRidge().fit(wide, Y)
+    with pytest.warns(ConvergenceWarning, match="MAX_ROUNDS .*standardize=True"):
+        dl.VerticalRidge(max_iter=2).fit(wide, Y)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dl.VerticalRidge(standardize=True).fit(wide, Y)
+        dl.VerticalRidge().fit(X, Y)
 
 
 def test_warnings_say_what_is_missing():
@@ -110,5 +142,7 @@ def test_no_weight():
         dl.VerticalRidge().fit(X, Y, -np.ones(12))
     with pytest.raises(ValueError, match="zero"):
         dl.VerticalRidge().fit(X, Y, np.zeros(12))
+    with pytest.raises(d2.ProblemError, match="All samples of class True have weight 0"):
+        dl.VerticalLogisticRegression().fit(X, LABELS, 1.0 - LABELS)
     with pytest.raises(d2.ProblemError, match="All sample weights are zero"):
         dl.VerticalLinearSVC(class_weight={False: 0, True: 0}).fit(X, LABELS)

@@ -19,9 +19,12 @@ from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrice
 from dual2.learn.training import Block, Loss, Model, Settings, plain_problem, train
 from dual2.network import Network
 from dual2.problem import Problem
-from dual2.result import Result, Status
+from dual2.result import Status
 
 Array = np.ndarray
+
+MANY_ROUNDS, UNEVEN = 10_000, 100.0
+"""Rounds of a model, and largest over smallest spread of its columns, beyond which fit says so."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Design:
     blocks: list[Block]
     means: Array
     scales: Array
+    unevenness: float
     penalty: Penalty
 
     def coefficients(self, w: Sequence[Array]) -> tuple[Array, float]:
@@ -105,6 +109,7 @@ class VerticalModel(BaseEstimator):
     def _read(self, X: Any, y: Any) -> tuple[Array, Array, list[Array]]:
         """X and y checked, and the columns of each party."""
         if is_matrix_per_party(X):
+            joined = join_matrices(X)
             widths = [np.shape(part)[1] for part in X]
             own = np.split(np.arange(sum(widths)), np.cumsum(widths)[:-1])
             if isinstance(self.parties, int | np.integer) and self.parties != len(X):
@@ -112,7 +117,7 @@ class VerticalModel(BaseEstimator):
                     f"Found {len(X)} matrices, but parties = {self.parties}. Pass one matrix per "
                     "party."
                 )
-            X, y = validate_data(self, join_matrices(X), y, **self._rules())
+            X, y = validate_data(self, joined, y, **self._rules())
             return X, y, own
         X, y = validate_data(self, X, y, **self._rules())
         names = getattr(self, "feature_names_in_", None)
@@ -147,10 +152,10 @@ class VerticalModel(BaseEstimator):
         penalty = self._penalty()
         centred = penalty.intercept in ("centred", "free")
         means = np.average(X, axis=0, weights=weight) if centred else np.zeros(X.shape[1])
-        scales = np.ones(X.shape[1])
-        if self.standardize:
-            spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
-            scales = np.where(spread > 0, spread, 1.0)
+        spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
+        scales = np.where(spread > 0, spread, 1.0) if self.standardize else np.ones(X.shape[1])
+        left = (spread / scales)[spread > 0]
+        unevenness = float(left.max() / left.min()) if left.size else 1.0
         blocks = []
         for i, group in enumerate(groups):
             part = (X[:, group] - means[group]) / scales[group]
@@ -161,7 +166,7 @@ class VerticalModel(BaseEstimator):
                 part = np.column_stack([part, np.full(len(X), number)])
                 ridge, l1 = np.append(ridge, 0.0 if free else penalty.ridge), np.append(l1, 0.0)
             blocks.append(Block(np.ascontiguousarray(part), ridge, l1))
-        return Design(groups, blocks, means, scales, penalty)
+        return Design(groups, blocks, means, scales, unevenness, penalty)
 
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any
@@ -254,21 +259,24 @@ class VerticalModel(BaseEstimator):
             coef, intercept = design.coefficients(model.w)
             answers.append((coef, intercept + mean))
         self._models, self.party_columns_ = models, design.groups
-        self._report(models)
+        self._report(models, design.unevenness)
         return answers
 
-    def _report(self, models: list[Model]) -> None:
-        """What was communicated, and a warning if a model is not there yet."""
+    def _report(self, models: list[Model], unevenness: float) -> None:
+        """What was communicated, and a warning if a model is not there yet, or took long."""
         names = ("rounds", "vectors", "agree_rounds", "floats", "solves")
         self.communication_ = {name: sum(m.counts[name] for m in models) for name in names}
         self.ridge_effect_ = max(model.remaining for model in models)
         results = [model.result for model in models if model.result is not None]
         self.result_ = results[0] if len(results) == 1 else results
-        late = [m for m in models if not m.converged]
-        if late and late[0].result is not None:
-            warnings.warn(
-                _shortfall(late[0], late[0].result, self.tol), ConvergenceWarning, stacklevel=4
-            )
+        late = [m for m in models if not m.converged and m.result is not None]
+        rounds = max(model.counts["rounds"] for model in models)
+        advice = "" if unevenness < UNEVEN else _advice(unevenness)
+        if late:
+            message = _shortfall(late[0], self.tol) + advice
+            warnings.warn(message, ConvergenceWarning, stacklevel=4)
+        elif advice and rounds > MANY_ROUNDS:
+            warnings.warn(f"Training took {rounds} rounds.{advice}", UserWarning, stacklevel=4)
 
     def _split(self, coef: Array) -> list[Array]:
         """Each party's own coefficients."""
@@ -280,21 +288,31 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _shortfall(model: Model, result: Result, tol: float) -> str:
+def _advice(unevenness: float) -> str:
+    """What to do about columns of different sizes."""
+    return (
+        f" The spreads of the columns differ by a factor of {unevenness:.2g}: scale them "
+        "(standardize=True, or a StandardScaler) to need fewer rounds. The penalty then applies "
+        "to the scaled columns."
+    )
+
+
+def _shortfall(model: Model, tol: float) -> str:
     """How far a model is that has not converged, and what to do."""
+    assert model.result is not None
     rest = f", coefficients still to move by about {model.remaining:.1e} of their length"
     where = (
-        f"after {model.counts['rounds']} rounds: KKT residual {result.certificate.kkt:.1e}"
+        f"after {model.counts['rounds']} rounds: KKT residual {model.result.certificate.kkt:.1e}"
         f"{rest if model.remaining > 0 else ''}, tol = {tol:g}."
     )
-    if result.status == Status.CONVERGED:
+    if model.result.status == Status.CONVERGED:
         return (
             f"Training still moves {where} There may be no finite solution (classes that can be "
             "separated, without a penalty): penalise more, or loosen tol."
         )
     return (
-        f"Training ended with {result.status} {where} Increase max_iter, loosen tol, scale the "
-        "columns (standardize=True), or penalise more."
+        f"Training ended with {model.result.status} {where} Increase max_iter, loosen tol, or "
+        "penalise more."
     )
 
 

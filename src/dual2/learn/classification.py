@@ -71,7 +71,14 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
         weight = super()._weights(sample_weight, X, y)
-        return weight * compute_sample_weight(self.class_weight, y)
+        weight = weight * compute_sample_weight(self.class_weight, y)
+        lost = [label for label in self.classes_ if not np.any(weight[y == label])]
+        if lost and weight.any():
+            raise ProblemError(
+                f"All samples of class {lost[0]} have weight 0. Remove that class from y, or "
+                "raise a weight."
+            )
+        return weight
 
     def _inverse_C(self) -> float:
         if not (is_number(self.C) and self.C > 0):

@@ -1,10 +1,11 @@
 """Who owns which columns, and who talks to whom."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.errors import NetworkError, ProblemError, unknown_name
 from dual2.network import Network
@@ -28,14 +29,14 @@ def is_matrix_per_party(X: Any) -> bool:
     >>> is_matrix_per_party([np.ones((3, 2)), np.ones((3, 1))]), is_matrix_per_party([[1.0, 2.0]])
     (True, False)
     """
-    return isinstance(X, list | tuple) and len(X) > 0 and all(np.ndim(part) == 2 for part in X)
+    return isinstance(X, list | tuple) and any(np.ndim(part) == 2 for part in X)
 
 
 def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> Any:
     """One matrix from one per party, after a check of the numbers of rows and columns.
 
     pandas frames give a frame, so that the names of the columns are checked like those of one
-    table.
+    table; their indices must agree.
 
     Parameters
     ----------
@@ -44,6 +45,16 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
     expected : sequence of int, optional
         How many columns each party brought to ``fit``.
     """
+    for i, part in enumerate(X):
+        if sp.issparse(part):
+            raise TypeError(
+                f"Party {i} brings a sparse matrix, but dense data is required. Use '.toarray()'."
+            )
+        if np.ndim(part) != 2:
+            raise ProblemError(
+                f"Party {i} brings an array of shape {np.shape(part)}; expected a matrix. One "
+                "column is a matrix of shape (n, 1): reshape(-1, 1), or to_frame() of a Series."
+            )
     parts = [np.asarray(part) for part in X]
     rows = sorted({len(part) for part in parts})
     if len(rows) > 1:
@@ -61,8 +72,31 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
         )
     joined = np.hstack(parts)
     if all(hasattr(part, "iloc") for part in X):
-        return type(X[0])(joined, columns=[name for part in X for name in part.columns])
+        return type(X[0])(joined, index=_common_index(X), columns=_all_names(X))
     return joined
+
+
+def _common_index(X: Sequence[Any]) -> Any:
+    """The index of all frames: rows are matched by position, which must mean the same."""
+    for i, part in enumerate(X):
+        if not part.index.equals(X[0].index):
+            raise ProblemError(
+                f"The rows of parties 0 and {i} differ by their index. Every party needs the same "
+                "samples in the same order: take part.loc[ids] of each, or "
+                "reset_index(drop=True) if the order is right as it is."
+            )
+    return X[0].index
+
+
+def _all_names(X: Sequence[Any]) -> list[Any]:
+    """The names of all columns, which must differ."""
+    names = [name for part in X for name in part.columns]
+    twice = sorted({str(name) for name in names if names.count(name) > 1})
+    if twice:
+        raise ProblemError(
+            f"The columns {twice} come from more than one party. Rename or drop them."
+        )
+    return names
 
 
 def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None) -> list[Array]:
@@ -70,7 +104,7 @@ def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None
 
     Parameters
     ----------
-    parties : None, int or sequence of sequences
+    parties : None, int, sequence or mapping of sequences
         None: two parties (one if there is one column). An int: so many, columns shared out
         evenly in order. Otherwise the columns of each party, by position or by name.
     columns : int
@@ -98,7 +132,8 @@ def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None
             f"parties = {parties!r} found; expected None, a number, or the columns of each party, "
             "for instance [[0, 1], [2]]."
         )
-    groups = [_positions(i, group, columns, names) for i, group in enumerate(parties)]
+    own = parties.values() if isinstance(parties, Mapping) else parties
+    groups = [_positions(i, group, columns, names) for i, group in enumerate(own)]
     _check_partition(groups, columns, names)
     return groups
 
@@ -112,9 +147,13 @@ def _positions(i: int, group: Any, columns: int, names: Sequence[str] | None) ->
     if any(isinstance(member, str) for member in members):
         unknown = [member for member in members if member not in known]
         if unknown:
+            nameless = (
+                "X has no names: use positions, or keep the names through a pipeline with "
+                "set_output(transform='pandas')"
+            )
             raise ProblemError(
                 f"Party {i}: the columns {unknown} are not in X. "
-                f"Columns: {list(known) if known else 'X has no names, use positions'}."
+                f"{f'Columns: {list(known)}' if known else nameless}."
             )
         return np.array([known[member] for member in members])
     found = np.asarray(members)

@@ -98,10 +98,11 @@ class VerticalElasticNet(VerticalRegressor):
     warm_start : bool
         Start from the coefficients of the last fit.
     standardize : bool
-        Let every party divide its columns by their spread; ``coef_`` stays in the units of X.
-    parties : None, int or list
+        Let every party divide its columns by their spread; ``coef_`` stays in the units of X, the
+        penalty applies to the scaled columns. Columns of different sizes cost many rounds.
+    parties : None, int, list or dict
         None: two; an int: so many, columns shared out in order; or the columns of each party, by
-        position or name. With ``fit([X_1, …, X_n], y)`` the matrices decide.
+        position or name (a dict's keys are for the reader). With ``fit([X_1, …, X_n], y)`` the matrices decide.
     network : None, str, networkx graph or Network
         Who talks to whom: None or ``"path"``, ``"cycle"``, ``"star"``, ``"complete"``, or any
         connected graph with one node per party.
