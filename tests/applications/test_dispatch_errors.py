@@ -98,7 +98,9 @@ def test_an_infeasible_flow_limit_is_named():
     choke = dispatch.Interface.export("island", [1], 5.0)
     case = dispatch.Dispatch([COAL, GAS], {0: 10.0, 1: 80.0}, graph=PAIR, interfaces=[choke])
     with pytest.raises(d2.ProblemError, match="island in period 0"):
-        case.solve(max_rounds=200_000)
+        case.solve(max_rounds=200_000, throw=True)
+    with pytest.raises(d2.NotSolved, match="MAX_ROUNDS"):
+        case.solve(max_rounds=1, throw=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ def system(name="s", **changes):
         ({"B": np.ones((3, 1))}, r"B has shape \(3, 1\)"),
         ({"R": 0.0}, "R is not positive definite"),
         ({"Q": [[1.0, 0.0], [0.0, -1.0]]}, "Q is not positive semidefinite"),
-        ({"Q": [[1.0, 2.0], [0.0, 1.0]]}, "expected a symmetric"),
+        ({"Q": [[1.0, 2.0], [0.0, 1.0]]}, "Q is not symmetric"),
+        ({"Q": [1.0, 1.0, 1.0]}, r"Q has shape \(3, 3\); expected \(2, 2\), a diagonal of 2"),
         ({"terminal": -1.0}, "terminal is not positive semidefinite"),
         ({"x_min": 2.0, "x_max": 1.0}, r"x_min\[0\] = 2 exceeds x_max\[0\] = 1"),
         ({"u_max": [1.0, 1.0]}, "u_max has 2 entries; expected 1"),
@@ -43,8 +44,8 @@ def test_subsystems(changes, message):
     [
         ({"horizon": 0}, "horizon = 0"),
         ({"formulation": "both"}, "formulation = 'both'"),
-        ({"limit": [1.0, 2.0]}, "resource has 1 rows; limit has 2 entries"),
-        ({"limit": np.inf}, "limit has shape"),
+        ({"limit": [1.0, 2.0]}, r"1 rows; limit has 2 entries, .* \(steps × resources\)"),
+        ({"limit": np.inf}, "limit = inf; expected a finite number"),
         ({"limit": "low"}, "limit = 'low' is not made of numbers"),
         ({"price_cap": -1.0}, "price_cap"),
         ({"subsystems": []}, "There are no subsystems"),
@@ -89,6 +90,10 @@ def test_states_and_disturbances():
         controller.plan(np.zeros((2, 2)), [np.zeros((4, 2)), np.zeros(2)])
     with pytest.raises(d2.ProblemError, match="disturbances of 1 subsystems"):
         controller.plan(np.zeros((2, 2)), [np.zeros(2)])
+    with pytest.raises(d2.ProblemError, match="disturbances of 0 subsystems"):
+        controller.plan(np.zeros((2, 2)), 0.1)
+    with pytest.raises(d2.ProblemError, match="'a': its disturbance = 'low' is not made of"):
+        controller.plan(np.zeros((2, 2)), ["low", "high"])
     with pytest.raises(
         d2.ProblemError, match=r"states = 0.0; expected one vector for each of the 2"
     ):
@@ -118,3 +123,25 @@ def test_the_paper_names_the_subsystem_without_a_plan():
     )
     with pytest.raises(mpc.Infeasible, match=r"'narrow' has no plan.* x_max\[0\] at step 1"):
         controller.plan([[0.0, 0.0], [9.0, 9.0]])
+
+
+def test_a_start_of_another_controller():
+    longer, shorter = (mpc.Controller([system()], k, 1.0, nx.empty_graph(1)) for k in (4, 3))
+    with pytest.raises(d2.ProblemError, match=r"has 1 subsystems and 4 steps; .* 3 steps"):
+        shorter.plan([[0.0, 0.0]], start=longer.plan([[0.0, 0.0]]))
+
+
+def test_plans_that_did_not_converge():
+    controller = mpc.Controller([system("a"), system("b")], 3, 0.1, [("a", "b")])
+    start = [[-9.0, -9.0], [-9.0, 0.0]]
+    with pytest.warns(UserWarning, match=r"2 of 2 plans .* in step 0: MAX_ROUNDS.* throw=True"):
+        log = controller.simulate(start, steps=2, max_rounds=2, tol=1e-12)
+    assert log.unsolved == [0, 1] and str(log).startswith("MAX_ROUNDS in 2 of 2 steps, cost")
+    with pytest.raises(d2.NotSolved, match="MAX_ROUNDS") as found:
+        controller.simulate(start, steps=2, max_rounds=2, tol=1e-12, throw=True)
+    assert found.value.__notes__ == ["in step 0 of the simulation"]
+    tight = mpc.Controller(
+        [system("a", u_min=-1.0), system("b", u_min=-1.0)], 3, -9.0, [("a", "b")]
+    )
+    with pytest.raises(mpc.Infeasible, match=r"resource\[0\] at step 0"):
+        tight.plan(start, throw=True)

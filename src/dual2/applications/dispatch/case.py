@@ -19,7 +19,7 @@ from dual2.functions.arguments import Array, entries
 from dual2.gathering import solve_for_all
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.result import Result, Status
+from dual2.result import NotSolved, Result, Status
 
 COUPLINGS = ("equal", "at least")
 
@@ -141,13 +141,18 @@ class Dispatch:
         ------
         ProblemError
             If reserve, flow and ramp limits turn out to contradict the demand.
+        NotSolved
+            With ``throw=True``, if the run ended before it converged.
         """
         start = options.get("start")
         if isinstance(start, Answer):
             options["start"] = start.result
+        throw = options.pop("throw", False)
         result = solve_for_all(self.problem, self.network, **options)
         if result.status == Status.INFEASIBLE:
             raise ProblemError(self._contradiction(result))
+        if throw and result.status != Status.CONVERGED:
+            raise NotSolved(result)
         return self.answer(result)
 
     def answer(self, result: Result | Mapping[str, Any]) -> Answer:

@@ -140,7 +140,8 @@ def _cost(net: Any, kind: str, index: Any, name: str) -> tuple[float, float, flo
     own = net.pwl_cost[(net.pwl_cost.et == kind) & (net.pwl_cost.element == index)]
     if len(own):
         raise ProblemError(
-            f"Unit {name!r} has a piecewise linear cost; expected a quadratic one (poly_cost)."
+            f"Unit {name!r} has a piecewise linear cost; expected a quadratic one (poly_cost). "
+            "Fit a quadratic and remove the row of net.pwl_cost."
         )
     own = net.poly_cost[(net.poly_cost.et == kind) & (net.poly_cost.element == index)]
     if len(own) != 1:

@@ -20,7 +20,7 @@ from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, Piecewise
 from dual2.functions.arguments import Array, entries, number
 from dual2.gathering import solve_for_all
 from dual2.problem import Problem
-from dual2.result import Result, Status
+from dual2.result import NotSolved, Result, Status
 
 FORMULATIONS = ("local", "paper")
 TOL = 1e-6
@@ -178,14 +178,20 @@ class Controller:
         ------
         Infeasible
             If there is no plan; it names the limits and the steps.
+        NotSolved
+            With ``throw=True``, if the plan did not converge.
         """
         now, known = self._states(states), self._disturbances(disturbances)
         if isinstance(start, Plan):
             start = self.shifted(start, now, known)
         problem = self.problem(now, known, time)
         options.setdefault("tol", TOL)
+        throw = options.pop("throw", False)
         result = solve_for_all(problem, self.network, start=start, **options)
-        return self.answer(result, now, known)
+        plan = self.answer(result, now, known)
+        if throw and result.status != Status.CONVERGED:
+            raise NotSolved(result)
+        return plan
 
     def answer(
         self, result: Result | Mapping[str, Any], states: Sequence[Any], disturbances: Any = None
@@ -216,6 +222,12 @@ class Controller:
         self, plan: Plan, states: list[Array], disturbances: list[Array]
     ) -> tuple[list[Array], Array]:
         """A start for the next step: inputs and prices one step on, the last by the gain."""
+        if [u.shape for u in plan.inputs] != [(self.horizon, s.n_u) for s in self.subsystems]:
+            raise ProblemError(
+                f"Controller: the plan to start from has {len(plan.inputs)} subsystems and "
+                f"{len(plan.usage)} steps; expected one of this controller, with "
+                f"{len(self.subsystems)} subsystems and {self.horizon} steps."
+            )
         x = []
         for s, model, now, u, w in zip(
             self.subsystems, self.models, states, plan.inputs, disturbances, strict=True
@@ -282,14 +294,15 @@ class Controller:
         K = self.horizon
         if given is None:
             return [np.zeros((K, s.n_x)) for s in self.subsystems]
-        if len(given) != len(self.subsystems):
+        count = len(given) if hasattr(given, "__len__") else 0
+        if count != len(self.subsystems):
             raise ProblemError(
-                f"Controller: disturbances of {len(given)} subsystems were given; there are "
+                f"Controller: disturbances of {count} subsystems were given; there are "
                 f"{len(self.subsystems)}."
             )
         found = []
         for s, w in zip(self.subsystems, given, strict=True):
-            value = np.asarray(w, dtype=float)
+            value = _numbers(f"{s!s}: its disturbance", w)
             if value.shape not in ((), (s.n_x,), (K, s.n_x)) or not np.isfinite(value).all():
                 raise ProblemError(
                     f"{s!s}: its disturbance has shape {value.shape}; expected ({s.n_x},) or "
@@ -306,15 +319,19 @@ def _path(s: Subsystem, start: Array, inputs: Array, disturbance: Array) -> Arra
     return np.array(states)
 
 
-def _read_limit(limit: Any) -> Array:
+def _numbers(what: str, value: Any) -> Array:
     try:
-        value = np.asarray(limit, dtype=float)
+        return np.asarray(value, dtype=float)
     except (TypeError, ValueError) as error:
-        raise ProblemError(f"Controller: limit = {limit!r} is not made of numbers.") from error
+        raise ProblemError(f"{what} = {value!r} is not made of numbers.") from error
+
+
+def _read_limit(limit: Any) -> Array:
+    value = _numbers("Controller: limit", limit)
     if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
         raise ProblemError(
-            f"Controller: limit has shape {value.shape}; expected a finite number, a vector (one "
-            "entry per resource) or a matrix (steps × resources)."
+            f"Controller: limit = {limit!r}; expected a finite number, a vector (one entry per "
+            "resource) or a matrix (steps × resources)."
         )
     return np.atleast_2d(value)
 
@@ -325,7 +342,7 @@ def _read_subsystems(given: Sequence[Subsystem], count: int) -> tuple[Subsystem,
         if len(s.resource) not in (0, count):
             raise ProblemError(
                 f"{s!s}: resource has {len(s.resource)} rows; limit has {count} entries, one per "
-                "shared resource."
+                "shared resource. A limit for each step is a matrix (steps × resources)."
             )
         idle = np.zeros((count, s.n_u))
         found.append(s if len(s.resource) else replace(s, resource=idle))

@@ -1,6 +1,7 @@
 """The receding horizon loop, and what it leaves behind."""
 
 import os
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ import numpy as np
 from dual2.applications.mpc.infeasible import Infeasible
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
-from dual2.result import Status
+from dual2.result import NotSolved, Status
 
 if TYPE_CHECKING:
     from dual2.applications.mpc.controller import Controller, Plan
@@ -57,11 +58,17 @@ class Simulation:
         """Number of steps made."""
         return len(self.statuses)
 
+    @property
+    def unsolved(self) -> list[int]:
+        """Steps whose plan did not converge; its inputs were applied all the same."""
+        return [t for t, status in enumerate(self.statuses) if status != Status.CONVERGED]
+
     def __str__(self) -> str:
-        worst = next((s for s in self.statuses if s != Status.CONVERGED), Status.CONVERGED)
+        late = self.unsolved
+        worst = f"{self.statuses[late[0]]} in {len(late)} of" if late else f"{Status.CONVERGED}:"
         bound = int((self.price > 1e-9).any(axis=1).sum()) if self.steps else 0
         text = (
-            f"{worst}: {self.steps} steps, cost {self.cost:.8g}, "
+            f"{worst} {self.steps} steps, cost {self.cost:.8g}, "
             f"{int(np.sum(self.rounds))} rounds; a shared limit bound in {bound} steps"
         )
         return text if self.failure is None else f"{text}. Ended early: {self.failure}"
@@ -79,6 +86,9 @@ def simulate(
     disturbance: Callable[[int], Any] | None = None, **options: Any,
 ) -> Simulation:  # fmt: skip
     """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
+
+    Inputs of a plan that did not converge are applied, too, with a warning at the end;
+    ``throw=True`` raises :class:`dual2.NotSolved` instead.
 
     Parameters
     ----------
@@ -118,6 +128,9 @@ def simulate(
             error.add_note(f"in step {t} of the simulation")
             log.failure = error
             break
+        except NotSolved as error:
+            error.add_note(f"in step {t} of the simulation")
+            raise
         journal.note(last, controller.available(t)[0])
         real = known if disturbance is None else controller._disturbances(disturbance(t))
         log.cost += _advance(controller, journal, [u[0] for u in last.inputs], [w[0] for w in real])
@@ -125,6 +138,14 @@ def simulate(
         if log.failure is not None:
             break
     _close(log, journal)
+    if log.unsolved:
+        first = log.unsolved[0]
+        warnings.warn(
+            f"{len(log.unsolved)} of {log.steps} plans did not converge (the first in step "
+            f"{first}: {log.statuses[first]}), and their inputs were applied. Raise max_rounds or "
+            "loosen tol; throw=True stops there.",
+            stacklevel=3,
+        )
     return log
 
 

@@ -167,12 +167,16 @@ class Subsystem:
     def _weight(self, name: str, value: Any, size: int) -> Array:
         """A symmetric positive semidefinite matrix from a number, a diagonal or a matrix."""
         if np.ndim(value) < 2:
-            value = np.diag(np.broadcast_to(entries(str(self), name, value), (size,)))
+            diagonal = entries(str(self), name, value)
+            value = np.diag(np.full(size, diagonal) if np.ndim(diagonal) == 0 else diagonal)
         W = matrix(str(self), name, value)
-        if W.shape != (size, size) or np.abs(W - W.T).max() > 1e-9 * np.abs(W).max():
+        if W.shape != (size, size):
             raise ProblemError(
-                f"{self!s}: {name} has shape {W.shape}; expected a symmetric ({size}, {size})."
+                f"{self!s}: {name} has shape {W.shape}; expected ({size}, {size}), a diagonal of "
+                f"{size} entries, or a number."
             )
+        if np.abs(W - W.T).max() > 1e-9 * np.abs(W).max():
+            raise ProblemError(f"{self!s}: {name} is not symmetric; expected a symmetric matrix.")
         least = float(np.linalg.eigvalsh(W).min())
         if least < -1e-12 * np.abs(W).max():
             raise ProblemError(
