@@ -44,6 +44,20 @@ MODELS = {
     "uneven logistic": lambda x, y: (regular(x, y) + [1, 1, 2, 3] @ cp.logistic(meet(x, y)), []),
     "poisson": lambda x, y: (regular(x, y) + cp.sum(cp.exp(meet(x, y)) - 2 * meet(x, y)), []),
     "hinge": lambda x, y: (regular(x, y) + cp.sum(cp.pos(1 - meet(x, y))), []),
+    "squared hinge": lambda x, y: (
+        regular(x, y) + cp.sum_squares(cp.pos(meet(x, y))) + 2 * cp.sum(cp.neg(y - 2) ** 2), []
+    ),
+    "pinball": lambda x, y: (
+        regular(x, y) + cp.sum(cp.maximum(0.8 * meet(x, y), -0.2 * meet(x, y)))
+        - cp.sum(cp.minimum(2 * x, cp.sum(y))), []
+    ),
+    "weights that are zero": lambda x, y: (
+        regular(x, y) + [0, 1, 0, 2] @ (cp.logistic(meet(x, y)) + cp.huber(meet(x, y)))
+        + [1, 0, 0, 2] @ cp.exp(meet(x, y)) + 0 * cp.sum(cp.exp(x)), []
+    ),
+    "stacked variables": lambda x, y: (
+        cp.sum_squares(cp.hstack([x, y, x[0] + y[1]]) - 1) + cp.norm1(cp.hstack([x, y])), []
+    ),
     "negative part": lambda x, y: (regular(x, y) + 3 * cp.sum(cp.neg(meet(x, y) - 2)), []),
     "ball": lambda x, y: (regular(x, y), [cp.norm(meet(x, y)) <= 0.5]),
     "squared ball": lambda x, y: (regular(x, y), [cp.sum_squares(meet(x, y)) <= 0.25]),
@@ -109,6 +123,13 @@ def test_pieces_find_their_place():
     np.testing.assert_allclose(first.f.grad(np.ones(3)), 2.0)
 
 
+def test_stacked_variables_are_told_apart():
+    x, y = variables()
+    both = cp.hstack([x, y, x[0] + y[0]])
+    problem = d2.from_cvxpy(cp.Problem(cp.Minimize(cp.sum_squares(both))), [x, y])
+    assert problem.p == 1 and [agent.f.mu for agent in problem.agents] == [2.0, 2.0]
+
+
 def test_a_maximum_is_solved_in_its_own_sense():
     x, y = cp.Variable(name="x"), cp.Variable(name="y", bounds=[0, 0.25])
     model = cp.Problem(cp.Maximize(4 * x + 4 * y - x**2 - y**2), [x + y <= 1])
@@ -160,6 +181,7 @@ def broken(wish):
         "number": (model, [x, 3.0]),
         "string": ("model", [x, y]),
         "concave": (cp.Problem(cp.Minimize(cp.sqrt(x[0]) + cost)), [x, y]),
+        "outside": (cp.Problem(cp.Minimize(cost), [x >= 0, cp.norm(y) >= 1]), [x, y]),
         "parameter": (cp.Problem(cp.Minimize(cost + unset * x[0])), [x, y]),
         "bounds": (cp.Problem(cp.Minimize(cost), [x >= 2, x <= 1]), [x, y]),
         "constant": (cp.Problem(cp.Minimize(cost), [cp.Constant(2) <= 1]), [x, y]),
@@ -175,7 +197,8 @@ def broken(wish):
         ("integer", "k is declared integer"),
         ("number", "Agent 1 owns a .*expected"),
         ("string", "needs a cvxpy.Problem; found str"),
-        ("concave", "not convex"),
+        ("concave", r"not convex by cvxpy's rules: [pP]ower\w*\(x\[0\], 0.5\). State"),
+        ("outside", r"not convex by cvxpy's rules: 1.0 <= P?p?norm\w*\(y, 2\). State"),
         ("parameter", "without a value: price"),
         ("bounds", "Agent 0: entry 0 .*at least 2 and at most 1"),
         ("constant", "no variables and is violated"),

@@ -35,6 +35,11 @@ class AffineMap:
     def __neg__(self) -> AffineMap:
         return AffineMap({key: -matrix for key, matrix in self.matrices.items()}, -self.offset)
 
+    def rows(self, kept: Array) -> AffineMap:
+        """Some rows, by a mask; variables that do not enter them are left out."""
+        maps = {key: sp.csr_array(own[kept]) for key, own in self.matrices.items()}
+        return AffineMap({key: own for key, own in maps.items() if own.nnz}, self.offset[kept])
+
     def after(self, matrix: Array) -> AffineMap:
         """``matrix`` z instead of z."""
         maps = {key: sp.csr_array(matrix @ own) for key, own in self.matrices.items()}
@@ -86,7 +91,7 @@ class Term:
 def terms(expression: Any, weight: Array | None = None) -> Iterator[Term]:
     """Take a weighted sum of atoms apart: sums, signs, factors and divisors that are constant.
 
-    Affine parts come out whole, everything else atom by atom.
+    Affine parts come out whole, everything else atom by atom; max(a, b) as b + max(a - b, 0).
     """
     w = np.ones(expression.shape) if weight is None else weight
     kind, args = type(expression).__name__, expression.args
@@ -110,8 +115,16 @@ def terms(expression: Any, weight: Array | None = None) -> Iterator[Term]:
         left = np.atleast_2d(_dense(args[0].value))
         pulled = left.T @ np.reshape(w, (left.shape[0], -1))
         yield from terms(args[1], np.reshape(pulled, args[1].shape))
+    elif kind in ("maximum", "minimum") and _are_affine(args):
+        yield from terms(args[1], _shrunk(w, args[1].shape))
+        yield Term(w, type(expression)(args[0] - args[1], 0.0))
     else:
         yield Term(w, expression)
+
+
+def _are_affine(args: list[Any]) -> bool:
+    """Whether there are two affine expressions, neither of them constant."""
+    return len(args) == 2 and all(part.is_affine() and not part.is_constant() for part in args)
 
 
 def _shrunk(weight: Array, shape: tuple[int, ...]) -> Array:

@@ -13,7 +13,14 @@ from dual2.functions import Stacked, Zero
 from dual2.problem import Agent, Problem
 from dual2.recognise.affine import affine_map, terms, zeroed
 from dual2.recognise.own import Own
-from dual2.recognise.pieces import Piece, Unknown, constraint_piece, objective_piece, short
+from dual2.recognise.pieces import (
+    Piece,
+    Unknown,
+    by_owner,
+    constraint_piece,
+    objective_piece,
+    short,
+)
 from dual2.result import Result
 
 Array = np.ndarray
@@ -119,7 +126,8 @@ def from_cvxpy(
     for owner in owners:
         owner.add_linear(slopes)
     shared, said = [], []
-    for piece in pieces:
+    number = {key: owner.number for key, owner in home.items()}
+    for piece in (part for whole in pieces for part in by_owner(whole, number)):
         who = {id(home[key]): home[key] for key in piece.map.matrices}
         if len(who) == 1:
             next(iter(who.values())).add(piece)
@@ -173,11 +181,28 @@ def _owners(problem: Any, agents: Any) -> tuple[list[str], list[Own]]:
         what = f"variables without an agent: {', '.join(missing)}" if missing else "an empty agent"
         raise ProblemError(f"Found {what}. Assign every variable of the model to one agent.")
     if not problem.is_dcp():
-        raise ProblemError("The model is not convex by cvxpy's rules (problem.is_dcp() is False).")
+        raise ProblemError(
+            f"The model is not convex by cvxpy's rules: {_curved(problem)}. State it so that "
+            "problem.is_dcp() is True (parameters need their sign: cp.Parameter(nonneg=True))."
+        )
     unset = [p.name() for p in problem.parameters() if p.value is None]
     if unset:
         raise ProblemError(f"Parameters without a value: {', '.join(unset)}. Set .value first.")
     return list(groups), [Own(i, group) for i, group in enumerate(groups.values())]
+
+
+def _curved(problem: Any) -> str:
+    """The parts of a model that break cvxpy's rules."""
+    least = type(problem.objective).__name__ == "Minimize"
+    expression = problem.objective.expr
+    summed = type(expression).__name__ == "AddExpression"
+    parts = [
+        part
+        for part in (expression.args if summed else [expression])
+        if not (part.is_convex() if least else part.is_concave())
+    ]
+    parts += [constraint for constraint in problem.constraints if not constraint.is_dcp()]
+    return ", ".join(short(part) for part in parts)
 
 
 def _check_variable(cp: Any, name: str, variable: Any) -> None:
@@ -203,6 +228,8 @@ def _read(problem: Any, owners: list[Own]) -> tuple[list[Piece], dict[int, Array
     unknown: list[str] = []
     with zeroed(variables):
         for term in terms(sign * problem.objective.expr):
+            if not np.any(term.weight):
+                continue
             if term.atom.is_affine():
                 flat = affine_map(term.atom)
                 for key, matrix in flat.matrices.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,9 +18,11 @@ from dual2.functions import (
     L2Norm,
     LogisticLoss,
     PoissonLoss,
+    SquaredHingeLoss,
     Stacked,
 )
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.separable import separable_form
 from dual2.recognise.affine import AffineMap, Term, affine_map, terms
 
 Array = np.ndarray
@@ -56,6 +58,38 @@ class Piece:
         """The same as a function of z without the offset."""
         offset = self.map.offset
         return self.function.shift(-offset) if np.any(offset) else self.function
+
+
+def by_owner(piece: Piece, owner: dict[int, int]) -> list[Piece]:
+    """A separable piece of the objective, cut into the rows of each owner alone and the rest.
+
+    A constraint stays whole, for its dual.
+
+    Parameters
+    ----------
+    piece : Piece
+        What to cut.
+    owner : dict
+        Who owns which variable, by the variable's id.
+    """
+    form = separable_form(piece.function, piece.map.size)
+    if form is None or piece.constraint is not None:
+        return [piece]
+    enters: dict[int, Array] = {}
+    for key, matrix in piece.map.matrices.items():
+        rows = enters.setdefault(owner[key], np.zeros(piece.map.size, dtype=bool))
+        rows |= np.diff(matrix.indptr) > 0
+    alone = np.sum(list(enters.values()), axis=0) == 1
+    parts = [part for part in [*(rows & alone for rows in enters.values()), ~alone] if part.any()]
+    if len(parts) == 1:
+        return [piece]
+    return [
+        Piece(
+            PiecewiseQuadratic(**{f.name: getattr(form, f.name)[part] for f in fields(form)}),
+            piece.map.rows(part), piece.text,
+        )
+        for part in parts
+    ]  # fmt: skip
 
 
 def short(thing: Any) -> str:
@@ -104,7 +138,7 @@ def _squares(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     if not divisor.is_constant() or atom.axis is not None:
         raise Unknown("only a constant divisor and the sum over all entries are known")
     w = float(_positive(weight)[0]) / float(np.asarray(divisor.value).ravel()[0])
-    return PiecewiseQuadratic(curvature=2.0 * w), _inner(atom.args[0])
+    return _square(atom.args[0], np.full(atom.args[0].size, w))
 
 
 def _power(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
@@ -112,7 +146,28 @@ def _power(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     exponent = float(getattr(atom.p, "value", atom.p))
     if exponent != 2.0:
         raise Unknown(f"of the powers only the square is known, not {exponent:g}")
-    return PiecewiseQuadratic(curvature=2.0 * _positive(weight)), _inner(atom.args[0])
+    return _square(atom.args[0], _positive(weight))
+
+
+def _square(argument: Any, w: Array) -> tuple[Function, AffineMap]:
+    """Σ w_j z_j², or Σ w_j max(z_j, 0)²: a squared hinge of the label -1 at z - 1."""
+    side = _one_side(argument)
+    if side is None:
+        return PiecewiseQuadratic(curvature=2.0 * w), _inner(argument)
+    w, inner = _kept(w, side)
+    return SquaredHingeLoss(-1.0, w), AffineMap(inner.matrices, inner.offset - 1.0)
+
+
+def _one_side(expression: Any) -> Any:
+    """X where the expression is max(X, 0) or -min(-X, 0), else None."""
+    negated = type(expression).__name__ == "NegExpression"
+    atom = expression.args[0] if negated else expression
+    if type(atom).__name__ != ("minimum" if negated else "maximum") or len(atom.args) != 2:
+        return None
+    for part, other in (atom.args, atom.args[::-1]):
+        if other.is_constant() and not np.any(other.value) and part.shape == atom.shape:
+            return -part if negated else part
+    return None
 
 
 def _quadratic_form(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
@@ -149,7 +204,7 @@ def _maximum(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     sign = 1.0 if type(atom).__name__ == "maximum" else -1.0
     constant = [part.is_constant() for part in atom.args]
     if len(atom.args) != 2 or not any(constant):
-        raise Unknown("only the maximum of an affine expression and a constant is known")
+        raise Unknown("only the maximum of two affine expressions is known")
     bound, part = atom.args if constant[0] else atom.args[::-1]
     w = _positive(sign * np.asarray(weight))
     inner = _inner(part)
@@ -166,21 +221,28 @@ def _norm(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     return L2Norm(float(_positive(weight)[0])), _inner(atom.args[0])
 
 
+def _kept(weight: Array, argument: Any) -> tuple[Array, AffineMap]:
+    """Weights and rows of an elementwise function, without those of weight zero."""
+    inner = _inner(argument)
+    w = np.broadcast_to(_positive(weight), (inner.size,))
+    return w[w > 0], inner.rows(w > 0)
+
+
 def _huber(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     """cvxpy's Huber function is twice ours."""
-    delta, inner = float(atom.M.value), _inner(atom.args[0])
-    w = np.broadcast_to(_positive(weight), (inner.size,))
+    w, inner = _kept(weight, atom.args[0])
+    delta = float(atom.M.value)
     return _uniform(lambda scale: HuberLoss(0.0, delta, 2.0 * scale), w), inner
 
 
 def _logistic(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
-    w = _positive(weight)
-    return _uniform(lambda scale: LogisticLoss(-1.0, scale), w), _inner(atom.args[0])
+    w, inner = _kept(weight, atom.args[0])
+    return _uniform(lambda scale: LogisticLoss(-1.0, scale), w), inner
 
 
 def _exp(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
-    w = _positive(weight)
-    return _uniform(lambda scale: PoissonLoss(0.0, scale), w), _inner(atom.args[0])
+    w, inner = _kept(weight, atom.args[0])
+    return _uniform(lambda scale: PoissonLoss(0.0, scale), w), inner
 
 
 ATOMS: dict[str, Callable[[Any, Array], tuple[Function, AffineMap]]] = {
