@@ -85,10 +85,10 @@ def test_frames_have_the_same_rows_and_different_columns():
         dl.VerticalRidge().fit([X, sp.csr_array(X)], Y)
 
 
-def test_columns_of_different_sizes_are_named_when_training_takes_long(monkeypatch):
+def test_large_columns_are_named_when_training_takes_long(monkeypatch):
     monkeypatch.setattr(dl.base, "MANY_ROUNDS", 5)
     wide = X * [1.0, 1.0, 1.0, 5000.0]
-    with pytest.warns(UserWarning, match=r"took \d+ rounds. The spreads .*standardize=True"):
+    with pytest.warns(UserWarning, match=r"took \d+ rounds. The spread .*standardize=True"):
         dl.VerticalRidge().fit(wide, Y)
     with pytest.warns(ConvergenceWarning, match="MAX_ROUNDS .*standardize=True"):
         dl.VerticalRidge(max_iter=2).fit(wide, Y)

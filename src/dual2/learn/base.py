@@ -23,8 +23,8 @@ from dual2.result import Status
 
 Array = np.ndarray
 
-MANY_ROUNDS, UNEVEN = 10_000, 100.0
-"""Rounds of a model, and largest over smallest spread of its columns, beyond which fit says so."""
+MANY_ROUNDS, WIDE = 10_000, 3.0
+"""Rounds of a model, and largest spread of its columns, beyond which fit advises to scale."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Design:
     blocks: list[Block]
     means: Array
     scales: Array
-    unevenness: float
+    spread: float
     penalty: Penalty
 
     def coefficients(self, w: Sequence[Array]) -> tuple[Array, float]:
@@ -154,8 +154,6 @@ class VerticalModel(BaseEstimator):
         means = np.average(X, axis=0, weights=weight) if centred else np.zeros(X.shape[1])
         spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
         scales = np.where(spread > 0, spread, 1.0) if self.standardize else np.ones(X.shape[1])
-        left = (spread / scales)[spread > 0]
-        unevenness = float(left.max() / left.min()) if left.size else 1.0
         blocks = []
         for i, group in enumerate(groups):
             part = (X[:, group] - means[group]) / scales[group]
@@ -166,7 +164,7 @@ class VerticalModel(BaseEstimator):
                 part = np.column_stack([part, np.full(len(X), number)])
                 ridge, l1 = np.append(ridge, 0.0 if free else penalty.ridge), np.append(l1, 0.0)
             blocks.append(Block(np.ascontiguousarray(part), ridge, l1))
-        return Design(groups, blocks, means, scales, unevenness, penalty)
+        return Design(groups, blocks, means, scales, float((spread / scales).max()), penalty)
 
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any
@@ -259,10 +257,10 @@ class VerticalModel(BaseEstimator):
             coef, intercept = design.coefficients(model.w)
             answers.append((coef, intercept + mean))
         self._models, self.party_columns_ = models, design.groups
-        self._report(models, design.unevenness)
+        self._report(models, design.spread)
         return answers
 
-    def _report(self, models: list[Model], unevenness: float) -> None:
+    def _report(self, models: list[Model], spread: float) -> None:
         """What was communicated, and a warning if a model is not there yet, or took long."""
         names = ("rounds", "vectors", "agree_rounds", "floats", "solves")
         self.communication_ = {name: sum(m.counts[name] for m in models) for name in names}
@@ -271,7 +269,7 @@ class VerticalModel(BaseEstimator):
         self.result_ = results[0] if len(results) == 1 else results
         late = [m for m in models if not m.converged and m.result is not None]
         rounds = max(model.counts["rounds"] for model in models)
-        advice = "" if unevenness < UNEVEN else _advice(unevenness)
+        advice = "" if spread < WIDE else _advice(spread)
         if late:
             message = _shortfall(late[0], self.tol) + advice
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
@@ -288,12 +286,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def _advice(unevenness: float) -> str:
-    """What to do about columns of different sizes."""
+def _advice(spread: float) -> str:
+    """What to do about large columns, against which the penalty is weak."""
     return (
-        f" The spreads of the columns differ by a factor of {unevenness:.2g}: scale them "
-        "(standardize=True, or a StandardScaler) to need fewer rounds. The penalty then applies "
-        "to the scaled columns."
+        f" The spread of the columns is large (up to {spread:.2g}): scale them (standardize=True, "
+        "or a StandardScaler) to need fewer rounds. The penalty then applies to the scaled columns."
     )
 
 

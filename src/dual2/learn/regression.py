@@ -99,7 +99,7 @@ class VerticalElasticNet(VerticalRegressor):
         Start from the coefficients of the last fit.
     standardize : bool
         Let every party divide its columns by their spread; ``coef_`` stays in the units of X, the
-        penalty applies to the scaled columns. Columns of different sizes cost many rounds.
+        penalty applies to the scaled columns. Large columns cost many rounds.
     parties : None, int, list or dict
         None: two; an int: so many, columns shared out in order; or the columns of each party, by
         position or name (a dict's keys are for the reader). With ``fit([X_1, …, X_n], y)`` the
