@@ -149,6 +149,10 @@ def test_ramps_reserves_storage_and_a_zone_together(coupling):
     assert np.abs(answer.flows["south"]).max() == pytest.approx(60.0, abs=1e-5)
     assert answer.reserve.sum(axis=0).min() > 60.0 - 1e-5
     assert np.abs(answer.bus_price("a") - answer.bus_price("c")).max() > 0.1
+    for i, (row, bus) in enumerate(zip(answer.rows, "abbc", strict=True)):
+        assert row["price"] == answer.bus_price(bus).tolist()
+        assert row["reserve"] == answer.reserve[i].tolist()
+    assert "mean marginal  mean reserve  mean price  limits" in str(answer)
 
 
 def test_the_reserving_node_of_the_paper():

@@ -103,32 +103,37 @@ class Answer:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per unit: name, bus, power (list over periods), cost, marginal cost, limits.
+        """One dict per unit: name, bus, power, cost, marginal cost, price at its bus, limits.
 
-        ``pandas.DataFrame(answer.rows)`` is the table.
+        Power, marginal cost and price are lists over the periods, as is the reserve where the
+        case has one. ``pandas.DataFrame(answer.rows)`` is the table.
         """
-        return [
-            {
+        found = []
+        for i, unit in enumerate(self.case.units):
+            row = {
                 "unit": unit.name, "bus": unit.bus, "power": self.power[i].tolist(),
                 "cost": float(self.costs[i]),
                 "marginal": (2 * unit.cost[0] * self.power[i] + unit.cost[1]).tolist(),
-                "limits": self.limits(i),
-            }
-            for i, unit in enumerate(self.case.units)
-        ]  # fmt: skip
+                "price": self.bus_price(unit.bus).tolist(),
+            }  # fmt: skip
+            if self.case.reserve is not None:
+                row["reserve"] = self.reserve[i].tolist()
+            found.append(row | {"limits": self.limits(i)})
+        return found
 
     def __str__(self) -> str:
         one = self.case.periods == 1
-        head = ("unit", "bus", "power", "cost", "marginal", "limits")
-        if not one:
-            head = ("unit", "bus", "mean power", "cost", "mean marginal", "limits (periods)")
-        cells = [head, *(_cells(row, one) for row in self.rows)]
-        widths = [max(len(row[k]) for row in cells) for k in range(len(head))]
-        widths[-1] = 0
+        keys = ["power", "cost", "marginal"]
+        keys += ["reserve"] if self.case.reserve is not None else []
+        keys += ["price"] if self.case.interfaces else []
+        titles = [key if one or key == "cost" else f"mean {key}" for key in keys]
+        head = ["unit", "bus", *titles, "limits" if one else "limits (periods)"]
+        cells = [head, *(_cells(row, keys, one) for row in self.rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(head) - 1)]
         lines = [
             "  ".join(
-                c.ljust(w) if k in (0, 5) else c.rjust(w)
-                for k, (c, w) in enumerate(zip(row, widths, strict=True))
+                c.rjust(w) if k else c.ljust(w)
+                for k, (c, w) in enumerate(zip(row, [*widths, 0], strict=True))
             ).rstrip()
             for row in cells
         ]
@@ -150,14 +155,13 @@ class Answer:
         return plot_dispatch(self, path)
 
 
-def _cells(row: dict[str, Any], one: bool) -> tuple[str, ...]:
+def _cells(row: dict[str, Any], keys: list[str], one: bool) -> list[str]:
     places: dict[str, list[int]] = {}
     for name, period in row["limits"]:
         places.setdefault(name, []).append(period)
     shown = [name if one else f"{name} ({_ranges(where)})" for name, where in places.items()]
-    power, marginal = _number(np.mean(row["power"])), _number(np.mean(row["marginal"]))
-    cost, limits = _number(row["cost"]), ", ".join(shown)
-    return row["unit"], str(row["bus"]), power, cost, marginal, limits
+    numbers = [_number(np.mean(row[key])) for key in keys]
+    return [row["unit"], str(row["bus"]), *numbers, ", ".join(shown)]
 
 
 def _number(value: Any) -> str:
