@@ -30,7 +30,7 @@ LABS = {name: [k + j for j in (0, 10, 20) for k in own] for name, own in LABS.it
 def main(figure: str) -> None:
     X, y = load_breast_cancer(return_X_y=True)
     X, X_test, y, y_test = train_test_split(X, y, random_state=0)
-    model = VerticalLogisticRegression(C=0.1, parties=list(LABS.values()), network="path")
+    model = VerticalLogisticRegression(C=0.1, parties=LABS, network="path")
     together = make_pipeline(StandardScaler(), model).fit(X, y)
     central = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, tol=1e-10)).fit(X, y)
     losses = {"together": log_loss(y_test, together.predict_proba(X_test))}
