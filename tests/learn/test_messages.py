@@ -73,7 +73,8 @@ def test_frames_have_the_same_rows_and_different_columns():
     table = pandas.DataFrame(X, columns=list("abcd"), index=list("klmnopqrstuv"))
     parts = [table[["a", "b"]], table[["c", "d"]]]
     model = dl.VerticalRidge().fit(parts, Y)
-    named = dl.VerticalRidge(parties={"bank": ["a", "b"], "shop": ["c", "d"]}).fit(table, Y)
+    owners = {"bank": ["a", "b"], "shop": ["c", "d"]}
+    named = dl.VerticalRidge(parties=owners, network=[("shop", "bank")]).fit(table, Y)
     np.testing.assert_array_equal(model.coef_, named.coef_)
     with pytest.raises(d2.ProblemError, match="parties 0 and 1 differ by their index"):
         dl.VerticalRidge().fit([parts[0], parts[1].iloc[::-1]], Y)

@@ -171,7 +171,7 @@ class VerticalModel(BaseEstimator):
     ) -> tuple[Design, list[Array], Array, Network]:
         """The design, the target of each problem, the weights and the network."""
         X, y, groups = self._read(X, y)
-        network = read_network(self.network, len(groups))
+        network = read_network(self.network, len(groups), self.parties)
         targets = self._targets(y)
         weight = self._weights(sample_weight, X, y)
         used = weight > 0
@@ -305,7 +305,7 @@ def _shortfall(model: Model, tol: float) -> str:
     if model.result.status == Status.CONVERGED:
         return (
             f"Training still moves {where} There may be no finite solution (classes that can be "
-            "separated, without a penalty): penalise more, or loosen tol."
+            "separated, or counts that are all 0, without a penalty): penalise more, or loosen tol."
         )
     return (
         f"Training ended with {model.result.status} {where} Increase max_iter, loosen tol, or "

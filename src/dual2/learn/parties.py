@@ -182,13 +182,18 @@ def _check_partition(groups: list[Array], columns: int, names: Sequence[str] | N
         )
 
 
-def read_network(network: Any, n: int) -> Network:
-    """The network of n parties: None (a path), a name, a networkx graph, or a Network.
+def read_network(network: Any, n: int, parties: Any = None) -> Network:
+    """The network of n parties: None (a path), a name, a networkx graph or edges, or a Network.
+
+    Nodes are in the order of the parties; if these are a mapping, its keys may name the nodes.
 
     Examples
     --------
     >>> read_network("star", 4).n
     4
+    >>> parties = {"bank": [0], "shop": [1], "insurer": [2]}
+    >>> read_network([("insurer", "bank"), ("insurer", "shop")], 3, parties).edges.tolist()
+    [[0, 2], [1, 2]]
     """
     if network is None:
         network = "path"
@@ -196,6 +201,10 @@ def read_network(network: Any, n: int) -> Network:
         if network not in GRAPHS:
             raise NetworkError(unknown_name("network", network, GRAPHS))
         network = GRAPHS[network](n)
+    if isinstance(parties, Mapping) and not isinstance(network, Network):
+        graph = network if isinstance(network, nx.Graph) else nx.Graph(list(network))
+        if set(graph.nodes) == set(parties):
+            network = nx.relabel_nodes(graph, {name: i for i, name in enumerate(parties)})
     found = network if isinstance(network, Network) else Network(network)
     if found.n != n:
         raise NetworkError(

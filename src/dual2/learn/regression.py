@@ -102,8 +102,8 @@ class VerticalElasticNet(VerticalRegressor):
         penalty applies to the scaled columns. Large columns cost many rounds.
     parties : None, int, list or dict
         None: two; an int: so many, columns shared out in order; or the columns of each party, by
-        position or name (a dict's keys are for the reader). With ``fit([X_1, …, X_n], y)`` the
-        matrices decide.
+        position or name (a dict's keys may name the nodes of ``network``). With
+        ``fit([X_1, …, X_n], y)`` the matrices decide.
     network : None, str, networkx graph or Network
         Who talks to whom: None or ``"path"``, ``"cycle"``, ``"star"``, ``"complete"``, or any
         connected graph with one node per party.
