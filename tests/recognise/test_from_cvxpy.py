@@ -159,11 +159,12 @@ def test_what_is_not_recognised_is_named_with_the_reason():
     x, y = variables()
     model = cp.Problem(
         cp.Minimize(cp.sum_squares(x) + cp.max(x + y[0]) + cp.sum(cp.power(y, 4))),
-        [cp.norm1(x) <= 1],
+        [cp.norm1(x) <= 1, x <= [1, np.inf, 2]],
     )
     with pytest.raises(d2.CapabilityError) as error:
         d2.from_cvxpy(model, [x, y])
-    for part in ("atom max", "only the square is known, not 4", "bound on norm1"):
+    parts = ("atom max", "only the square is known, not 4", "bound on norm1", "not finite")
+    for part in parts:
         assert part in str(error.value)
 
 

@@ -11,13 +11,14 @@ import scipy.sparse as sp
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Stacked, Zero
 from dual2.problem import Agent, Problem
-from dual2.recognise.affine import affine_map, terms, zeroed
+from dual2.recognise.affine import terms, zeroed
 from dual2.recognise.own import Own
 from dual2.recognise.pieces import (
     Piece,
     Unknown,
     by_owner,
     constraint_piece,
+    finite_map,
     objective_piece,
     short,
 )
@@ -231,8 +232,9 @@ def _read(problem: Any, owners: list[Own]) -> tuple[list[Piece], dict[int, Array
             if not np.any(term.weight):
                 continue
             if term.atom.is_affine():
-                flat = affine_map(term.atom)
-                for key, matrix in flat.matrices.items():
+                flat: list[Any] = []
+                _attempt(finite_map, term.atom, term.atom, flat, unknown)
+                for key, matrix in flat[0].matrices.items() if flat else ():
                     slopes[key] += matrix.T @ np.ravel(term.weight, order="F")
                 continue
             _attempt(objective_piece, term, term.atom, pieces, unknown)
@@ -247,7 +249,7 @@ def _read(problem: Any, owners: list[Own]) -> tuple[list[Piece], dict[int, Array
     return pieces, slopes
 
 
-def _attempt(read: Any, what: Any, named: Any, pieces: list[Piece], unknown: list[str]) -> None:
+def _attempt(read: Any, what: Any, named: Any, pieces: list[Any], unknown: list[str]) -> None:
     try:
         pieces.append(read(what))
     except Unknown as reason:

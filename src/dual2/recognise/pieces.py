@@ -114,7 +114,16 @@ def objective_piece(term: Term) -> Piece:
 def _inner(expression: Any) -> AffineMap:
     if not expression.is_affine():
         raise Unknown(f"its argument {short(expression)} is not affine")
-    return affine_map(expression)
+    return finite_map(expression)
+
+
+def finite_map(expression: Any) -> AffineMap:
+    """An affine expression, whose numbers must be finite."""
+    found = affine_map(expression)
+    for part in (found.offset, *(matrix.data for matrix in found.matrices.values())):
+        if not np.isfinite(part).all():
+            raise Unknown("some of its numbers are not finite; a bound that is infinite is none")
+    return found
 
 
 def _positive(weight: Array) -> Array:
@@ -286,7 +295,7 @@ def constraint_piece(constraint: Any) -> Piece:
 def _at_most(expression: Any) -> tuple[Function, AffineMap]:
     """expression ≤ 0: affine, or a norm, square or absolute value against a constant."""
     if expression.is_affine():
-        return IndicatorAtMost(0.0), affine_map(expression)
+        return IndicatorAtMost(0.0), finite_map(expression)
     parts = list(terms(expression))
     curved = [part for part in parts if not part.atom.is_affine()]
     flat = [part for part in parts if part.atom.is_affine()]
