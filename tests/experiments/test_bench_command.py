@@ -62,12 +62,17 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     assert (out / "summary.png").read_bytes() == before
 
 
-def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys):
+def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys, monkeypatch):
     config = tmp_path / "small.toml"
-    config.write_text(CONFIG.replace("n = 4", "n = 0"))
+    config.write_text(CONFIG)
+
+    def fails(*_, **__):
+        raise ArithmeticError("no digits left")
+
+    monkeypatch.setattr("dual2.experiments.run_case.solve", fails)
     code, text, errors = bench(capsys, config, "--out", tmp_path / "out", "--workers", 1)
     assert code == 3 and "FAILED: iD2A on random (kappa_f = 2) on ring" in errors
-    assert "ProblemError: n = 0 found" in errors and "2 FAILED" not in text
+    assert "ArithmeticError: no digits left" in errors and "2 FAILED" not in text
     config.write_text(CONFIG.replace("kappa_f", "kapa_f"))
     code, text, errors = bench(capsys, config, "--out", tmp_path / "other")
     assert code == 2 and "Did you mean 'kappa_f'" in errors
