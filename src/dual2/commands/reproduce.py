@@ -107,7 +107,7 @@ def _tell_rest(found: Reproduction, out: Path) -> None:
     for run in outcome.skipped:
         print(f"skipped: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
     if outcome.interrupted:
-        print(f"Interrupted with {outcome.missing} runs missing; run it again to continue.")
+        print(f"{out}: {outcome}; interrupted, run the same command to continue.")
         return
     names = ", ".join(file.name for file in found.files)
-    print(f"{outcome.ran} runs made, {outcome.kept} kept. Written to {out}: {names}")
+    print(f"{outcome}. Written to {out}: {names}")

@@ -125,7 +125,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
             f"{path} cannot be read: {error}. Expected a TOML file, or one of "
             f"{', '.join(shipped_configs())}."
         ) from error
-    return parse_config(text, file.stem, file.parent)
+    return parse_config(text, str(path), file.parent)
 
 
 def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
@@ -136,7 +136,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     text : str
         TOML.
     name : str
-        What errors call it.
+        What errors call it: a path, or any other name.
     folder : path
         Where the paths of problem folders start.
     """
@@ -165,10 +165,11 @@ class _Reader(Checks):
             for problem in problems
             for case in self.cases(problem, networks, methods)
         ]  # fmt: skip
-        title = self.text(self.document, "title", "", self.name)
+        name = Path(self.name).stem
+        title = self.text(self.document, "title", "", name)
         names = [entry["name"] for entry in problems]
         studies = tuple(self.study(k, table, names) for k, table in self.entries("studies", False))
-        return Config(self.name, title, tuple(cases), studies)
+        return Config(name, title, tuple(cases), studies)
 
     # -- parts ------------------------------------------------------------------------------
 
