@@ -97,6 +97,12 @@ def test_every_plot_is_drawn(show):
     assert "cut at 3 M rounds" in find(browser, "#exp1 .legend")[0].text
 
 
+def test_buttons_work_once_the_page_has_loaded(show):
+    browser = show()
+    assert find(browser, "button") and not find(browser, "button:disabled")
+    assert not find(browser, ".canvas > p")
+
+
 def test_a_curve_is_hidden_and_shown(show):
     browser = show()
     button = "#exp1 [data-curve='1']"

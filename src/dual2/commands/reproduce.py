@@ -96,8 +96,11 @@ def _tell_claims(claims: list[Claim]) -> None:
     """One line for each claim, and how many were reproduced."""
     for claim in claims:
         print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
-    counted = Counter(claim.verdict for claim in claims)
-    print("Claims: " + ", ".join(f"{number} {verdict}" for verdict, number in counted.items()))
+    for title, printed in (("Claims of the paper", True), ("Variants and aims of ours", False)):
+        counted = Counter(claim.verdict for claim in claims if claim.printed is printed)
+        if counted:
+            told = ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
+            print(f"{title}: {told}")
 
 
 def _tell_rest(found: Reproduction, out: Path) -> None:

@@ -8,6 +8,9 @@
   const press = (buttons, chosen) =>
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(chosen(button))));
 
+  // Buttons are disabled in the page itself: a click is never lost while it loads.
+  const enable = (buttons) => buttons.forEach((button) => { button.disabled = false; });
+
   function theme() {
     const ink = colour("--ink"), grid = colour("--rule");
     const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink };
@@ -134,8 +137,10 @@
       axis: "rounds", scale: suited(group.curves, "rounds"),
     };
     plots.push(plot);
+    plot.canvas.replaceChildren();
     listen(plot);
     draw(plot);
+    enable(box.querySelectorAll("button"));
   });
 
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -151,6 +156,7 @@
   });
   system.addEventListener("change", repaint);
   button.textContent = dark() ? "Light" : "Dark";
+  enable([button]);
 
   // On paper: light, measurements unfolded, other details as they are.
   let before = [];
