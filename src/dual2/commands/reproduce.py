@@ -13,15 +13,15 @@ from rich.table import Table
 from dual2.commands.options import Force
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import Claim
-from dual2.experiments.costs import rows_at_gap
+from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.experiments.reproduce import Reproduction
 from dual2.experiments.reproduce import reproduce as run_experiments
 from dual2.experiments.store import StoredRun
 
 COSTS = {
     "agree": ("agree_rounds",),
-    "local": ("grad_f", "prox_g"),
-    "coupling": ("A", "AT", "prox_h"),
+    "local": LOCAL,
+    "coupling": COUPLING,
     "sec": ("seconds",),
 }
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
