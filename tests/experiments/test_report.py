@@ -92,7 +92,7 @@ def test_the_claims_of_the_paper_are_counted_apart_from_ours(store):
     aim = replace(CLAIMS[0], verdict="not reproduced", printed=False)
     printed = [replace(CLAIMS[0], verdict="reproduced")]
     text = page(store, ABOUT, [*printed, aim])
-    assert '<li class="yes"><b>1</b> claims reproduced' in text
+    assert '<li class="yes"><b>1</b> claim reproduced' in text
     assert '<li class="no"><b>0</b> claims not reproduced' in text
     assert "our own aims: 0 reproduced, 1 not reproduced, 0 cannot be decided" in text
     assert "our own aims:" not in page(store, ABOUT, printed)

@@ -186,17 +186,23 @@ def study_figure(found: Sequence[Growth], title: str) -> "Figure":
         own = [one for one in shown if one.over == over]
         for one in own:
             _draw(panel, one)
-        panel.set(xscale="log", yscale="log", xlabel=SYMBOLS.get(over, over))
+        panel.set(xscale="log", yscale="log", xlabel=_formula(SYMBOLS.get(over, over)))
         panel.set_ylabel("communication rounds")
         places = sorted({float(f"{q:.4g}") for one in own for q in one.q})
         panel.set_xticks(places, [f"{place:g}" for place in places])
         panel.set_xticks([], minor=True)
         if any(one.measured for one in own):
-            panel.legend(frameon=False, fontsize="small")
+            panel.legend(frameon=False, fontsize="small", title="exponent (theory)")
     for panel in figure.axes[len(overs) :]:
         panel.set_visible(False)
     figure.suptitle(title)
     return figure
+
+
+def _formula(symbol: str) -> str:
+    """A symbol with its index lowered, as matplotlib writes it."""
+    letter, _, index = symbol.partition("_")
+    return f"${letter}_{{{index}}}$" if index else symbol
 
 
 def _draw(panel: Any, one: Growth) -> None:

@@ -131,7 +131,8 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
         own = [line for line in own if math.isfinite(line.costs["rounds"])]
         rows = [places.index(line.place) for line in own]
         panel.plot(
-            [line.costs["rounds"] for line in own], rows, linestyle="none", label=name,
+            [line.costs["rounds"] for line in own], rows, linestyle="none",
+            label=name if own else f"{name} (did not converge)",
             marker=look.marker or "o", color=look.colour, markersize=7,
             fillstyle=FILLED[look.dash],
         )  # fmt: skip

@@ -119,11 +119,14 @@ def _navigation(titles: Mapping[str, str], claims: bool) -> str:
 def _summary(groups: Mapping[str, Sequence[StoredRun]], claims: Sequence["Claim"]) -> str:
     """Chips that count settings, runs and the paper's claims; a line on those of our own."""
     runs = sum(len(members) for members in groups.values())
-    chips = [("", len(groups), "settings"), ("", runs, "runs")]
+    chips = [("", len(groups), "setting", ""), ("", runs, "run", "")]
     printed = Counter(claim.verdict for claim in claims if claim.printed)
     if claims:
-        chips += [(kind, printed[word], f"claims {word}") for word, kind in VERDICTS.items()]
-    items = "".join(f'<li class="{kind}"><b>{count}</b> {text}</li>' for kind, count, text in chips)
+        chips += [(kind, printed[word], "claim", f" {word}") for word, kind in VERDICTS.items()]
+    items = "".join(
+        f'<li class="{kind}"><b>{count}</b> {noun}{"" if count == 1 else "s"}{rest}</li>'
+        for kind, count, noun, rest in chips
+    )
     ours = Counter(claim.verdict for claim in claims if not claim.printed)
     more = ", ".join(f"{ours[word]} {word}" for word in VERDICTS)
     line = (
