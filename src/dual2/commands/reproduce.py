@@ -17,6 +17,7 @@ from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.experiments.reproduce import Reproduction
 from dual2.experiments.reproduce import reproduce as run_experiments
 from dual2.experiments.store import StoredRun
+from dual2.experiments.verdicts import VERDICTS
 
 COSTS = {
     "agree": ("agree_rounds",),
@@ -99,7 +100,7 @@ def _tell_claims(claims: list[Claim]) -> None:
     for title, printed in (("Claims of the paper", True), ("Variants and aims of ours", False)):
         counted = Counter(claim.verdict for claim in claims if claim.printed is printed)
         if counted:
-            told = ", ".join(f"{number} {verdict}" for verdict, number in counted.items())
+            told = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS)
             print(f"{title}: {told}")
 
 

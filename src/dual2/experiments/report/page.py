@@ -16,7 +16,7 @@ from dual2.experiments.case import slug
 from dual2.experiments.costs import AXES, spent
 from dual2.experiments.report.network import network_svg
 from dual2.experiments.report.tables import (
-    VERDICTS,
+    BADGES,
     claims_table,
     constants_table,
     costs_table,
@@ -122,13 +122,13 @@ def _summary(groups: Mapping[str, Sequence[StoredRun]], claims: Sequence["Claim"
     chips = [("", len(groups), "setting", ""), ("", runs, "run", "")]
     printed = Counter(claim.verdict for claim in claims if claim.printed)
     if claims:
-        chips += [(kind, printed[word], "claim", f" {word}") for word, kind in VERDICTS.items()]
+        chips += [(kind, printed[word], "claim", f" {word}") for word, kind in BADGES.items()]
     items = "".join(
         f'<li class="{kind}"><b>{count}</b> {noun}{"" if count == 1 else "s"}{rest}</li>'
         for kind, count, noun, rest in chips
     )
     ours = Counter(claim.verdict for claim in claims if not claim.printed)
-    more = ", ".join(f"{ours[word]} {word}" for word in VERDICTS)
+    more = ", ".join(f"{ours[word]} {word}" for word in BADGES)
     line = (
         "<p>These are the claims of the paper about its own settings. The same claims on variants "
         f"that are not in the paper, and our own aims: {more}.</p>"

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from dual2.experiments.costs import AXES, TARGETS, rows_at_gap, spent
 from dual2.experiments.store import StoredRun
 from dual2.experiments.styles import labels, remarks, styles
+from dual2.experiments.verdicts import VERDICTS
 from dual2.plotting import Style
 
 if TYPE_CHECKING:
     from dual2.experiments.catalogue import Constant
     from dual2.experiments.claims import Claim
 
-VERDICTS = {"reproduced": "yes", "not reproduced": "no", "cannot be decided": "open"}
+BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
 """Class of each verdict's badge."""
 
 SHORT = 60
@@ -138,7 +139,7 @@ def claims_table(claims: Sequence["Claim"]) -> str:
 
 
 def _claim_cells(claim: "Claim") -> str:
-    kind = VERDICTS.get(claim.verdict, "open")
+    kind = BADGES.get(claim.verdict, "open")
     measured, reason = mathematics(claim.measured), mathematics(claim.reason)
     told = f'<div class="measured">{measured}</div>{reason}'
     if len(claim.measured) > SHORT:
