@@ -9,7 +9,7 @@ from dual2.experiments.costs import TARGETS, rows_at_gap, spent
 from dual2.experiments.store import StoredRun
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "cannot be decided"
-VERDICTS = (REPRODUCED, NOT_REPRODUCED, UNDECIDED)
+VERDICTS: tuple[str, ...] = (REPRODUCED, NOT_REPRODUCED, UNDECIDED)
 
 AXIS_NAMES = {
     "local": "calls to ∇f and prox_g",
