@@ -142,6 +142,14 @@ def test_a_zoom_outlasts_the_hiding_of_a_curve(show):
     assert axis(browser)["range"] != zoomed
 
 
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_mouse_zooms_and_a_finger_scrolls(show, browser, touch):
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
+    mode = "return document.querySelector('#exp1 .canvas')._fullLayout.dragmode"
+    assert show(390 if touch else 1280).execute_script(mode) == (False if touch else "zoom")
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+
+
 def test_hovering_tells_values(show):
     browser = show()
     browser.execute_script(

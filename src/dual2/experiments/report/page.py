@@ -49,8 +49,9 @@ SYMBOLS = {
 
 LEAD = (
     "Every number and curve on this page was measured here and is drawn from the stored runs. "
-    "Choose what is counted on the horizontal axis, drag over a plot to zoom, double-click to "
-    "return, point at a curve for its values, press a name below a plot to hide or show its curve."
+    "Choose what is counted on the horizontal axis, drag over a plot to zoom (on a phone, after "
+    "touching the magnifier), double-click to return, point at a curve for its values, press a "
+    "name below a plot to hide or show its curve."
 )
 
 

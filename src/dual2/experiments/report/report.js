@@ -67,7 +67,8 @@
     const lows = plot.group.curves.map((curve) => Math.min(...curve.y));
     return {
       ...look, height: narrow ? 340 : 460, showlegend: false, hovermode: "closest",
-      margin: { l: narrow ? 52 : 68, r: 14, t: 30, b: 56 }, dragmode: "zoom",
+      margin: { l: narrow ? 52 : 68, r: 14, t: 30, b: 56 },
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
       xaxis: {
         ...axis, ...zoom, type: plot.scale, exponentformat: "SI", range: extent(plot),
         title: { text: data.axes[plot.axis], standoff: 10 },
