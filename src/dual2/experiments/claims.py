@@ -164,7 +164,10 @@ def _group_claims(group: str, runs: dict[str, StoredRun]) -> Iterator[Claim]:
         numbers = [constant for constant in ABOUT[group].constants if constant.name[0] == "κ"]
         for constant in numbers:
             yield _constant(constant, group, f"{title}, caption", facts)
+    if group == "exp1":
+        yield _conjugate("h* is strongly convex and smooth.", True, group, where, facts)
     if group == "exp2":
+        yield _conjugate("h* is p-smooth but not strongly convex.", False, group, where, facts)
         yield _full_rank(group, where, facts)
     for order in ORDERS[group]:
         yield replace(judge(order, group, where, runs), printed=not variant)
@@ -193,6 +196,19 @@ def _constant(constant: Constant, group: str, where: str, facts: dict) -> Claim:
     measured = f"{constant.name} = {value:.8g}"
     reason = constant.remark or ("The same number." if met else "Another number.")
     return Claim(text, where, measured, verdict, reason, group)
+
+
+def _conjugate(text: str, strongly: bool, group: str, where: str, facts: dict) -> Claim:
+    """What the constants of h* are: p-smooth in both experiments, strongly convex or not."""
+    mu, L, p = (facts.get(name) for name in ("mu_h*", "L_h*", "p"))
+    if mu is None or L is None:
+        return Claim(text, where, "", UNDECIDED, "The runs do not tell the constants.", group)
+    holds = math.isclose(L, p) and (mu > 0) is strongly
+    reason = "h is a parabola, so that h* is one, too."
+    if not strongly:
+        reason = "The printed value 0 for w_i < -y_i/p would make h* jump: it is -y_i²/(2p) there."
+    verdict = REPRODUCED if holds else NOT_REPRODUCED
+    return Claim(text, where, f"L_{{h*}} = {L:g}, μ_{{h*}} = {mu:g}", verdict, reason, group)
 
 
 def _full_rank(group: str, where: str, facts: dict) -> Claim:
