@@ -201,7 +201,7 @@ def _constant(constant: Constant, group: str, where: str, facts: dict) -> Claim:
 def _conjugate(text: str, strongly: bool, group: str, where: str, facts: dict) -> Claim:
     """What the constants of h* are: p-smooth in both experiments, strongly convex or not."""
     mu, L, p = (facts.get(name) for name in ("mu_h*", "L_h*", "p"))
-    if mu is None or L is None:
+    if mu is None or L is None or p is None:
         return Claim(text, where, "", UNDECIDED, "The runs do not tell the constants.", group)
     holds = math.isclose(L, p) and (mu > 0) is strongly
     reason = "h is a parabola, so that h* is one, too."
