@@ -6,6 +6,7 @@ import numpy as np
 
 from dual2.experiments.case import Case
 from dual2.experiments.store import Store, StoredRun
+from dual2.experiments.verdicts import Claim
 
 TRICK = '<img src=x onerror="alert(1)"> & </script>'
 """Text that would do harm if it were not escaped."""
@@ -24,8 +25,7 @@ ABOUT = {
 }
 
 CLAIMS = [
-    SimpleNamespace(text=f"Claim {i} {TRICK}", where="Section I", measured=f"{i} rounds",
-                    verdict=verdict, reason=f"because {i}")
+    Claim(f"Claim {i} {TRICK}", "Section I", f"{i} rounds", verdict, f"because {i}", "exp1")
     for i, verdict in enumerate(("reproduced", "not reproduced", "cannot be decided"))
 ]  # fmt: skip
 

@@ -161,17 +161,12 @@ def require(*packages: str) -> None:
             )
 
 
-def new_figure(width: float, height: float) -> "Figure":
-    """An empty figure of a size in inches, not attached to a window."""
+def new_panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> "Figure":
+    """A figure of rows × columns empty panels, size in inches, not attached to a window."""
     require("matplotlib")
     from matplotlib.figure import Figure
 
-    return Figure(figsize=(width, height), layout="constrained", dpi=150)
-
-
-def new_panels(rows: int, columns: int, size: tuple[float, float], **shared: Any) -> "Figure":
-    """An empty figure of rows × columns panels in the package's look."""
-    figure = new_figure(*size)
+    figure = Figure(figsize=size, layout="constrained", dpi=150)
     for panel in figure.subplots(rows, columns, squeeze=False, **shared).flat:
         panel.grid(True, which="major", color="#dddddd", linewidth=0.6)
         panel.set_axisbelow(True)

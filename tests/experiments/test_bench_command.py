@@ -39,7 +39,7 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     config.write_text(CONFIG)
     code, text, errors = bench(capsys, config, "--out", out, "--workers", 1)
     assert code == 0
-    assert "6 runs made, 0 were there already" in text
+    assert "6 runs made, 0 kept" in text
     assert "random (kappa_f = 8)  ring     iD2A" in text and "1 SKIPPED" in text
     assert "κ_f  iD2A" in text and "0.50" in text
     assert errors.count("skipped: DCDA") == 1, "one reason is told once"
@@ -55,20 +55,26 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     before = (out / "summary.png").read_bytes()
     config.write_text(CONFIG.replace('method = "NPGA-ED"', 'method = "NPGA-EXTRA"'))
     code, text, _ = bench(capsys, config, "--out", out, "--workers", 1)
-    assert code == 0 and "2 runs made, 4 were there already" in text
+    assert code == 0 and "2 runs made, 4 kept" in text
     assert "NPGA-ED" not in text and "NPGA-EXTRA" in text
     config.write_text(CONFIG)
-    assert "0 runs made, 6 were" in bench(capsys, config, "--out", out)[1]
+    assert "0 runs made, 6 kept." in bench(capsys, config, "--out", out)[1]
     assert (out / "summary.png").read_bytes() == before
 
 
-def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys):
+def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys, monkeypatch):
     config = tmp_path / "small.toml"
-    config.write_text(CONFIG.replace("n = 4", "n = 0"))
+    config.write_text(CONFIG)
+
+    def fails(*_, **__):
+        raise ArithmeticError("no digits left")
+
+    monkeypatch.setattr("dual2.experiments.run_case.solve", fails)
     code, text, errors = bench(capsys, config, "--out", tmp_path / "out", "--workers", 1)
     assert code == 3 and "FAILED: iD2A on random (kappa_f = 2) on ring" in errors
-    assert "ProblemError: n = 0 found" in errors and "2 FAILED" not in text
+    assert "ArithmeticError: no digits left" in errors and "2 FAILED" not in text
     config.write_text(CONFIG.replace("kappa_f", "kapa_f"))
     code, text, errors = bench(capsys, config, "--out", tmp_path / "other")
     assert code == 2 and "Did you mean 'kappa_f'" in errors
+    assert f"{config}, [[problems]] number 1" in errors
     assert not (tmp_path / "other").exists(), "mistakes are found before any work"

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.errors import Dual2Error, NetworkError, ProblemError
+from dual2.errors import Dual2Error, ProblemError
 from dual2.experiments.builders import BUILDERS, build_setting
 from dual2.experiments.case import Case
 from dual2.experiments.config import parse_config, read_config, shipped_configs
@@ -94,6 +94,34 @@ def test_problems_meet_networks_methods_and_seeds():
         ('build = "exp1"', 'build = "exp1"\nnetworks = ["path"]', "Unknown key 'networks'"),
         ("[[networks]]", "[[networks", "bad is not valid TOML"),
         ('build = "exp1"', 'build = "folder"\npath = "nowhere"', "is not a problem folder"),
+        ('build = "exp1"', 'build = "folder"', "number 2: path is missing; expected a name"),
+        (
+            'build = "exp1"',
+            'build = "exp2"\nactive = "no"',
+            "active = 'no' found; expected true",
+        ),
+        ("kappa_f = [1, 10]", "kappa_f = []", r"number 1: kappa_f = \[\] found; expected a value"),
+        ("kappa_f = [1, 10]", "kappa_f = 0.5", "kappa_f = 0.5 found; expected a finite number ≥ 1"),
+        ("kappa_f = [1, 10]", "n = -4", "number 1: n = -4 found; expected a whole number ≥ 1"),
+        ("kappa_f = [1, 10]", 'n = [4, "four"]', "n = 'four' found; expected a whole number"),
+        ("kappa_f = [1, 10]", "noise = nan", "noise = nan found; expected a finite number ≥ 0"),
+        ('"elastic_net"', '"random"\ng = "l2"', "number 1: Unknown g 'l2'. Did you mean 'l1'"),
+        ('"elastic_net"', '"random"\ng = 5', "number 1: g = 5 found; expected a name"),
+        ("p = [0.4, 0.8]", "p = 1.5", r"networks\]\] number 2: p = 1.5 found; expected .* ≤ 1"),
+        ('"path"\n[[n', '"grid"\nname = "path"\nrows = 3\n[[n', "number 1 on path: A grid of 8"),
+        ('networks = ["path"]', "networks = []", r"networks = \[\] found; expected at least one"),
+        ('problems = "net"', "problems = []", r"problems = \[\] found; expected at least one"),
+        ('name = "net"', "name = 5", "number 1: name = 5 found; expected a name in quotes"),
+        ('title = "Some"', "title = 5", "bad: title = 5 found; expected a name in quotes"),
+        ("tol = 1e-6", "max_rounds = 2.5", "max_rounds = 2.5 found; expected a whole number"),
+        ("tol = 1e-6", 'reduce = "no"', "reduce = 'no' found; expected true or false"),
+        ("budget = 10", 'budget = "x"', "number 2, tune: budget = 'x' found; expected a whole"),
+        ('method = "iD2A"', 'method = "iD2A"\nrho = -1', "rho = -1 found; expected 'auto' or"),
+        ('method = "iD2A"', 'method = "iD2A"\nc = "a"', "number 1: c = 'a' found; expected 1 < c"),
+        ('method = "iD2A"', 'method = "iD2A"\naccuracy = "a"', "accuracy='a' is unknown"),
+        ('method = "iD2A"', 'method = "iD2A"\nconstants = 1', "constants = 1 found; expected 'ti"),
+        ('method = "iD2A"', 'method = "iD2A"\ncost = "low"', "cost = 'low' found; expected Costs"),
+        ('method = "NECPD"', 'method = "NECPD"\ntau = "a"', "tau = 'a' found; expected a number"),
     ],
 )
 def test_mistakes_are_named(old, new, message):
@@ -192,7 +220,7 @@ def test_networks_by_name():
     [
         ("grid", {"rows": 5}, "cannot have 5 rows"),
         ("circulant", {"reach": 12}, "expected 1 … 11"),
-        ("erdos_renyi", {"p": 0.0}, "0 < p"),
+        ("erdos_renyi", {"p": 0.0}, "p = 0.0 found; expected a finite number > 0 and ≤ 1"),
         ("erdos_renyi", {"p": 0.001}, "raise p"),
         ("conditioned", {"kappa": 1e6}, "the condition number of the path"),
         ("path", {"p": 1}, "no argument 'p'; expected none"),
@@ -200,7 +228,7 @@ def test_networks_by_name():
     ],
 )
 def test_impossible_networks_are_refused(build, options, message):
-    with pytest.raises(NetworkError, match=message):
+    with pytest.raises(Dual2Error, match=message):
         build_network(12, build, **options)
 
 

@@ -54,7 +54,7 @@ def test_what_cannot_run_is_stored_with_the_reason(tmp_path):
     outcome = run_cases(cases, store, workers=1)
     assert outcome.ran == 3 and outcome.exit_code == 3
     assert "h must be the indicator of a point" in outcome.skipped[0].reason
-    assert outcome.failed[0].reason.startswith("ProblemError: n = 0 found; expected")
+    assert outcome.failed[0].reason.startswith("Dual2Error: n = 0 found; expected")
     again = run_cases(cases, store, workers=1)
     assert (again.ran, again.kept) == (1, 2), "only the failed run is tried again"
 
@@ -88,6 +88,19 @@ def test_two_runs_that_would_look_the_same_are_refused(tmp_path):
         run_cases([case(), case(tol=1e-3)], Store(tmp_path))
     with pytest.raises(Dual2Error, match="workers = 0 found"):
         run_cases([case()], Store(tmp_path), workers=0)
+
+
+def test_a_store_takes_runs_from_one_process_at_a_time(tmp_path):
+    with Store(tmp_path).claimed(), pytest.raises(Dual2Error, match="Another process is making"):
+        run_cases([case()], Store(tmp_path), workers=1)
+    assert not Store(tmp_path).groups()
+    assert str(run_cases([case()], Store(tmp_path), workers=1)) == "1 run made, 0 kept"
+
+
+def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Dual2Error, match=r"cannot hold stored runs: .* Name another folder"):
+        run_cases([case()], Store(tmp_path / "file" / "deep"), workers=1)
 
 
 def test_an_interrupt_keeps_what_is_finished(tmp_path, monkeypatch):

@@ -52,6 +52,7 @@ def test_constants_of_experiment_two():
     assert problem.coupling(reference).min() == pytest.approx(3.0175, abs=1e-4)
     facts = experiment2().facts
     assert facts["rank_A"] == 9
+    assert (facts["mu_h*"], facts["L_h*"]) == (0.0, 9.0)
     assert facts["kappa_A_rho_at_least"] == pytest.approx(5.51e18, rel=1e-3)
 
 

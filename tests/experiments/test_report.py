@@ -81,6 +81,23 @@ def test_texts_from_outside_are_escaped(text, reader):
     assert text.count("</script>") == 3
 
 
+def test_buttons_wait_for_the_script(text):
+    """A click must not be lost while the page loads."""
+    body = text.partition('<script type="application/json"')[0]
+    buttons = re.findall(r"<button[^>]*>", body)
+    assert len(buttons) > 10 and all(" disabled" in button for button in buttons)
+
+
+def test_the_claims_of_the_paper_are_counted_apart_from_ours(store):
+    aim = replace(CLAIMS[0], verdict="not reproduced", printed=False)
+    printed = [replace(CLAIMS[0], verdict="reproduced")]
+    text = page(store, ABOUT, [*printed, aim])
+    assert '<li class="yes"><b>1</b> claim reproduced' in text
+    assert '<li class="no"><b>0</b> claims not reproduced' in text
+    assert "our own aims: 0 reproduced, 1 not reproduced, 0 cannot be decided" in text
+    assert "our own aims:" not in page(store, ABOUT, printed)
+
+
 def test_nothing_is_loaded(reader, text):
     loading = [
         (tag, name, value)

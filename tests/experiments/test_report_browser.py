@@ -97,6 +97,12 @@ def test_every_plot_is_drawn(show):
     assert "cut at 3 M rounds" in find(browser, "#exp1 .legend")[0].text
 
 
+def test_buttons_work_once_the_page_has_loaded(show):
+    browser = show()
+    assert find(browser, "button") and not find(browser, "button:disabled")
+    assert not find(browser, ".canvas > p")
+
+
 def test_a_curve_is_hidden_and_shown(show):
     browser = show()
     button = "#exp1 [data-curve='1']"
@@ -134,6 +140,14 @@ def test_a_zoom_outlasts_the_hiding_of_a_curve(show):
     assert axis(browser)["range"] == zoomed
     press(browser, "#exp1 [data-axis='local']")
     assert axis(browser)["range"] != zoomed
+
+
+@pytest.mark.parametrize("touch", [False, True])
+def test_a_mouse_zooms_and_a_finger_scrolls(show, browser, touch):
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": touch})
+    mode = "return document.querySelector('#exp1 .canvas')._fullLayout.dragmode"
+    assert show(390 if touch else 1280).execute_script(mode) == (False if touch else "zoom")
+    browser.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_hovering_tells_values(show):

@@ -93,6 +93,7 @@ def test_a_small_real_study(tmp_path):
     assert [row["q"] for row in rows] == ["8 64 512"] * 3
     figure = study_figure(list(found.values()), "small")
     assert figure.axes[0].get_legend_handles_labels()[1][0].startswith("iD2A-iDAPG: ")
+    assert figure.axes[0].get_xlabel() == "$κ_{f}$"
 
 
 def test_the_summary_takes_medians_and_shows_what_failed():
@@ -108,4 +109,6 @@ def test_the_summary_takes_medians_and_shows_what_failed():
     assert rows[1]["statuses"] == "2 MAX_ROUNDS" and rows[0]["converged"] == "2"
     panel = summary_figure(lines, "title").axes[0]
     drawn = {line.get_label(): list(line.get_xdata()) for line in panel.lines}
-    assert drawn == {"iD2A": [30], "NPGA": [], "DCDA": []}
+    assert drawn == {
+        "iD2A": [30], "NPGA (did not converge)": [], "DCDA (did not converge)": []
+    }  # fmt: skip

@@ -140,8 +140,5 @@ def _tell(outcome: Outcome, folder: Path) -> None:
             names = list(dict.fromkeys(groups))
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"{word}: {label} on {names[0]}{more}: {reason}", file=sys.stderr)
-    print(
-        f"{folder}: {outcome.ran} runs made, {outcome.kept} were there already"
-        + (f", {outcome.missing} missing" if outcome.missing else "")
-        + ("; interrupted, run the same command to continue." if outcome.interrupted else ".")
-    )
+    more = "; interrupted, run the same command to continue." if outcome.interrupted else "."
+    print(f"{folder}: {outcome}{more}")

@@ -13,15 +13,16 @@ from rich.table import Table
 from dual2.commands.options import Force
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import Claim
-from dual2.experiments.costs import rows_at_gap
+from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.experiments.reproduce import Reproduction
 from dual2.experiments.reproduce import reproduce as run_experiments
 from dual2.experiments.store import StoredRun
+from dual2.experiments.verdicts import VERDICTS
 
 COSTS = {
     "agree": ("agree_rounds",),
-    "local": ("grad_f", "prox_g"),
-    "coupling": ("A", "AT", "prox_h"),
+    "local": LOCAL,
+    "coupling": COUPLING,
     "sec": ("seconds",),
 }
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
@@ -96,8 +97,11 @@ def _tell_claims(claims: list[Claim]) -> None:
     """One line for each claim, and how many were reproduced."""
     for claim in claims:
         print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
-    counted = Counter(claim.verdict for claim in claims)
-    print("Claims: " + ", ".join(f"{number} {verdict}" for verdict, number in counted.items()))
+    for title, printed in (("Claims of the paper", True), ("Variants and aims of ours", False)):
+        counted = Counter(claim.verdict for claim in claims if claim.printed is printed)
+        if counted:
+            told = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS)
+            print(f"{title}: {told}")
 
 
 def _tell_rest(found: Reproduction, out: Path) -> None:
@@ -107,7 +111,7 @@ def _tell_rest(found: Reproduction, out: Path) -> None:
     for run in outcome.skipped:
         print(f"skipped: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
     if outcome.interrupted:
-        print(f"Interrupted with {outcome.missing} runs missing; run it again to continue.")
+        print(f"{out}: {outcome}; interrupted, run the same command to continue.")
         return
     names = ", ".join(file.name for file in found.files)
-    print(f"{outcome.ran} runs made, {outcome.kept} kept. Written to {out}: {names}")
+    print(f"{outcome}. Written to {out}: {names}")

@@ -1,19 +1,20 @@
 """Problem builders: a name and its arguments in, a :class:`Setting` out."""
 
 import hashlib
-import inspect
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from dual2.codec import encode, encode_agent
 from dual2.documents import to_json
-from dual2.errors import Dual2Error, ProblemError, unknown_name
+from dual2.errors import ProblemError, unknown_name
+from dual2.experiments.arguments import Limits, OneOf, Size, arguments, check_arguments
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
+from dual2.experiments.experiment import Experiment
 from dual2.experiments.topologies import build_network
 from dual2.folder import load_problem
 from dual2.functions import (
@@ -32,6 +33,8 @@ from dual2.problem import Agent, Problem
 from dual2.theory import condition_numbers
 
 Rng = np.random.Generator
+Ratio = Annotated[float, Limits(1)]
+Weight = Annotated[float, Limits(0)]
 
 G: dict[str, Function] = {"zero": Zero(), "l1": L1Norm(0.3), "box": IndicatorBox(-2.0, 2.0)}
 """The g_i that ``random`` offers."""
@@ -46,8 +49,9 @@ H: dict[str, Callable[[Rng, np.ndarray], Function]] = {
 
 
 def random(
-    seed: int, network: dict[str, Any], n: int = 8, p: int = 5, d: int = 3,
-    kappa_f: float = 10.0, g: str = "l1", h: str = "squared", reference: bool = False,
+    seed: int, network: dict[str, Any], n: Size = 8, p: Size = 5, d: Size = 3,
+    kappa_f: Ratio = 10.0, g: Annotated[str, OneOf(G)] = "l1",
+    h: Annotated[str, OneOf(H)] = "squared", reference: bool = False,
 ) -> Setting:  # fmt: skip
     """Quadratic f_i with curvatures from 1 to κ_f, normal A_i, and a choice of g and h.
 
@@ -66,9 +70,6 @@ def random(
     reference : bool
         Whether to solve centrally first, so that traces have a gap (extra ``reference``).
     """
-    _choice("g", g, G)
-    _choice("h", h, H)
-    _positive(n=n, p=p, d=d)
     rng = np.random.default_rng([seed, 61])
     agents, s = [], np.zeros(p)
     for _ in range(n):
@@ -82,8 +83,8 @@ def random(
 
 
 def elastic_net(
-    seed: int, network: dict[str, Any], n: int = 8, p: int = 20, d: int = 2,
-    kappa_f: float = 1.0, l1: float = 0.01, l2: float = 0.1, noise: float = 0.1,
+    seed: int, network: dict[str, Any], n: Size = 8, p: Size = 20, d: Size = 2,
+    kappa_f: Ratio = 1.0, l1: Weight = 0.01, l2: Weight = 0.1, noise: Weight = 0.1,
     reference: bool = False,
 ) -> Setting:  # fmt: skip
     """Elastic net regression, d features with each of n agents, p samples.
@@ -102,7 +103,6 @@ def elastic_net(
     noise : float
         Standard deviation of what is added to the target.
     """
-    _positive(n=n, p=p, d=d)
     rng = np.random.default_rng([seed, 62])
     X = rng.standard_normal((p, n * d))
     truth = rng.standard_normal(n * d) * (rng.random(n * d) < 0.5)
@@ -121,24 +121,30 @@ def folder(seed: int, path: str) -> Setting:
     return _setting(problem, network, False)
 
 
-def _paper(experiment: Callable[..., Any]) -> Callable[..., Setting]:
-    """An experiment of the paper as a builder; nothing in it depends on the seed."""
+def exp1(seed: int) -> Setting:
+    """Experiment I of the paper; nothing in it depends on the seed, as in the other two."""
+    return _paper(experiment1())
 
-    def build(seed: int, **options: Any) -> Setting:
-        found = experiment(**options)
-        facts = describe(found.problem, found.network) | found.facts
-        return Setting(found.problem, found.network, found.reference, facts)
 
-    options = list(inspect.signature(experiment).parameters.values())
-    seed = inspect.Parameter("seed", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    build.__signature__ = inspect.Signature([seed, *options])  # type: ignore[attr-defined]
-    return build
+def exp2(seed: int, active: bool = False) -> Setting:
+    """Experiment II of the paper, as printed or with constraints that bind."""
+    return _paper(experiment2(active))
+
+
+def exp3(seed: int, active: bool = False) -> Setting:
+    """Experiment III of the paper, as printed or with a coupling that binds."""
+    return _paper(experiment3(active))
+
+
+def _paper(found: Experiment) -> Setting:
+    facts = describe(found.problem, found.network) | found.facts
+    return Setting(found.problem, found.network, found.reference, facts)
 
 
 BUILDERS: dict[str, Callable[..., Setting]] = {
-    "exp1": _paper(experiment1),
-    "exp2": _paper(experiment2),
-    "exp3": _paper(experiment3),
+    "exp1": exp1,
+    "exp2": exp2,
+    "exp3": exp3,
     "random": random,
     "elastic_net": elastic_net,
     "folder": folder,
@@ -150,7 +156,7 @@ def builder_arguments(name: str) -> list[str]:
     """Arguments of a builder besides the seed; an error if there is none of that name."""
     if name not in BUILDERS:
         raise ProblemError(unknown_name("problem", name, BUILDERS))
-    return [key for key in inspect.signature(BUILDERS[name]).parameters if key != "seed"]
+    return arguments(BUILDERS[name], "seed")
 
 
 def build_setting(case: Case) -> Setting:
@@ -170,6 +176,7 @@ def build_setting(case: Case) -> Setting:
                 f"The problem {case.problem!r} has no argument {key!r}; "
                 f"expected {', '.join(known)}."
             )
+    check_arguments(BUILDERS[case.problem], case.problem_options, "seed")
     return BUILDERS[case.problem](case.seed, **case.problem_options)
 
 
@@ -209,17 +216,4 @@ def _setting(problem: Problem, network: Network, reference: bool) -> Setting:
 
 def _curvatures(rng: Rng, d: int, kappa: float) -> np.ndarray:
     """d numbers from 1 to kappa, log-uniform, both ends among them if d ≥ 2."""
-    if not 1 <= kappa < np.inf:
-        raise Dual2Error(f"kappa_f = {kappa!r} found; expected a finite number ≥ 1.")
     return np.concatenate([[kappa, 1.0], kappa ** rng.random(max(d - 2, 0))])[:d]
-
-
-def _choice(what: str, name: str, known: dict[str, Any]) -> None:
-    if name not in known:
-        raise ProblemError(unknown_name(what, name, known))
-
-
-def _positive(**sizes: int) -> None:
-    for name, value in sizes.items():
-        if not isinstance(value, int) or value < 1:
-            raise ProblemError(f"{name} = {value!r} found; expected a whole number ≥ 1.")

@@ -38,17 +38,18 @@ import os
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from dual2.algorithms import find_method
-from dual2.algorithms.choice import find_subsolver
 from dual2.errors import Dual2Error, unknown_name
-from dual2.experiments.builders import builder_arguments, fingerprint
+from dual2.experiments.arguments import check_arguments
+from dual2.experiments.builders import BUILDERS, builder_arguments, fingerprint
 from dual2.experiments.case import Case
 from dual2.experiments.config_checks import Checks, Table
-from dual2.experiments.topologies import topology_arguments
+from dual2.experiments.topologies import TOPOLOGIES, build_network, topology_arguments
 from dual2.folder import load_problem
 from dual2.tune import tune
 
@@ -124,7 +125,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
             f"{path} cannot be read: {error}. Expected a TOML file, or one of "
             f"{', '.join(shipped_configs())}."
         ) from error
-    return parse_config(text, file.stem, file.parent)
+    return parse_config(text, str(path), file.parent)
 
 
 def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
@@ -135,7 +136,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     text : str
         TOML.
     name : str
-        What errors call it.
+        What errors call it: a path, or any other name.
     folder : path
         Where the paths of problem folders start.
     """
@@ -164,10 +165,11 @@ class _Reader(Checks):
             for problem in problems
             for case in self.cases(problem, networks, methods)
         ]  # fmt: skip
-        title = str(self.document.get("title", self.name))
+        name = Path(self.name).stem
+        title = self.text(self.document, "title", "", name)
         names = [entry["name"] for entry in problems]
         studies = tuple(self.study(k, table, names) for k, table in self.entries("studies", False))
-        return Config(self.name, title, tuple(cases), studies)
+        return Config(name, title, tuple(cases), studies)
 
     # -- parts ------------------------------------------------------------------------------
 
@@ -176,11 +178,14 @@ class _Reader(Checks):
         found: dict[str, list[tuple[str, Table]]] = {}
         for where, table in self.entries("networks", False):
             build = self.text(table, "build", where)
-            self.only(table, ("name", "build", *self.explain(where, topology_arguments, build)),
-                      where)  # fmt: skip
-            name = self.fresh(str(table.get("name", build)), found, where)
-            options = {k: v for k, v in table.items() if k != "name"}
-            found[name] = list(_variants(name, options))
+            known = self.explain(where, topology_arguments, build)
+            self.only(table, ("name", "build", *known), where)
+            name = self.fresh(self.text(table, "name", where, build), found, where)
+            given = {k: v for k, v in table.items() if k != "name"}
+            found[name] = self.variants(name, given, where)
+            for _, options in found[name]:
+                own = {k: v for k, v in options.items() if k != "build"}
+                self.explain(where, check_arguments, TOPOLOGIES[build], own, "n")
         return found
 
     def problems(self) -> list[Table]:
@@ -189,15 +194,16 @@ class _Reader(Checks):
             build = self.text(table, "build", where)
             arguments = self.explain(where, builder_arguments, build)
             free = "network" in arguments
-            options = [name for name in arguments if name != "network"]
-            self.only(table, ("name", "build", *options, *["networks"] * free), where)
-            name = self.fresh(str(table.get("name", build)), found, where)
-            given = {k: v for k, v in table.items() if k in options}
-            if "path" in given:
-                given["path"] = str((self.folder / self.text(table, "path", where)).resolve())
+            own = [name for name in arguments if name != "network"]
+            self.only(table, ("name", "build", *own, *["networks"] * free), where)
+            name = self.fresh(self.text(table, "name", where, build), found, where)
+            variants = self.variants(name, {k: v for k, v in table.items() if k in own}, where)
+            for _, options in variants:
+                self.explain(where, check_arguments, BUILDERS[build], options, "seed", "network")
+                if "path" in options:
+                    options["path"] = str((self.folder / options["path"]).resolve())
             found[name] = {"name": name, "build": build, "free": free, "where": where,
-                           "networks": table.get("networks"),
-                           "variants": list(_variants(name, given))}  # fmt: skip
+                           "networks": table.get("networks"), "variants": variants}  # fmt: skip
         return list(found.values())
 
     def methods(self, problems: list[str]) -> list[Table]:
@@ -211,10 +217,9 @@ class _Reader(Checks):
             known = ("label", "problems", "tune", *FOR_SOME, *FOR_ALL, *own)
             self.only(table, tuple(dict.fromkeys(known)), where)
             self.limits(table, where)
-            if table.get("subsolver", "auto") != "auto":
-                self.explain(where, find_subsolver, self.text(table, "subsolver", where))
             solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
-            label = self.fresh(str(table.get("label") or _label(solve)), found, where)
+            self.parameters(solve, where)
+            label = self.fresh(self.text(table, "label", where, _label(solve)), found, where)
             notes: Table = {"reconstructed": True} if method.reconstructed else {}
             if "tune" in table:
                 notes["tune"] = self.tuning(table["tune"], where)
@@ -226,6 +231,7 @@ class _Reader(Checks):
     def tuning(self, table: Any, where: str) -> Table:
         known = [name for name in inspect.signature(tune).parameters if name != "fixed"][3:]
         self.only(table, tuple(known), f"{where}, tune")
+        self.limits(table, f"{where}, tune")
         return table or {"budget": 2000}
 
     def study(self, where: str, table: Table, problems: list[str]) -> Study:
@@ -264,7 +270,10 @@ class _Reader(Checks):
             self.fail(problem["where"], "this problem needs at least one entry in [[networks]].")
         wanted = self.names(problem["networks"], list(networks), "network", problem["where"])
         places = [variant for name in wanted for variant in networks[name]]
+        default = inspect.signature(BUILDERS[problem["build"]]).parameters["n"].default
         for (name, options), (place, network) in itertools.product(problem["variants"], places):
+            self.explain(f"{problem['where']} on {place}", _buildable,
+                         options.get("n", default), json.dumps(network))  # fmt: skip
             notes = {"problem": name, "network": place}
             yield f"{name} on {place}", options | {"network": network}, notes
 
@@ -276,13 +285,10 @@ class _Reader(Checks):
         return list(dict.fromkeys(seeds))
 
 
-def _variants(name: str, options: Table) -> Iterable[tuple[str, Table]]:
-    """One set of arguments for each combination of the values in lists."""
-    listed = {key: values for key, values in options.items() if isinstance(values, list)}
-    for values in itertools.product(*listed.values()):
-        chosen = dict(zip(listed, values, strict=True))
-        words = ", ".join(f"{key} = {json.dumps(value)}" for key, value in chosen.items())
-        yield (f"{name} ({words})" if words else name), options | chosen
+@cache
+def _buildable(n: int, network: str) -> None:
+    """Build a network once, to see whether there is one of n agents."""
+    build_network(n, **json.loads(network))
 
 
 def _label(solve: Table) -> str:

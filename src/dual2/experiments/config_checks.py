@@ -1,12 +1,24 @@
 """Checks of a config, part by part: an error names the file and the part."""
 
+import itertools
+import json
 import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from dual2.algorithms import find_method
+from dual2.algorithms.choice import find_subsolver
+from dual2.algorithms.id2a import Options
 from dual2.errors import Dual2Error, unknown_name
+from dual2.theory.selection import read_costs
 
 Table = dict[str, Any]
+
+TEXTS = (
+    "method", "subsolver", "rho", "constants", "accuracy", "cost", "mapping", "spectrum",
+    "integrator",
+)  # fmt: skip
+"""Parameters of methods that may be text."""
 
 
 class Checks:
@@ -27,10 +39,10 @@ class Checks:
         """Refuse the config."""
         raise Dual2Error(f"{self.name}{f', {where}' if where else ''}: {message}")
 
-    def explain(self, where: str, function: Any, argument: Any) -> Any:
+    def explain(self, where: str, function: Any, *arguments: Any) -> Any:
         """Call a function whose errors lack the place."""
         try:
-            return function(argument)
+            return function(*arguments)
         except Dual2Error as error:
             return self.fail(where, str(error))
 
@@ -53,18 +65,53 @@ class Checks:
                 self.fail(where, f"{table!r} found; expected a table.")
             yield where, table
 
-    def text(self, table: Table, key: str, where: str) -> str:
-        """An entry that must be text."""
-        if not isinstance(table.get(key), str):
-            self.fail(where, f"{key} = {table.get(key)!r} found; expected a name in quotes.")
-        return table[key]
+    def text(self, table: Table, key: str, where: str, default: str | None = None) -> str:
+        """An entry that must be text, if it is there."""
+        value = table.get(key, default)
+        if not isinstance(value, str) or not value:
+            self.fail(where, f"{key} = {value!r} found; expected a name in quotes.")
+        return value
+
+    def variants(self, name: str, options: Table, where: str) -> list[tuple[str, Table]]:
+        """One set of arguments for each combination of the values in lists."""
+        listed = {key: values for key, values in options.items() if isinstance(values, list)}
+        for key, values in listed.items():
+            if not values:
+                self.fail(where, f"{key} = [] found; expected a value, or a list of values.")
+        found = []
+        for values in itertools.product(*listed.values()):
+            chosen = dict(zip(listed, values, strict=True))
+            words = ", ".join(f"{key} = {json.dumps(value)}" for key, value in chosen.items())
+            found.append((f"{name} ({words})" if words else name, options | chosen))
+        return found
 
     def limits(self, table: Table, where: str) -> None:
         """Refuse tolerances and limits that no run can have."""
-        for key in ("tol", "atol", "max_rounds", "time_limit"):
+        for key in ("tol", "atol", "time_limit"):
             value = table.get(key, 0)
             if type(value) not in (int, float) or not 0 <= value < math.inf:
                 self.fail(where, f"{key} = {value!r} found; expected a finite number ≥ 0.")
+        for key in ("max_rounds", "budget"):
+            if type(table.get(key, 0)) is not int or table.get(key, 0) < 0:
+                self.fail(where, f"{key} = {table[key]!r} found; expected a whole number ≥ 0.")
+        if type(table.get("reduce", True)) is not bool:
+            self.fail(where, f"reduce = {table['reduce']!r} found; expected true or false.")
+
+    def parameters(self, solve: Table, where: str) -> None:
+        """Refuse parameters of a method that it would refuse itself, on whatever problem."""
+        self.explain(where, find_subsolver, solve.get("subsolver", "auto"))
+        self.explain(where, read_costs, solve.get("cost", "communication"))
+        rho, constants = solve.get("rho", "auto"), solve.get("constants", "tight")
+        if rho != "auto" and (type(rho) not in (int, float) or not 0 <= rho < math.inf):
+            self.fail(where, f"rho = {rho!r} found; expected 'auto' or a finite number ≥ 0.")
+        if constants not in ("tight", "paper"):
+            self.fail(where, f"constants = {constants!r} found; expected 'tight' or 'paper'.")
+        own = {k: v for k, v in solve.items() if k in Options.__annotations__ and v != "auto"}
+        if find_method(solve["method"]).name in ("iD2A", "MiD2A"):
+            self.explain(where, lambda: Options(**own))
+        for key, value in solve.items():
+            if isinstance(value, str) and key not in TEXTS:
+                self.fail(where, f"{key} = {value!r} found; expected a number.")
 
     def fresh(self, name: str, taken: Mapping[str, Any], where: str) -> str:
         """A name that nobody has yet."""
@@ -78,6 +125,8 @@ class Checks:
         """The chosen entries, all of them if nothing is said."""
         if wanted is None:
             return known
+        if wanted == []:
+            self.fail(where, f"{what}s = [] found; expected at least one of {', '.join(known)}.")
         for name in wanted if isinstance(wanted, list) else [wanted]:
             if name not in known:
                 self.fail(where, unknown_name(what, str(name), known))

@@ -15,6 +15,9 @@ AXES = dict(zip(("local", "coupling", "rounds"), PANELS, strict=True)) | {
 }
 """Kinds of cost: trace columns that are added up, and the label of the axis."""
 
+LOCAL, COUPLING = AXES["local"][0], AXES["coupling"][0]
+"""Columns of the calls of an agent on its own, and of those that touch the coupling."""
+
 Row = dict[str, float]
 
 

@@ -43,7 +43,7 @@ class Experiment:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What a report says about the solution and about A = [A_1 … A_n].
+        """What a report says about the solution, about h* and about A = [A_1 … A_n].
 
         ``kappa_A_joint`` is σ̄²(A)/σ̲²(A). ``kappa_A_rho_at_least`` is n·σ̄²(𝐀)/σ̲²(A): testing
         vectors 1⊗u shows λ_min(𝐀𝐀ᵀ + ρL_f𝐂) ≤ σ̲²(A)/n for every ρ and every network.
@@ -53,7 +53,10 @@ class Experiment:
         full = len(values) == self.problem.p and values[-1] > values[0] * np.finfo(float).eps
         smallest2 = float(values[-1]) ** 2 if full else 0.0
         sigma2 = float(self.problem.sigma.max2.max())
+        conjugate = self.problem.h.conjugate
         return {
+            "mu_h*": float(conjugate.mu),
+            "L_h*": float(conjugate.L),
             "rank_A": int(np.sum(values > values[0] * np.finfo(float).eps)),
             "kappa_A_joint": float(values[0]) ** 2 / smallest2 if full else np.inf,
             "kappa_A_rho_at_least": self.problem.n * sigma2 / smallest2 if full else np.inf,

@@ -41,6 +41,10 @@ class Outcome:
     failed: list[StoredRun] = field(default_factory=list)
     interrupted: bool = False
 
+    def __str__(self) -> str:
+        made = f"{self.ran} run{'' if self.ran == 1 else 's'} made, {self.kept} kept"
+        return made + (f", {self.missing} missing" if self.missing else "")
+
     @property
     def exit_code(self) -> int:
         """130 if interrupted, 3 if a run failed, else 0."""
@@ -58,9 +62,10 @@ def run_cases(
     """Run what is not in the store yet.
 
     A finished run stays as it is; one that failed is tried again; one that was cut off in the
-    middle left nothing and starts anew. Each run is preceded by a short one that loads the
-    compiled kernels, and its clock stands still while the trace is recorded. With several workers
-    each keeps to one thread, and seconds are noisy: the record tells how many there were.
+    middle left nothing and starts anew. A store takes runs from one process at a time. Each run is
+    preceded by a short one that loads the compiled kernels, and its clock stands still while the
+    trace is recorded. With several workers each keeps to one thread, and seconds are noisy: the
+    record tells how many there were.
 
     Parameters
     ----------
@@ -89,11 +94,24 @@ def run_cases(
     workers = cores() if workers is None else workers
     if workers < 1:
         raise Dual2Error(f"workers = {workers} found; expected a number ≥ 1.")
-    store.plan(cases)
-    todo = [case for case in cases if force or not _finished(store, case)]
-    outcome = Outcome(kept=len(cases) - len(todo), missing=len(todo))
+    with store.claimed():
+        store.plan(cases)
+        todo = [case for case in cases if force or not _finished(store, case)]
+        outcome = Outcome(kept=len(cases) - len(todo), missing=len(todo))
+        _run(todo, store, workers, outcome, progress)
+    present = [store.load(case) for case in cases if store.has(case)]
+    outcome.skipped = [run for run in present if run.status == SKIPPED]
+    outcome.failed = [run for run in present if run.status == FAILED]
+    return outcome
+
+
+def _run(
+    todo: list[Case], store: Store, workers: int, outcome: Outcome, progress: bool | None
+) -> None:
+    """Make runs and keep count of them, until all are made or Ctrl-C is heard."""
+    total = outcome.kept + outcome.missing
     try:
-        with _Bar(len(cases), outcome.kept, progress) as bar, closing(
+        with _Bar(total, outcome.kept, progress) as bar, closing(
             _news(todo, store, min(workers, len(todo)), bar.show)
         ) as stream:  # fmt: skip
             for news in stream:
@@ -102,10 +120,6 @@ def run_cases(
                 outcome.missing -= news.finished
     except KeyboardInterrupt:
         outcome.interrupted = True
-    present = [store.load(case) for case in cases if store.has(case)]
-    outcome.skipped = [run for run in present if run.status == SKIPPED]
-    outcome.failed = [run for run in present if run.status == FAILED]
-    return outcome
 
 
 def _unique(cases: Iterable[Case]) -> list[Case]:

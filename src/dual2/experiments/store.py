@@ -14,8 +14,10 @@ import csv
 import io
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +120,32 @@ class Store:
     def has(self, case: Case) -> bool:
         """Whether the run is finished."""
         return self._file(case.key, ".json").is_file()
+
+    @contextmanager
+    def claimed(self) -> Iterator[None]:
+        """Be the only process that makes runs here, until the end of the block or of the process.
+
+        On systems without ``fcntl`` nobody is kept out.
+        """
+        try:
+            (self.folder / "runs").mkdir(parents=True, exist_ok=True)
+            file = (self.folder / "runs" / ".lock").open("w")
+        except OSError as error:
+            raise Dual2Error(
+                f"{self.folder} cannot hold stored runs: {error}. Name another folder."
+            ) from error
+        with file:
+            if find_spec("fcntl"):
+                import fcntl
+
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    raise Dual2Error(
+                        f"Another process is making runs in {self.folder}. Let it finish (or end "
+                        "it), then run the same command; or name another folder."
+                    ) from None
+            yield
 
     def save(self, run: StoredRun) -> None:
         """Write a run, trace first; until its JSON file is there nothing counts as written."""

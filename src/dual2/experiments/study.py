@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.experiments.charts import FILLED, tidy
 from dual2.experiments.config import Study
+from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun
-from dual2.experiments.styles import style
-from dual2.plotting import new_figure
+from dual2.experiments.styles import FILLED, style
+from dual2.plotting import new_panels
 from dual2.result import Status
 
 if TYPE_CHECKING:
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 KINDS = {
     "rounds": ("rounds",),
-    "oracle_a": ("grad_f", "prox_g"),
-    "oracle_b": ("A", "AT", "prox_h"),
+    "oracle_a": LOCAL,
+    "oracle_b": COUPLING,
 }
 """Costs of the complexity table; each is the largest of the counts."""
 
@@ -181,24 +181,28 @@ def study_figure(found: Sequence[Growth], title: str) -> "Figure":
     shown = [one for one in found if one.kind == "rounds"]
     overs = list(dict.fromkeys(one.over for one in shown))
     rows = math.ceil(len(overs) / 2)
-    figure = new_figure(11, 4.4 * rows)
-    panels = np.atleast_1d(figure.subplots(rows, min(len(overs), 2))).ravel()
-    for over, panel in zip(overs, panels, strict=False):
+    figure = new_panels(rows, min(len(overs), 2), (11, 4.4 * rows))
+    for over, panel in zip(overs, figure.axes, strict=False):
         own = [one for one in shown if one.over == over]
         for one in own:
             _draw(panel, one)
-        panel.set(xscale="log", yscale="log", xlabel=SYMBOLS.get(over, over))
+        panel.set(xscale="log", yscale="log", xlabel=_formula(SYMBOLS.get(over, over)))
         panel.set_ylabel("communication rounds")
         places = sorted({float(f"{q:.4g}") for one in own for q in one.q})
         panel.set_xticks(places, [f"{place:g}" for place in places])
         panel.set_xticks([], minor=True)
-        tidy(panel)
         if any(one.measured for one in own):
-            panel.legend(frameon=False, fontsize="small")
-    for panel in panels[len(overs) :]:
+            panel.legend(frameon=False, fontsize="small", title="exponent (theory)")
+    for panel in figure.axes[len(overs) :]:
         panel.set_visible(False)
     figure.suptitle(title)
     return figure
+
+
+def _formula(symbol: str) -> str:
+    """A symbol with its index lowered, as matplotlib writes it."""
+    letter, _, index = symbol.partition("_")
+    return f"${letter}_{{{index}}}$" if index else symbol
 
 
 def _draw(panel: Any, one: Growth) -> None:

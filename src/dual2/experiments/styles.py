@@ -37,6 +37,8 @@ MARKERS = ("<", ">", "p", "d", "8", "H")
 SUBSOLVERS = {"pdpg": "dashed", "lpd": "dashdot"}
 """Kinds of lines of the subsolvers; the others are solid."""
 
+FILLED = {"solid": "full", "dashed": "left", "dashdot": "bottom", "dotted": "none"}
+"""How markers are filled where there are no lines to tell methods of one colour apart."""
 
 SAID = {"ours": "our "}
 """What a name contains if it says a remark itself, where that is not the remark."""

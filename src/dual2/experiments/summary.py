@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dual2.experiments.charts import FILLED, tidy
+from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun
-from dual2.experiments.styles import styles
-from dual2.plotting import new_figure
+from dual2.experiments.styles import FILLED, styles
+from dual2.plotting import new_panels
 from dual2.result import Status
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 COSTS = {
     "rounds": ("rounds",),
     "agree_rounds": ("agree_rounds",),
-    "local": ("grad_f", "prox_g"),
-    "coupling": ("A", "AT", "prox_h"),
+    "local": LOCAL,
+    "coupling": COUPLING,
 }
 """Kinds of cost: the counts that each adds up."""
 
@@ -124,20 +124,20 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
     methods = {name: methods[name] for name in dict.fromkeys(line.method for line in lines)}
     looks = dict(zip(methods, styles(methods.values()), strict=True))
     height = 1.6 + 0.3 * len(places) + 0.25 * math.ceil(len(methods) / 3)
-    figure = new_figure(9, max(height, 3))
-    panel = figure.subplots()
+    figure = new_panels(1, 1, (9, max(height, 3)))
+    panel = figure.axes[0]
     for name, look in looks.items():
         own = [line for line in lines if line.method == name]
         own = [line for line in own if math.isfinite(line.costs["rounds"])]
         rows = [places.index(line.place) for line in own]
         panel.plot(
-            [line.costs["rounds"] for line in own], rows, linestyle="none", label=name,
+            [line.costs["rounds"] for line in own], rows, linestyle="none",
+            label=name if own else f"{name} (did not converge)",
             marker=look.marker or "o", color=look.colour, markersize=7,
             fillstyle=FILLED[look.dash],
         )  # fmt: skip
     panel.set(xscale="log", xlabel="communication rounds (median over seeds)", title=title)
     panel.set_yticks(np.arange(len(places)), places)
     panel.invert_yaxis()
-    tidy(panel)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -1,39 +1,39 @@
 """Networks by name, for configs: a name and its arguments in, a network of n agents out."""
 
-import inspect
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Annotated, Any
 
 import networkx as nx
 import numpy as np
 
 from dual2.errors import NetworkError, unknown_name
+from dual2.experiments.arguments import Limits, Size, arguments, check_arguments
 from dual2.network import Network
 
 TRIES = 1000
 """How many seeds a random graph may try until it is connected."""
 
 
-def grid(n: int, rows: int = 0) -> nx.Graph:
+def grid(n: int, rows: Annotated[int, Limits(0)] = 0) -> nx.Graph:
     """A grid with ``rows`` rows, by default as square as n allows."""
     rows = rows or max(k for k in range(1, math.isqrt(n) + 1) if n % k == 0)
-    if rows < 1 or n % rows:
+    if n % rows:
         raise NetworkError(f"A grid of {n} agents cannot have {rows} rows: {rows} must divide {n}.")
     return nx.convert_node_labels_to_integers(nx.grid_2d_graph(rows, n // rows))
 
 
-def circulant(n: int, reach: int = 1) -> nx.Graph:
+def circulant(n: int, reach: Size = 1) -> nx.Graph:
     """A ring in which everyone also talks to neighbours up to ``reach`` places away."""
-    if not 1 <= reach < n:
+    if reach >= n:
         raise NetworkError(f"reach = {reach} found; expected 1 … {n - 1} for {n} agents.")
     return nx.circulant_graph(n, range(1, reach + 1))
 
 
-def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> nx.Graph:
+def erdos_renyi(
+    n: int, p: Annotated[float, Limits(0, 1, open=True)] = 0.3, seed: Annotated[int, Limits(0)] = 0
+) -> nx.Graph:
     """A random graph with edge probability ``p``: the first connected one from ``seed`` on."""
-    if not 0 < p <= 1:
-        raise NetworkError(f"p = {p} found; expected a probability of an edge, 0 < p ≤ 1.")
     for shift in range(TRIES):
         graph = nx.gnp_random_graph(n, p, seed=seed + shift)
         if nx.is_connected(graph):
@@ -44,7 +44,7 @@ def erdos_renyi(n: int, p: float = 0.3, seed: int = 0) -> nx.Graph:
     )
 
 
-def conditioned(n: int, kappa: float = 10.0) -> np.ndarray:
+def conditioned(n: int, kappa: Annotated[float, Limits(1, open=True)] = 10.0) -> np.ndarray:
     """A gossip matrix with a given κ_C for the same n: a path, and everyone to everyone weakly.
 
     C = L_path + t·L_complete has the eigenvalues μ_k + tn, where μ_k are those of the path; so
@@ -57,7 +57,7 @@ def conditioned(n: int, kappa: float = 10.0) -> np.ndarray:
     """
     path = nx.laplacian_matrix(nx.path_graph(n)).toarray().astype(float)
     low, high = (2 - 2 * math.cos(math.pi * k / n) for k in (1, n - 1))
-    if not 1 < kappa <= high / low:
+    if kappa > high / low:
         raise NetworkError(
             f"kappa = {kappa} found; with {n} agents expected 1 < kappa ≤ {high / low:.6g}, the "
             "condition number of the path."
@@ -82,7 +82,7 @@ def topology_arguments(name: str) -> list[str]:
     """Arguments of a topology besides n; an error if there is none of that name."""
     if name not in TOPOLOGIES:
         raise NetworkError(unknown_name("network", name, TOPOLOGIES))
-    return [key for key in inspect.signature(TOPOLOGIES[name]).parameters if key != "n"]
+    return arguments(TOPOLOGIES[name], "n")
 
 
 def build_network(n: int, build: str, **options: Any) -> Network:
@@ -109,4 +109,5 @@ def build_network(n: int, build: str, **options: Any) -> Network:
                 f"The network {build!r} has no argument {key!r}; "
                 f"expected {', '.join(known) or 'none'}."
             )
+    check_arguments(TOPOLOGIES[build], options, "n")
     return Network(TOPOLOGIES[build](n, **options))

@@ -1,7 +1,7 @@
 """From stored runs to a verdict: whether one cost lies below another, and by how much."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
@@ -9,6 +9,7 @@ from dual2.experiments.costs import TARGETS, rows_at_gap, spent
 from dual2.experiments.store import StoredRun
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "cannot be decided"
+VERDICTS: tuple[str, ...] = (REPRODUCED, NOT_REPRODUCED, UNDECIDED)
 
 AXIS_NAMES = {
     "local": "calls to ∇f and prox_g",
@@ -34,6 +35,8 @@ class Claim:
         Why.
     group : str
         The runs that it was judged by.
+    printed : bool
+        Whether the paper says so of this very setting; else it is one of ours: a variant, an aim.
     """
 
     text: str
@@ -42,6 +45,7 @@ class Claim:
     verdict: str
     reason: str
     group: str
+    printed: bool = True
 
 
 @dataclass(frozen=True)
@@ -202,12 +206,14 @@ def _reason(order: Order, runs: Mapping[str, StoredRun], target: float, verdict:
     shown = [pair for pair, answer in compared.items() if answer is wanted]
     ratios = {pair: _ratio(order, runs, target, pair) for pair in shown}
     extreme = (max if order.one_is_enough else min)(ratios.values(), key=lambda r: r[0])
-    asked = f"asked: {order.factor:g}×" if order.factor > 1 else "asked: less"
+    claimed = f"at least {order.factor:g}×" if order.factor > 1 else "more than 1×"
     if math.isfinite(order.at_most):
-        asked = f"asked: less, by at most {order.at_most:g}×"
+        claimed += f", at most {order.at_most:g}×"
     kind = "Largest" if order.one_is_enough else "Smallest"
-    failing = "" if wanted or order.one_is_enough else f" in {_failing(shown, len(compared))}"
-    return f"{kind} ratio{failing}: {extreme[1]} ({asked})."
+    failing = ""
+    if not wanted and not order.one_is_enough and len(compared) > 1:
+        failing = f" of the {len(shown)} of {len(compared)} comparisons that fail"
+    return f"{kind} ratio{failing}: {extreme[1]} (claimed: {claimed})."
 
 
 def _endings(order: Order, runs: Mapping[str, StoredRun]) -> str:
@@ -215,10 +221,6 @@ def _endings(order: Order, runs: Mapping[str, StoredRun]) -> str:
     names = dict.fromkeys((*order.lower, *order.higher))
     last = {name: f"{runs[name].trace[order.measure][-1]:.1g}" for name in names}
     return ", ".join(f"{name} at a {_word(order)} of {value}" for name, value in last.items())
-
-
-def _failing(pairs: Sequence[tuple[str, str, str]], total: int) -> str:
-    return f"the {len(pairs)} of {total} comparisons that fail" if total > 1 else "the comparison"
 
 
 def _ratio(

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dual2.experiments.captions import SOURCE, WORDS
 from dual2.experiments.case import slug
 from dual2.experiments.costs import AXES, spent
 from dual2.experiments.report.network import network_svg
 from dual2.experiments.report.tables import (
-    VERDICTS,
+    BADGES,
     claims_table,
     constants_table,
     costs_table,
@@ -48,8 +49,9 @@ SYMBOLS = {
 
 LEAD = (
     "Every number and curve on this page was measured here and is drawn from the stored runs. "
-    "Choose what is counted on the horizontal axis, drag over a plot to zoom, double-click to "
-    "return, point at a curve for its values, press a name below a plot to hide or show its curve."
+    "Choose what is counted on the horizontal axis, drag over a plot to zoom (on a phone, after "
+    "touching the magnifier), double-click to return, point at a curve for its values, press a "
+    "name below a plot to hide or show its curve."
 )
 
 
@@ -75,8 +77,10 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         "axes": {axis: text for axis, (_, text) in AXES.items()},
         "groups": {slug(group): _data(runs) for group, runs in groups.items()},
     }
+    source = f"<p>{escape(SOURCE)}: its three experiments, run again.</p>" if known else ""
     return Template(_file("template.html")).substitute(
-        title=title, version=escape(__version__), css=_file("report.css"), lead=LEAD,
+        title=title, version=escape(__version__), css=_file("report.css"), source=source, lead=LEAD,
+        words=_details("Words used on this page", pairs(WORDS, "word", "meaning")),
         navigation=_navigation(titles, bool(claims)), summary=_summary(groups, claims),
         claims=_claims(claims),
         experiments="\n".join(
@@ -114,15 +118,23 @@ def _navigation(titles: Mapping[str, str], claims: bool) -> str:
 
 
 def _summary(groups: Mapping[str, Sequence[StoredRun]], claims: Sequence["Claim"]) -> str:
+    """Chips that count settings, runs and the paper's claims; a line on those of our own."""
     runs = sum(len(members) for members in groups.values())
-    counted = {"settings": len(groups), "runs": runs}
-    found = Counter(claim.verdict for claim in claims)
-    counted |= {f"claims {verdict}": found[verdict] for verdict in VERDICTS if claims}
+    chips = [("", len(groups), "setting", ""), ("", runs, "run", "")]
+    printed = Counter(claim.verdict for claim in claims if claim.printed)
+    if claims:
+        chips += [(kind, printed[word], "claim", f" {word}") for word, kind in BADGES.items()]
     items = "".join(
-        f'<li class="{VERDICTS.get(name.removeprefix("claims "), "")}"><b>{count}</b> {name}</li>'
-        for name, count in counted.items()
+        f'<li class="{kind}"><b>{count}</b> {noun}{"" if count == 1 else "s"}{rest}</li>'
+        for kind, count, noun, rest in chips
     )
-    return f'<ul class="summary">{items}</ul>'
+    ours = Counter(claim.verdict for claim in claims if not claim.printed)
+    more = ", ".join(f"{ours[word]} {word}" for word in BADGES)
+    line = (
+        "<p>These are the claims of the paper about its own settings. The same claims on variants "
+        f"that are not in the paper, and our own aims: {more}.</p>"
+    )
+    return f'<ul class="summary">{items}</ul>{line if ours else ""}'
 
 
 def _claims(claims: Sequence["Claim"]) -> str:
@@ -161,31 +173,37 @@ def _setting(facts: Mapping[str, Any], about: "About | None") -> str:
         drawn = network_svg(int(facts["n"]), facts["edges"])
         words = f"{facts['n']} agents, {len(facts['edges'])} edges"
         picture = f"<figure>{drawn}<figcaption>The network: {words}</figcaption></figure>"
+    facts = {"d": sum(facts.get("dims", ())), **facts}
     constants = constants_table(about.constants, facts) if about and about.constants else ""
     return f'<div class="setting">{picture}{constants}</div>'
 
 
 def _plot(name: str, title: str, runs: Sequence[StoredRun]) -> str:
-    """Buttons, the place for the plot, and the legend as buttons."""
+    """Buttons, the place for the plot, the legend as buttons; the script enables them."""
     axes = "".join(
-        f'<button type="button" data-axis="{axis}" aria-pressed="{str(axis == "rounds").lower()}">'
-        f"{escape(text)}</button>"
+        f'<button type="button" disabled data-axis="{axis}" '
+        f'aria-pressed="{str(axis == "rounds").lower()}">{escape(text)}</button>'
         for axis, (_, text) in AXES.items()
     )
     legend = "".join(
-        f'<button type="button" data-curve="{position}" aria-pressed="true">{swatch(look)}'
+        f'<button type="button" disabled data-curve="{position}" aria-pressed="true">{swatch(look)}'
         f"<span>{escape(text)}</span></button>"
         for position, (text, look) in enumerate(zip(labels(runs), styles(runs), strict=True))
+    )
+    waiting = (
+        "The plot appears when the page has loaded."
+        "<noscript> It needs JavaScript; so do the buttons.</noscript>"
     )
     return (
         f'<div class="plot" data-group="{name}"><div class="choices">'
         f'<div class="axes" role="group" aria-label="Horizontal axis">{axes}</div>'
         '<div class="scales" role="group" aria-label="Scale of the horizontal axis">'
-        '<button type="button" data-scale="linear">linear</button>'
-        '<button type="button" data-scale="log">log</button></div></div>'
-        f'<div class="canvas" role="img" aria-label="Convergence: {escape(title)}"></div>'
+        '<button type="button" disabled data-scale="linear">linear</button>'
+        '<button type="button" disabled data-scale="log">log</button></div></div>'
+        f'<div class="canvas" role="img" aria-label="Convergence: {escape(title)}">'
+        f"<p>{waiting}</p></div>"
         f'<div class="legend" role="group" aria-label="Curves">{legend}'
-        '<button type="button" class="all">show all</button></div></div>'
+        '<button type="button" disabled class="all">show all</button></div></div>'
     )
 
 

@@ -8,6 +8,9 @@
   const press = (buttons, chosen) =>
     buttons.forEach((button) => button.setAttribute("aria-pressed", String(chosen(button))));
 
+  // Buttons are disabled in the page itself: a click is never lost while it loads.
+  const enable = (buttons) => buttons.forEach((button) => { button.disabled = false; });
+
   function theme() {
     const ink = colour("--ink"), grid = colour("--rule");
     const font = { family: getComputedStyle(document.body).fontFamily, size: 13, color: ink };
@@ -64,7 +67,8 @@
     const lows = plot.group.curves.map((curve) => Math.min(...curve.y));
     return {
       ...look, height: narrow ? 340 : 460, showlegend: false, hovermode: "closest",
-      margin: { l: narrow ? 52 : 68, r: 14, t: 30, b: 56 }, dragmode: "zoom",
+      margin: { l: narrow ? 52 : 68, r: 14, t: 30, b: 56 },
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
       xaxis: {
         ...axis, ...zoom, type: plot.scale, exponentformat: "SI", range: extent(plot),
         title: { text: data.axes[plot.axis], standoff: 10 },
@@ -134,8 +138,10 @@
       axis: "rounds", scale: suited(group.curves, "rounds"),
     };
     plots.push(plot);
+    plot.canvas.replaceChildren();
     listen(plot);
     draw(plot);
+    enable(box.querySelectorAll("button"));
   });
 
   const system = matchMedia("(prefers-color-scheme: dark)");
@@ -151,6 +157,7 @@
   });
   system.addEventListener("change", repaint);
   button.textContent = dark() ? "Light" : "Dark";
+  enable([button]);
 
   // On paper: light, measurements unfolded, other details as they are.
   let before = [];

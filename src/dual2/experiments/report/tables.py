@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 from dual2.experiments.costs import AXES, TARGETS, rows_at_gap, spent
 from dual2.experiments.store import StoredRun
 from dual2.experiments.styles import labels, remarks, styles
+from dual2.experiments.verdicts import VERDICTS
 from dual2.plotting import Style
 
 if TYPE_CHECKING:
     from dual2.experiments.catalogue import Constant
     from dual2.experiments.claims import Claim
 
-VERDICTS = {"reproduced": "yes", "not reproduced": "no", "cannot be decided": "open"}
+BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
 """Class of each verdict's badge."""
 
 SHORT = 60
@@ -28,6 +29,9 @@ SUBSCRIPT = re.compile(
     f"(?:({_LETTER}{{1,3}}(?:&#x27;{_LETTER}?)?)(?!{_LETTER}|_)|{{([^{{}}]*)}})"
 )
 """A letter, an underscore and an index: short, or in braces."""
+
+POWER = re.compile(r"(?<![\w.])(\d+(?:\.\d+)?)e([+-]\d+)\b")
+"""A number with an exponent."""
 
 RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"
 
@@ -67,14 +71,21 @@ def number(value: Any) -> str:
 
 
 def mathematics(text: str) -> str:
-    """Escaped text with subscripts: κ_C, prox_g.
+    """Escaped text with subscripts (κ_C, prox_g) and powers of ten.
 
     Examples
     --------
+    >>> mathematics("8.24e+15, gap ≤ 1e-08")
+    '8.24·10¹⁵, gap ≤ 10⁻⁸'
     >>> mathematics("κ_Aρ < 9, x_iᵀP_i, μ_{h*}, max_rounds")
     'κ<sub>Aρ</sub> &lt; 9, x<sub>i</sub>ᵀP<sub>i</sub>, μ<sub>h*</sub>, max_rounds'
     """
-    return SUBSCRIPT.sub(r"\1<sub>\2\3</sub>", escape(text))
+    return SUBSCRIPT.sub(r"\1<sub>\2\3</sub>", POWER.sub(_power, escape(text)))
+
+
+def _power(found: re.Match[str]) -> str:
+    tens = power(int(found[2]))
+    return tens if found[1] == "1" else f"{found[1]}·{tens}"
 
 
 def power(exponent: int) -> str:
@@ -98,10 +109,10 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], kind: str = "") ->
     )
 
 
-def pairs(items: Mapping[str, Any]) -> str:
+def pairs(items: Mapping[str, Any], *head: str) -> str:
     """Names and values, two columns."""
-    rows = ([escape(name), escape(number(value))] for name, value in items.items())
-    return table(["name", "value"], rows, "pairs")
+    rows = ([mathematics(name), mathematics(number(value))] for name, value in items.items())
+    return table(head or ("name", "value"), rows, "pairs")
 
 
 def swatch(style: Style) -> str:
@@ -128,7 +139,7 @@ def claims_table(claims: Sequence["Claim"]) -> str:
 
 
 def _claim_cells(claim: "Claim") -> str:
-    kind = VERDICTS.get(claim.verdict, "open")
+    kind = BADGES.get(claim.verdict, "open")
     measured, reason = mathematics(claim.measured), mathematics(claim.reason)
     told = f'<div class="measured">{measured}</div>{reason}'
     if len(claim.measured) > SHORT:
@@ -147,7 +158,8 @@ def constants_table(constants: Sequence["Constant"], facts: Mapping[str, Any]) -
         [
             f"<i>{mathematics(constant.name)}</i>",
             escape(number(constant.paper)),
-            escape(number(facts.get(constant.fact))),
+            ("≥ " if constant.fact.endswith("_at_least") else "")
+            + escape(number(facts.get(constant.fact))),
             mathematics(constant.remark),
         ]
         for constant in constants
@@ -169,13 +181,14 @@ def costs_table(runs: Sequence[StoredRun], measure: str) -> str:
     for run, name, look in zip(runs, labels(runs, lambda r: r.case.label), looks, strict=True):
         told = "".join(f'<span class="tag">{escape(word)}</span>' for word in remarks(run))
         others = " = ".join(["", *(run.case.notes.get("aliases") or [])])
-        cells = [f"{swatch(look)}{escape(name + others)} {told}"]
+        together = escape(name + others).replace(" = ", "\u00a0=\u00a0")
+        cells = [f"{swatch(look)}{together} {told}"]
         cells += [_cost_cell(run, target, measure) for target in TARGETS]
         last = run.trace[measure][-1] if len(run.trace.get(measure, ())) else None
         ending = escape(str(run.status))
         if run.status in ("SKIPPED", "FAILED"):
             ending += f"<details><summary>why</summary>{escape(run.reason)}</details>"
-        rows.append([*cells, f"{last:.1e}" if last is not None else "–", ending])
+        rows.append([*cells, mathematics(f"{last:.1e}") if last is not None else "–", ending])
     return table([*head, "last", "status"], rows, "costs")
 
 
