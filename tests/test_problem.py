@@ -180,7 +180,8 @@ def test_h_without_prox_and_conjugate_gradient_is_refused():
 
 BAD = {
     "none": (lambda: d2.Problem([], d2.Zero()), "no agents"),
-    "type": (lambda: d2.Problem([agent(), 3], d2.Zero()), "Agent 1 is a int"),
+    "type": (lambda: d2.Problem([agent(), 3], d2.Zero()), "Agent 1 is of type int"),
+    "one": (lambda: d2.Problem(agent(), d2.Zero()), "given as Agent; expected a list"),
     "vector": (lambda: agent(A=np.ones(3)), r"\(3,\).*reshape"),
     "empty": (lambda: agent(A=np.ones((3, 0))), r"\(3, 0\).*at least one"),
     "text": (lambda: agent(A=[["a"]]), "not a matrix of numbers"),

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, refuse
+from dual2.functions.arguments import Array, number, refuse
 from dual2.functions.base import Function, reciprocal
 
 Oracle = Callable[..., Any]
@@ -186,6 +186,11 @@ def as_function(obj: Any) -> Function:
     """
     if isinstance(obj, Function):
         return obj
+    if isinstance(obj, type):
+        raise ProblemError(
+            f"The class {obj.__name__} was given; expected an object of it. Write "
+            f"{obj.__name__}(...) with its arguments."
+        )
     value = obj if callable(obj) else None
     proximal, prox = getattr(obj, "proximal", None), getattr(obj, "prox", None)
     if callable(proximal):
@@ -218,9 +223,10 @@ def _callable(owner: Function, name: str, value: Any) -> Oracle:
 
 
 def _moduli(owner: Function, mu: Any, L: Any) -> tuple[float, float]:
-    refuse(owner, "mu", float(mu), lambda v: ~((v >= 0) & np.isfinite(v)), "at least 0 and finite")
-    refuse(owner, "L", float(L), lambda v: ~(v >= mu), f"at least mu = {mu:g}")
-    return float(mu), float(L)
+    low = number(owner, "mu", mu, least=0.0)
+    high = number(owner, "L", L, finite=False)
+    refuse(owner, "L", high, lambda v: v < low, f"at least mu = {low:g}")
+    return low, high
 
 
 def _name(oracle: Oracle) -> str:

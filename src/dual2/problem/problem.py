@@ -60,6 +60,11 @@ class Problem:
     """
 
     def __init__(self, agents: Iterable[Agent], h: Function | Any) -> None:
+        if not isinstance(agents, Iterable):
+            raise ProblemError(
+                f"The agents are given as {type(agents).__name__}; expected a list of "
+                "dual2.Agent(A, f, g), also for a single one."
+            )
         members = tuple(agents)
         self._take(members, np.arange(len(members)), len(members), as_function(h))
 
@@ -220,7 +225,9 @@ class Problem:
 def check_agent(i: int, agent: Any) -> None:
     """Check one agent's data; messages name it by its number."""
     if not isinstance(agent, Agent):
-        raise ProblemError(f"Agent {i} is a {type(agent).__name__}: expected dual2.Agent(A, f, g).")
+        raise ProblemError(
+            f"Agent {i} is of type {type(agent).__name__}: expected dual2.Agent(A, f, g)."
+        )
     check_finite(i, agent.A)
     if not agent.f.smooth:
         raise ProblemError(
