@@ -35,7 +35,10 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     if settings.method == "MiD2A" and isinstance(network, Network):
         network = network.chebyshev(**wishes)
     elif wishes:
-        raise CapabilityError(f"{', '.join(wishes)} belong(s) to MiD2A, not to {settings.method}.")
+        raise CapabilityError(
+            f"{' and '.join(wishes)} found, which only MiD2A's polynomial has. Leave it out of "
+            f"{settings.method}, or use MiD2A."
+        )
     options = _options(settings, extra)
     facts = gather_facts(problem)
     constants = analyse(
@@ -57,7 +60,8 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
     for name in extra:
         if name not in known:
             what = f"parameter of {settings.method}"
-            raise CapabilityError(unknown_name(what, name, [*known, *_NETWORK_PARAMETERS]))
+            more = _NETWORK_PARAMETERS if settings.method == "MiD2A" else ()
+            raise CapabilityError(unknown_name(what, name, [*known, "cost", *more]))
     rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
     return Options(accuracy=rule, **extra)
 
