@@ -81,12 +81,14 @@ def test_resume_goes_on_where_it_stopped(folder, tmp_path, capsys):
         (["solve", "{folder}", "--rho", "-1"], "rho"),
         (["solve", "{folder}", "--resume"], "--out"),
         (["solve", "{folder}", "--out", "{new}", "--resume"], "nothing to resume"),
+        (["solve", "{folder}", "--out", "{folder}", "--force"], "is a folder"),
+        (["example", "{file}/problem"], "problem"),
         (["reproduce", "exp9"], "Known: exp1"),
         (["solve"], "DIR"),
     ],
 )
 def test_bad_input(folder, tmp_path, capsys, arguments, message):
-    names = {"folder": folder, "new": tmp_path / "new.json"}
+    names = {"folder": folder, "file": folder / "problem.toml", "new": tmp_path / "new.json"}
     assert run(*(argument.format(**names) for argument in arguments)) == 2
     captured = capsys.readouterr()
     assert message in captured.err

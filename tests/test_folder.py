@@ -229,10 +229,10 @@ BROKEN = {
     "graph": (edit("nodes = [0, 1, 2]", "nodes = [0, 1, 2, 3]"), "problem.toml.*not connected"),
     "weights": (edit("weights = [", "weights = [1.0, "), "problem.toml"),
     "array": (edit("[1.0, 2.0]", '{array = "y"}'), "array 'y'"),
-    "missing": (lambda s: (s / "agents" / "1.toml").unlink(), "agents 1 have no file"),
+    "missing": (lambda s: (s / "agents" / "1.toml").unlink(), "no file for agent 1"),
     "extra": (
         lambda s: shutil.copy(s / "agents" / "1.toml", s / "agents" / "3.toml"),
-        "3.toml belong to no node",
+        "no node for 3.toml",
     ),
     "double": (
         lambda s: (s / "agents" / "1.npz").write_bytes(b""),

@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; always ends with ``SystemExit``."""
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dual2")
-    except Dual2Error as error:
+    except (Dual2Error, OSError) as error:
         print(f"dual2: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 

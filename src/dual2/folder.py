@@ -206,8 +206,8 @@ def agent_files(path: str | os.PathLike[str], n: int) -> list[Path]:
     missing = [name for name in names if name not in found]
     extra = [file.name for name, file in found.items() if name not in names]
     if missing or extra:
-        parts = [f"agents {', '.join(missing)} have no file"] if missing else []
-        parts += [f"{', '.join(extra)} belong to no node"] if extra else []
+        parts = [f"no file for agent {', '.join(missing)}"] if missing else []
+        parts += [f"no node for {', '.join(extra)}"] if extra else []
         raise ProblemError(
             f"{folder}: {' and '.join(parts)}. The network has {n} nodes, so the files must be "
             f"0 … {n - 1}, each .npz or .toml."
