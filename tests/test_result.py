@@ -311,7 +311,7 @@ def test_explain():
         assert f"  {name} = " in text
     other = d2.solve(PROBLEM, NETWORK, method="mid2a", rho=5.0, eta=0.2, max_rounds=10).explain()
     assert "MiD2A" in other and "rho = 5  [given]" in other and "eta = 0.2  [given]" in other
-    assert "5 round(s)" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
+    assert "5 rounds of" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
 
 
 def test_parameters_have_values_and_sources():

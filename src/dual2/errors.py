@@ -1,4 +1,4 @@
-"""The exceptions a caller may want to catch; every one is also a ``ValueError``."""
+"""The exceptions a caller may want to catch, each also a ``ValueError``; parts of messages."""
 
 import difflib
 from collections.abc import Iterable
@@ -18,6 +18,17 @@ class NetworkError(Dual2Error):
 
 class CapabilityError(Dual2Error):
     """A method was asked for something it cannot do; the message says what would work."""
+
+
+def counted(number: int | str, noun: str) -> str:
+    """A number and what it counts, for messages and tables.
+
+    Examples
+    --------
+    >>> counted(1, "run"), counted(0, "run"), counted("1", "p-vector")
+    ('1 run', '0 runs', '1 p-vector')
+    """
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
 def unknown_name(what: str, name: str, known: Iterable[str]) -> str:

@@ -39,7 +39,7 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     config.write_text(CONFIG)
     code, text, errors = bench(capsys, config, "--out", out, "--workers", 1)
     assert code == 0
-    assert "6 runs made, 0 were there already" in text
+    assert "6 runs made, 0 there already" in text
     assert "random (kappa_f = 8)  ring     iD2A" in text and "1 SKIPPED" in text
     assert "κ_f  iD2A" in text and "0.50" in text
     assert errors.count("skipped: DCDA") == 1, "one reason is told once"
@@ -55,10 +55,10 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     before = (out / "summary.png").read_bytes()
     config.write_text(CONFIG.replace('method = "NPGA-ED"', 'method = "NPGA-EXTRA"'))
     code, text, _ = bench(capsys, config, "--out", out, "--workers", 1)
-    assert code == 0 and "2 runs made, 4 were there already" in text
+    assert code == 0 and "2 runs made, 4 there already" in text
     assert "NPGA-ED" not in text and "NPGA-EXTRA" in text
     config.write_text(CONFIG)
-    assert "0 runs made, 6 were" in bench(capsys, config, "--out", out)[1]
+    assert "0 runs made, 6 there" in bench(capsys, config, "--out", out)[1]
     assert (out / "summary.png").read_bytes() == before
 
 

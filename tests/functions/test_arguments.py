@@ -47,7 +47,7 @@ REFUSED = [
     (lambda: fn.LeastSquares([[1.0]], [1.0, 2.0]), r"b has length 2 and M has 1 rows"),
     (lambda: fn.LogisticRegression([[1.0]], [0.0]), r"labels\[0\] is 0"),
     (lambda: fn.LogisticRegression([1.0], [1.0]), r"M has shape \(1,\); expected a matrix"),
-    (lambda: fn.Stacked([fn.Zero()], [1, 2]), r"1 functions and 2 sizes"),
+    (lambda: fn.Stacked([fn.Zero()], [1, 2]), r"1 function and 2 sizes"),
     (lambda: fn.Stacked([fn.IndicatorPoint([1.0, 2.0])], [3]), r"block 0, .*has size 3"),
     (lambda: fn.Stacked([fn.Zero()], [0]), r"expected a whole positive size"),
     (lambda: fn.Stacked([fn.Zero()], [1.5]), r"has size 1.5; expected a whole"),

@@ -14,7 +14,7 @@ from dual2.algorithms.choice import (
 )
 from dual2.algorithms.id2a import ID2A, Options
 from dual2.algorithms.method import Plan, Settings
-from dual2.errors import CapabilityError, unknown_name
+from dual2.errors import CapabilityError, counted, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import place
@@ -105,7 +105,9 @@ def _describe(
 def _explain(
     settings: Settings, c: Constants, network: Network | ChebyshevNetwork, choice: Choice
 ) -> str:
-    exchange = f"{network.rounds} round(s) of communication per product with the gossip matrix"
+    exchange = (
+        f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
+    )
     rate = (
         f"F_ρ is strongly convex with κ_F = {c.kappa_F:.4g}, so the outer loop converges linearly"
         if math.isfinite(c.kappa_F)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from dual2.errors import ProblemError
+from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, Entries, number, store
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
@@ -41,8 +41,8 @@ class Stacked(Function):
         sizes = tuple(number(self, "sizes", size) for size in self.sizes)
         if len(functions) != len(sizes) or not functions:
             raise ProblemError(
-                f"Stacked: {len(functions)} functions and {len(sizes)} sizes were given; "
-                "expected one size per function, and at least one."
+                f"Stacked: {counted(len(functions), 'function')} and {counted(len(sizes), 'size')} "
+                "given; expected one size per function, and at least one."
             )
         for k, (function, size) in enumerate(zip(functions, sizes, strict=True)):
             if size < 1 or not size.is_integer() or function.dim not in (None, size):

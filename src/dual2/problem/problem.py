@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import ProblemError
+from dual2.errors import ProblemError, counted
 from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
 from dual2.problem.agent import Agent
@@ -82,7 +82,8 @@ class Problem:
         self._check_coupling()
 
     def __repr__(self) -> str:
-        return f"Problem({self.n} agents, {sum(self.dims)} variables, p={self.p}, h={self.h!r})"
+        sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"
+        return f"Problem({sizes}, p={self.p}, h={self.h!r})"
 
     def _check_coupling(self) -> None:
         source = f"agent {self.owned[0]}" if self.h.dim is None else f"h = {self.h!r}"
