@@ -72,3 +72,9 @@ def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys):
     code, text, errors = bench(capsys, config, "--out", tmp_path / "other")
     assert code == 2 and "Did you mean 'kappa_f'" in errors
     assert not (tmp_path / "other").exists(), "mistakes are found before any work"
+    config.write_text(CONFIG)
+    (tmp_path / "summary.csv").write_text("mine")
+    code, text, errors = bench(capsys, config, "--out", tmp_path)
+    assert code == 2 and "summary.csv exists" in errors
+    assert (tmp_path / "summary.csv").read_text() == "mine"
+    assert not (tmp_path / "runs").exists()
