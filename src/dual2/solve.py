@@ -34,7 +34,7 @@ def solve(
     network: Network | ChebyshevNetwork,
     *,
     method: str | Method = "auto",
-    subsolver: str = "auto",
+    subsolver: str | Callable[..., Any] = "auto",
     rho: float | str = "auto",
     tol: float = 1e-8,
     atol: float = 1e-12,
@@ -65,9 +65,11 @@ def solve(
     method : str or Method
         Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is iD2A. As an
         instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
-    subsolver : str
+    subsolver : str or callable
         ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
         ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
+        One of your own is a subclass of :class:`dual2.subsolvers.Subsolver`, or a partial
+        application of it.
     rho : float or "auto"
         Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
     tol, atol : float

@@ -49,7 +49,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     choice = choose_subsolver(name, runtime, facts, constants, cost, options.mapping)
     if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
         constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
-    solver = make_subsolver(choice.name, runtime, facts, constants, options.slack, options.restart)
+    solver = make_subsolver(choice, runtime, facts, constants, options.slack, options.restart)
     algorithm = ID2A(runtime, facts, constants, options, solver)
     parameters = _describe(settings, options, constants, network, choice)
     return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, choice))
