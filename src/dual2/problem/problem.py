@@ -21,6 +21,9 @@ from dual2.problem.singular import Sigma, squared_singular_values
 
 Vector = NDArray[np.float64]
 
+ADJOINT_TOLERANCE = 1e-6
+"""How far ⟨Ax, v⟩ and ⟨x, Aᵀv⟩ of a user's operator may differ, relative to the lengths."""
+
 
 class Problem:
     r"""Minimise Σ_i f_i(x_i) + g_i(x_i) + h(Σ_i A_i x_i) over x_1, …, x_n.
@@ -229,7 +232,10 @@ def check_agent(i: int, agent: Any) -> None:
         raise ProblemError(
             f"Agent {i} is of type {type(agent).__name__}: expected dual2.Agent(A, f, g)."
         )
-    check_finite(i, agent.A)
+    if isinstance(agent.A, LinearOperator):
+        check_operator(i, agent.A)
+    else:
+        check_finite(i, agent.A)
     if not agent.f.smooth:
         raise ProblemError(
             f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g and a smooth f beside it, "
@@ -250,11 +256,30 @@ def check_agent(i: int, agent: Any) -> None:
 
 def check_finite(i: int, A: Any) -> None:
     """Raise an error that names the first entry of A that is nan or infinite."""
-    if isinstance(A, LinearOperator):
-        return
     entries = A.data if sp.issparse(A) else A
     if np.isfinite(entries).all():
         return
     row, column = np.argwhere(~np.isfinite(A.toarray() if sp.issparse(A) else A))[0]
     value = A[row, column]
     raise ProblemError(f"Agent {i}: A[{row}, {column}] is {value}. Every entry must be finite.")
+
+
+def check_operator(i: int, A: LinearOperator) -> None:
+    """Raise an error unless A and Aᵀ can be applied, give numbers, and ⟨Ax, v⟩ = ⟨x, Aᵀv⟩."""
+    rng = np.random.default_rng(0)
+    x, v = (rng.standard_normal(size) for size in A.shape[::-1])
+    try:
+        forth, back = A.matvec(x), A.rmatvec(v)
+    except (NotImplementedError, ValueError) as error:
+        raise ProblemError(
+            f"Agent {i}: the operator A cannot be applied ({error}). It needs matvec: (d,) to (p,) "
+            "and rmatvec: (p,) to (d,), the product with the transpose."
+        ) from error
+    if not (np.isfinite(forth).all() and np.isfinite(back).all()):
+        raise ProblemError(f"Agent {i}: the operator A gives values that are not finite.")
+    size = np.linalg.norm(forth) * np.linalg.norm(v) + np.linalg.norm(back) * np.linalg.norm(x)
+    if abs(forth @ v - x @ back) > ADJOINT_TOLERANCE * size:
+        raise ProblemError(
+            f"Agent {i}: rmatvec of the operator A is not the product with its transpose: "
+            f"⟨Ax, v⟩ = {forth @ v:.6g}, but ⟨x, Aᵀv⟩ = {x @ back:.6g}."
+        )
