@@ -115,6 +115,18 @@ def test_rho_is_checked_for_a_single_agent_too(rho):
         d2.solve(make([A], d2.SquaredLoss(np.ones(3))), path(1), rho=rho)
 
 
+@pytest.mark.parametrize("role", ["f", "g", "h"])
+def test_a_value_that_fails_is_found_before_the_first_round(role):
+    f, g, h = SQUARE, d2.Zero(), d2.SquaredLoss(np.ones(3))
+    wrong = d2.Proximable(d2.Zero().prox, value=lambda x: None)
+    f = d2.Smooth(np.copy, 1.0, 1.0, value=lambda x: None) if role == "f" else f
+    problem = d2.Problem(
+        [d2.Agent(A, f, wrong if role == "g" else g)] * 3, wrong if role == "h" else h
+    )
+    with pytest.raises(d2.ProblemError, match="value returned NoneType"):
+        d2.solve(problem, path(3), callback=lambda state: pytest.fail("too late"))
+
+
 def test_nothing_runs_before_the_checks():
     """A bad limit is found before the user's functions are ever called."""
     f = d2.Smooth(lambda x: pytest.fail("called"), 1.0, 1.0)

@@ -15,6 +15,7 @@ from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import with_sources
 from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
+from dual2.functions import Proximable, Smooth
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
@@ -144,6 +145,7 @@ def solve(
     )
     driver.mark = _fingerprint(plan)
     _begin(driver, share, start)
+    _try_values(share, driver)
     _log.info("%s", plan.explanation)
     shown = progress if share.agreement.rank == 0 else False
     with Bar(found.name, tol, shown) as bar:
@@ -230,6 +232,20 @@ def _begin(driver: Driver, problem: Problem, start: Start) -> None:
             given = given[problem.owned]
         lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
     driver.algorithm.start(x, lam.copy())
+
+
+def _try_values(problem: Problem, driver: Driver) -> None:
+    """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
+    parts = driver.runtime.packed.split(driver.algorithm.x)
+    owners = [(problem.h, np.zeros(problem.p))]
+    for agent, x in zip(problem.agents, parts, strict=True):
+        owners += [(agent.f, x), (agent.g, x)]
+    for function, x in owners:
+        if isinstance(function, Smooth | Proximable):
+            try:
+                function.value(function.prox(x, 1.0) if function.proximable else x)
+            except CapabilityError:  # none was given
+                continue
 
 
 def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:

@@ -49,6 +49,14 @@ def test_wrong_shapes_are_named():
         fn.Proximable(lambda v, step: v[:1]).prox([1.0, 2.0], 1.0)
 
 
+def test_values_are_numbers_or_arrays_of_one():
+    assert fn.Smooth(np.copy, 1.0, 1.0, value=lambda x: [x @ x / 2]).value([2.0]) == 2.0
+    with pytest.raises(ProblemError, match="value returned NoneType; expected one number"):
+        fn.Smooth(np.copy, 1.0, 1.0, value=lambda x: None).value([1.0, 2.0])
+    with pytest.raises(ProblemError, match="value returned ndarray; expected one number"):
+        fn.Proximable(np.maximum, value=np.abs).value([[1.0, 2.0]])
+
+
 def test_a_function_that_writes_to_its_argument_does_no_harm():
     def prox(v, step):
         v *= 0.0

@@ -237,8 +237,18 @@ def _value_of_rows(owner: Function, oracle: Oracle | None, x: Array, name: str) 
     if oracle is None:
         owner._lack(f"no values: {name}= was not given", f"pass {name}=... to use them")
     if x.ndim == 1:
-        return np.asarray(float(oracle(x.copy())))
-    return np.array([float(oracle(row.copy())) for row in x])
+        return np.asarray(_number(owner, name, oracle(x.copy())))
+    return np.array([_number(owner, name, oracle(row.copy())) for row in x])
+
+
+def _number(owner: Function, name: str, value: Any) -> float:
+    """What a user's function returned as its value: a number, or an array of one."""
+    try:
+        return float(value if np.ndim(value) == 0 else np.asarray(value).item())
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{owner!r}: {name} returned {type(value).__name__}; expected one number ({error})."
+        ) from error
 
 
 def _vector_of_rows(owner: Function, name: str, oracle: Oracle, x: Array) -> Array:
