@@ -1,5 +1,6 @@
 """``solve``: bad input before any work, infeasible couplings, legal edge cases, methods of h."""
 
+import inspect
 import re
 
 import networkx as nx
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+from dual2.algorithms.parameters import SOLVE_ARGUMENTS
 from dual2.testing import PAIRS, known_problem
 
 RNG = np.random.default_rng(0)
@@ -71,6 +73,8 @@ POINT = make([A, 2 * A, A], d2.IndicatorPoint(A @ [1.0, 2.0]), g=d2.L1Norm(0.1))
         ({"record": "no"}, d2.CapabilityError, "record = 'no'"),
         ({"reduce": "no"}, d2.CapabilityError, "reduce = 'no'.*True or False"),
         ({"throw": None}, d2.CapabilityError, "throw = None"),
+        ({"max_round": 3}, d2.CapabilityError, "'max_round'.*Did you mean 'max_rounds'"),
+        ({"method": "NPGA-ED", "toll": 3}, d2.CapabilityError, "'toll'.*Did you mean 'tol'"),
         ({"costs": 3}, d2.CapabilityError, "'costs'.*Did you mean 'cost'"),
         ({"time_limit": -1.0}, d2.CapabilityError, "time_limit = -1"),
         ({"start": ([[0.0], [0.0]], np.zeros(3))}, d2.ProblemError, r"start.*\[2, 2, 2\]"),
@@ -125,6 +129,11 @@ def test_a_value_that_fails_is_found_before_the_first_round(role):
     )
     with pytest.raises(d2.ProblemError, match="value returned NoneType"):
         d2.solve(problem, path(3), callback=lambda state: pytest.fail("too late"))
+
+
+def test_keywords_of_solve_are_known_to_its_messages():
+    keywords = list(inspect.signature(d2.solve).parameters)[2:-1]
+    assert tuple(keywords) == SOLVE_ARGUMENTS
 
 
 def test_nothing_runs_before_the_checks():

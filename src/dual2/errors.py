@@ -31,7 +31,7 @@ def counted(number: int | str, noun: str) -> str:
     return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+def unknown_name(what: str, name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
     """Sentence for an unknown name: the nearest known one, then all of them.
 
     Parameters
@@ -42,6 +42,8 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
         What was asked for.
     known : iterable of str
         The names that exist.
+    elsewhere : iterable of str
+        Names that may have been meant but belong to something else.
 
     Examples
     --------
@@ -49,7 +51,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     "Unknown method 'iD2B'. Did you mean 'iD2A'? Known: iD2A, MiD2A."
     """
     names = list(known)
-    lowered = {k.lower(): k for k in names}
+    lowered = {k.lower(): k for k in (*elsewhere, *names)}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     return f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}."

@@ -14,7 +14,8 @@ from dual2.algorithms.choice import (
 )
 from dual2.algorithms.id2a import ID2A, Options
 from dual2.algorithms.method import Plan, Settings
-from dual2.errors import CapabilityError, counted, unknown_name
+from dual2.algorithms.parameters import unknown_parameter
+from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import place
@@ -59,9 +60,8 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
     known = [f.name for f in fields(Options) if f.name != "accuracy"]
     for name in extra:
         if name not in known:
-            what = f"parameter of {settings.method}"
             more = _NETWORK_PARAMETERS if settings.method == "MiD2A" else ()
-            raise CapabilityError(unknown_name(what, name, [*known, "cost", *more]))
+            raise unknown_parameter(settings.method, name, [*known, "cost", *more])
     rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
     return Options(accuracy=rule, **extra)
 
