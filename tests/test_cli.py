@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -94,6 +95,14 @@ def test_bad_input(folder, tmp_path, capsys, arguments, message):
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_without_greek_letters(folder):
+    command = [sys.executable, "-m", "dual2.cli", "theory", str(folder)]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Condition numbers" in done.stdout
 
 
 def test_reproduce_quick(tmp_path, capsys):
