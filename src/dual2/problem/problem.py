@@ -93,8 +93,8 @@ class Problem:
         for i, agent in zip(self.owned, self.agents, strict=True):
             if agent.p != self.p:
                 raise ProblemError(
-                    f"Agent {i}: A has {agent.p} rows, but {source} has coupling length "
-                    f"{self.p}. Every A needs {self.p} rows."
+                    f"Agent {i}: A has {counted(agent.p, 'row')}, but {source} has coupling "
+                    f"length {self.p}. Every A needs {counted(self.p, 'row')}."
                 )
         if not (self.h.proximable or self.h.conjugate_smooth):
             raise ProblemError(
