@@ -74,6 +74,16 @@ def test_pyproximal_objects():
     assert g.value(x) == pytest.approx(9.0)
 
 
+def test_pyproximal_sets_are_indicators():
+    box = fn.as_function(pyproximal.Box(-1.0, 1.0))
+    assert box.value([0.5, -1.0]) == 0.0
+    assert box.value([0.5, 1.0 + 1e-12]) == 0.0, "rounding, as for our own sets"
+    assert box.value([0.5, 1.1]) == np.inf
+    ball = fn.as_function(pyproximal.EuclideanBall(np.zeros(3), 1.0))
+    for v in np.random.default_rng(0).standard_normal((20, 3)):
+        assert ball.value(ball.prox(3 * v, 1.0)) == 0.0
+
+
 class OdlLike:
     """What odl functionals look like: proximal(step) is an operator."""
 

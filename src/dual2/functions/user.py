@@ -7,7 +7,7 @@ import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, number, refuse
-from dual2.functions.base import Function, reciprocal
+from dual2.functions.base import TOLERANCE, Function, reciprocal
 
 Oracle = Callable[..., Any]
 
@@ -196,7 +196,7 @@ def as_function(obj: Any) -> Function:
     if callable(proximal):
         return Proximable(_OdlProx(proximal), value)
     if callable(prox):
-        return Proximable(prox, value)
+        return Proximable(prox, value and _PyproximalValue(value, prox))
     raise ProblemError(
         f"{type(obj).__name__} is not a function that can be minimised. Expected a dual2 "
         "function, or an object with prox(x, tau) (pyproximal) or proximal(tau) (odl); wrap your "
@@ -212,6 +212,20 @@ class _OdlProx:
 
     def __call__(self, v: Array, step: float) -> Array:
         return np.asarray(self.proximal(step)(v))
+
+
+class _PyproximalValue:
+    """f(x) from a pyproximal object; its sets tell, exactly, whether x is inside."""
+
+    def __init__(self, value: Oracle, prox: Oracle) -> None:
+        self.value, self.prox = value, prox
+
+    def __call__(self, x: Array) -> Any:
+        found = self.value(x)
+        if not isinstance(found, bool | np.bool_):
+            return found
+        away = 0.0 if found else np.linalg.norm(x - self.prox(x, 1.0))
+        return 0.0 if away <= TOLERANCE * max(1.0, float(np.linalg.norm(x))) else np.inf
 
 
 def _callable(owner: Function, name: str, value: Any) -> Oracle:
