@@ -34,12 +34,21 @@ def bench(capsys, *arguments):
     return end.value.code or 0, *capsys.readouterr()
 
 
+def test_files_that_no_benchmark_wrote_stay(tmp_path, capsys):
+    config, mine = tmp_path / "small.toml", tmp_path / "summary.csv"
+    config.write_text(CONFIG)
+    mine.write_text("mine")
+    code, _, errors = bench(capsys, config, "--out", tmp_path)
+    assert code == 2 and "summary.csv exists" in errors
+    assert mine.read_text() == "mine" and not (tmp_path / "runs").exists()
+
+
 def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     config, out = tmp_path / "small.toml", tmp_path / "out"
     config.write_text(CONFIG)
     code, text, errors = bench(capsys, config, "--out", out, "--workers", 1)
     assert code == 0
-    assert "6 runs made, 0 there already" in text
+    assert "6 runs made, 0 were there already" in text
     assert "random (kappa_f = 8)  ring     iD2A" in text and "1 SKIPPED" in text
     assert "κ_f  iD2A" in text and "0.50" in text
     assert errors.count("skipped: DCDA") == 1, "one reason is told once"
@@ -55,10 +64,10 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     before = (out / "summary.png").read_bytes()
     config.write_text(CONFIG.replace('method = "NPGA-ED"', 'method = "NPGA-EXTRA"'))
     code, text, _ = bench(capsys, config, "--out", out, "--workers", 1)
-    assert code == 0 and "2 runs made, 4 there already" in text
+    assert code == 0 and "2 runs made, 4 were there already" in text
     assert "NPGA-ED" not in text and "NPGA-EXTRA" in text
     config.write_text(CONFIG)
-    assert "0 runs made, 6 there" in bench(capsys, config, "--out", out)[1]
+    assert "0 runs made, 6 were" in bench(capsys, config, "--out", out)[1]
     assert (out / "summary.png").read_bytes() == before
 
 
@@ -72,9 +81,3 @@ def test_failures_and_mistakes_have_exit_codes_of_their_own(tmp_path, capsys):
     code, text, errors = bench(capsys, config, "--out", tmp_path / "other")
     assert code == 2 and "Did you mean 'kappa_f'" in errors
     assert not (tmp_path / "other").exists(), "mistakes are found before any work"
-    config.write_text(CONFIG)
-    (tmp_path / "summary.csv").write_text("mine")
-    code, text, errors = bench(capsys, config, "--out", tmp_path)
-    assert code == 2 and "summary.csv exists" in errors
-    assert (tmp_path / "summary.csv").read_text() == "mine"
-    assert not (tmp_path / "runs").exists()

@@ -10,7 +10,6 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.errors import counted
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store
@@ -151,7 +150,7 @@ def _tell(outcome: Outcome, folder: Path) -> None:
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"{word}: {label} on {names[0]}{more}: {reason}", file=sys.stderr)
     print(
-        f"{folder}: {counted(outcome.ran, 'run')} made, {outcome.kept} there already"
+        f"{folder}: {outcome.ran} runs made, {outcome.kept} were there already"
         + (f", {outcome.missing} missing" if outcome.missing else "")
         + ("; interrupted, run the same command to continue." if outcome.interrupted else ".")
     )

@@ -11,7 +11,6 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands.options import Force
-from dual2.errors import counted
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import Claim
 from dual2.experiments.costs import rows_at_gap
@@ -108,9 +107,7 @@ def _tell_rest(found: Reproduction, out: Path) -> None:
     for run in outcome.skipped:
         print(f"skipped: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
     if outcome.interrupted:
-        missing = counted(outcome.missing, "run")
-        print(f"Interrupted with {missing} missing; run it again to continue.")
+        print(f"Interrupted with {outcome.missing} runs missing; run it again to continue.")
         return
     names = ", ".join(file.name for file in found.files)
-    made = counted(outcome.ran, "run")
-    print(f"{made} made, {outcome.kept} kept. Written to {out}: {names}")
+    print(f"{outcome.ran} runs made, {outcome.kept} kept. Written to {out}: {names}")
