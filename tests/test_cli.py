@@ -2,6 +2,7 @@
 
 import csv
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -81,17 +82,27 @@ def test_resume_goes_on_where_it_stopped(folder, tmp_path, capsys):
         (["solve", "{folder}", "--rho", "-1"], "rho"),
         (["solve", "{folder}", "--resume"], "--out"),
         (["solve", "{folder}", "--out", "{new}", "--resume"], "nothing to resume"),
+        (["solve", "{folder}", "--out", "{folder}", "--force"], "is a folder"),
+        (["example", "{file}/problem"], "problem"),
         (["reproduce", "exp9"], "Known: exp1"),
         (["solve"], "DIR"),
     ],
 )
 def test_bad_input(folder, tmp_path, capsys, arguments, message):
-    names = {"folder": folder, "new": tmp_path / "new.json"}
+    names = {"folder": folder, "file": folder / "problem.toml", "new": tmp_path / "new.json"}
     assert run(*(argument.format(**names) for argument in arguments)) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert "Traceback" not in captured.err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_terminal_without_greek_letters(folder):
+    command = [sys.executable, "-m", "dual2.cli", "theory", str(folder)]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "Condition numbers" in done.stdout
 
 
 def test_reproduce_quick(tmp_path, capsys):

@@ -227,12 +227,15 @@ BROKEN = {
     "data": (edit("[1.0, 2.0]", "[1.0, nan]"), "problem.toml"),
     "function": (edit('function = "SquaredLoss"\n', ""), "problem.toml.*'function'"),
     "graph": (edit("nodes = [0, 1, 2]", "nodes = [0, 1, 2, 3]"), "problem.toml.*not connected"),
-    "weights": (edit("weights = [", "weights = [1.0, "), "problem.toml"),
+    "weights": (edit("weights = [", "weights = [1.0, "), "2 edges and 3 weights"),
+    "network entry": (edit("weights = ", "wieghts = "), "'wieghts'. Did you mean 'weights'"),
+    "edges": (edit("[1, 2]", "[1, 3]"), "edges must be pairs of numbers from 0 to 2"),
+    "triples": (edit("[1, 2]", "[1, 2, 0]"), "problem.toml"),
     "array": (edit("[1.0, 2.0]", '{array = "y"}'), "array 'y'"),
-    "missing": (lambda s: (s / "agents" / "1.toml").unlink(), "agents 1 have no file"),
+    "missing": (lambda s: (s / "agents" / "1.toml").unlink(), "no file for agent 1"),
     "extra": (
         lambda s: shutil.copy(s / "agents" / "1.toml", s / "agents" / "3.toml"),
-        "3.toml belong to no node",
+        "no node for 3.toml",
     ),
     "double": (
         lambda s: (s / "agents" / "1.npz").write_bytes(b""),

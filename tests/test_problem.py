@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.sparse.linalg import aslinearoperator
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dual2 as d2
 from dual2.errors import ProblemError
@@ -179,9 +179,15 @@ def test_h_without_prox_and_conjugate_gradient_is_refused():
         d2.Problem([agent()], d2.Smooth(lambda z: 2.0 * z, mu=2.0, L=2.0))
 
 
+def operator(*products):
+    A = LinearOperator((3, 3), *products, dtype=float)
+    return lambda: d2.Problem([agent(A=A)], d2.Zero())
+
+
 BAD = {
     "none": (lambda: d2.Problem([], d2.Zero()), "no agents"),
-    "type": (lambda: d2.Problem([agent(), 3], d2.Zero()), "Agent 1 is a int"),
+    "type": (lambda: d2.Problem([agent(), 3], d2.Zero()), "Agent 1 is of type int"),
+    "one": (lambda: d2.Problem(agent(), d2.Zero()), "given as Agent; expected a list"),
     "vector": (lambda: agent(A=np.ones(3)), r"\(3,\).*reshape"),
     "empty": (lambda: agent(A=np.ones((3, 0))), r"\(3, 0\).*at least one"),
     "text": (lambda: agent(A=[["a"]]), "not a matrix of numbers"),
@@ -194,6 +200,10 @@ BAD = {
         lambda: d2.Problem([agent(A=sp.csc_array([[0.0, 0, np.inf]]))], d2.Zero()),
         r"Agent 0: A\[0, 2\] is inf",
     ),
+    "no adjoint": (operator(lambda x: x), "Agent 0: the operator A cannot be applied.*rmatvec"),
+    "shape": (operator(lambda x: x[:1], lambda v: v), "Agent 0: the operator A cannot be applied"),
+    "operator nan": (operator(lambda x: np.nan * x, lambda v: v), "Agent 0.* not finite"),
+    "wrong adjoint": (operator(lambda x: x, lambda v: 2 * v), "rmatvec .* is not the product"),
     "f": (lambda: d2.Problem([agent(f=d2.L1Norm(1.0))], d2.Zero()), "Agent 0: f = L1Norm"),
     "g": (
         lambda: d2.Problem([agent(g=d2.Smooth(lambda x: x, 1.0, 1.0))], d2.Zero()),

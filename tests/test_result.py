@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import threading
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.sparse.linalg import LinearOperator
 
 import dual2 as d2
 from dual2.experiments.exp1 import experiment1
@@ -311,7 +313,7 @@ def test_explain():
         assert f"  {name} = " in text
     other = d2.solve(PROBLEM, NETWORK, method="mid2a", rho=5.0, eta=0.2, max_rounds=10).explain()
     assert "MiD2A" in other and "rho = 5  [given]" in other and "eta = 0.2  [given]" in other
-    assert "5 round(s)" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
+    assert "5 rounds of" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
 
 
 def test_parameters_have_values_and_sources():
@@ -350,6 +352,39 @@ def test_trace():
     assert bare.trace == {}
     np.testing.assert_array_equal(bare.duals, result.duals)
     assert bare.counts == result.counts
+
+
+def counting_agent(A, calls):
+    """½|x|² + 0.1|x|₁ with its calls counted by hand."""
+
+    def call(name, function):
+        def counted(*arguments):
+            calls[name] += 1
+            return function(*arguments)
+
+        return counted
+
+    soft = d2.L1Norm(0.1).prox
+    return d2.Agent(
+        LinearOperator(
+            A.shape, dtype=float, matvec=call("A", A.__matmul__), rmatvec=call("AT", A.T.__matmul__)
+        ),
+        d2.Smooth(call("grad_f", np.copy), 1.0, 1.0),
+        d2.Proximable(call("prox_g", soft)),
+    )
+
+
+@pytest.mark.parametrize("wishes", [{}, {"subsolver": "LPD"}, {"method": "NPGA-ED"}], ids=str)
+def test_counts_are_the_calls(wishes):
+    """Nothing is counted that was not called; only the final certificate comes on top."""
+    rng, calls = np.random.default_rng(0), [Counter() for _ in range(3)]
+    agents = [counting_agent(rng.standard_normal((4, 3)), own) for own in calls]
+    problem = d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(4)))
+    network = d2.Network(nx.path_graph(3))
+    counts = d2.solve(problem, network, tol=1e-6, record=False, **wishes).counts
+    for name in ("grad_f", "prox_g", "A", "AT"):
+        most = max(own[name] for own in calls)
+        assert 0 <= most - getattr(counts, name) <= 15, name
 
 
 def test_counts():

@@ -1,5 +1,6 @@
 """``solve``: bad input before any work, infeasible couplings, legal edge cases, methods of h."""
 
+import inspect
 import re
 
 import networkx as nx
@@ -9,6 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+from dual2.algorithms.parameters import SOLVE_ARGUMENTS
 from dual2.testing import PAIRS, known_problem
 
 RNG = np.random.default_rng(0)
@@ -64,6 +66,16 @@ POINT = make([A, 2 * A, A], d2.IndicatorPoint(A @ [1.0, 2.0]), g=d2.L1Norm(0.1))
         ({"tol": np.nan}, d2.CapabilityError, "tol = nan"),
         ({"tol": 0.0, "atol": 0.0}, d2.CapabilityError, "both 0"),
         ({"max_rounds": -1}, d2.CapabilityError, "max_rounds = -1"),
+        ({"max_rounds": 2.5}, d2.CapabilityError, "max_rounds = 2.5 found; expected a whole"),
+        ({"callback": 3}, d2.CapabilityError, "callback = 3"),
+        ({"seed": 1.5}, d2.CapabilityError, "seed = 1.5"),
+        ({"seed": -1}, d2.CapabilityError, "seed = -1"),
+        ({"record": "no"}, d2.CapabilityError, "record = 'no'"),
+        ({"reduce": "no"}, d2.CapabilityError, "reduce = 'no'.*True or False"),
+        ({"throw": None}, d2.CapabilityError, "throw = None"),
+        ({"max_round": 3}, d2.CapabilityError, "'max_round'.*Did you mean 'max_rounds'"),
+        ({"method": "NPGA-ED", "toll": 3}, d2.CapabilityError, "'toll'.*Did you mean 'tol'"),
+        ({"costs": 3}, d2.CapabilityError, "'costs'.*Did you mean 'cost'"),
         ({"time_limit": -1.0}, d2.CapabilityError, "time_limit = -1"),
         ({"start": ([[0.0], [0.0]], np.zeros(3))}, d2.ProblemError, r"start.*\[2, 2, 2\]"),
         ({"start": (np.zeros((3, 2)), np.zeros(4))}, d2.ProblemError, r"\(4,\).*\(3,\)"),
@@ -71,7 +83,7 @@ POINT = make([A, 2 * A, A], d2.IndicatorPoint(A @ [1.0, 2.0]), g=d2.L1Norm(0.1))
         ({"start": (np.full((3, 2), np.nan), np.zeros(3))}, d2.ProblemError, "NaN"),
         ({"start": (np.full(6, np.nan), np.zeros(3))}, d2.ProblemError, "NaN"),
         ({"start": (np.full(6, np.inf), np.zeros(3))}, d2.ProblemError, "infinite"),
-        ({"start": (np.zeros(6), [0.0, np.nan, 0.0])}, d2.ProblemError, "finite"),
+        ({"start": (np.zeros(6), [0.0, np.nan, 0.0])}, d2.ProblemError, "dual start.*NaN"),
         ({"reference": np.zeros(5)}, d2.ProblemError, "reference"),
         ({"reference": np.full(6, np.nan)}, d2.ProblemError, "reference.*NaN"),
     ],
@@ -105,6 +117,23 @@ def test_f_without_a_lipschitz_gradient_is_named():
 def test_rho_is_checked_for_a_single_agent_too(rho):
     with pytest.raises(d2.CapabilityError, match="rho"):
         d2.solve(make([A], d2.SquaredLoss(np.ones(3))), path(1), rho=rho)
+
+
+@pytest.mark.parametrize("role", ["f", "g", "h"])
+def test_a_value_that_fails_is_found_before_the_first_round(role):
+    f, g, h = SQUARE, d2.Zero(), d2.SquaredLoss(np.ones(3))
+    wrong = d2.Proximable(d2.Zero().prox, value=lambda x: None)
+    f = d2.Smooth(np.copy, 1.0, 1.0, value=lambda x: None) if role == "f" else f
+    problem = d2.Problem(
+        [d2.Agent(A, f, wrong if role == "g" else g)] * 3, wrong if role == "h" else h
+    )
+    with pytest.raises(d2.ProblemError, match="value returned NoneType"):
+        d2.solve(problem, path(3), callback=lambda state: pytest.fail("too late"))
+
+
+def test_keywords_of_solve_are_known_to_its_messages():
+    keywords = list(inspect.signature(d2.solve).parameters)[2:-1]
+    assert tuple(keywords) == SOLVE_ARGUMENTS
 
 
 def test_nothing_runs_before_the_checks():

@@ -3,6 +3,7 @@
 Exit codes: 0 converged or done, 2 bad input or usage, 3 not converged, 130 interrupted.
 """
 
+import io
 import sys
 from collections.abc import Sequence
 
@@ -30,9 +31,12 @@ for command in COMMANDS:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; always ends with ``SystemExit``."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a λ that the terminal cannot show is no failure
+            stream.reconfigure(errors="replace")
     try:
         app(args=None if arguments is None else list(arguments), prog_name="dual2")
-    except Dual2Error as error:
+    except (Dual2Error, OSError) as error:
         print(f"dual2: {error}", file=sys.stderr)
         raise SystemExit(2) from None
 

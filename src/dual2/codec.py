@@ -14,10 +14,13 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.errors import ProblemError, unknown_name
+from dual2.errors import ProblemError, counted, unknown_name
 from dual2.functions import Function
 from dual2.network import Network
 from dual2.problem import Agent
+
+NETWORK_ENTRIES = ("nodes", "edges", "weights")
+"""What a network's table may hold."""
 
 OF = "of"
 """Entry for the field ``function`` of a function made from another (``function`` is its name)."""
@@ -91,10 +94,24 @@ def _real(value: list[Any]) -> bool:
 
 def decode_network(table: dict[str, Any]) -> Network:
     """A network from edges and, optionally, nodes (labels) and weights (a rule or numbers)."""
-    edges = np.asarray(table["edges"], dtype=np.int64).reshape(-1, 2)
+    for name in table:
+        if name not in NETWORK_ENTRIES:
+            raise ProblemError(unknown_name("entry of network", name, NETWORK_ENTRIES))
+    edges = np.asarray(table["edges"], dtype=np.int64)
+    edges = edges.reshape(0, 2) if edges.size == 0 else edges
     nodes = table.get("nodes", list(range(edges.max(initial=0) + 1)))
     weights = table.get("weights", "laplacian")
     numbers = np.ones(len(edges)) if isinstance(weights, str) else np.asarray(weights)
+    if edges.ndim != 2 or edges.shape[1] != 2 or not np.isin(edges, range(len(nodes))).all():
+        raise ProblemError(
+            f"network: edges must be pairs of numbers from 0 to {len(nodes) - 1}, the positions "
+            "of their ends in nodes."
+        )
+    if numbers.shape != (len(edges),):
+        raise ProblemError(
+            f"network: {counted(len(edges), 'edge')} and {counted(numbers.size, 'weight')} found; "
+            "expected one weight per edge, in their order, or the name of a rule."
+        )
     graph = nx.Graph()
     graph.add_nodes_from(nodes)
     for (i, j), number in zip(edges, numbers, strict=True):

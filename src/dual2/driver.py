@@ -46,6 +46,7 @@ class Schedule:
     idle: int = 0
     forced: int = 0
     tests: int = 0
+    sums: int = 0
     agree_rounds: int = 0
     agree_floats: int = 0
     seconds: float = 0.0
@@ -121,9 +122,12 @@ class Driver:
         calls = self.algorithm.oracle_calls()
         most = self.runtime.most(np.array(list(calls.values()), dtype=float))
         calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
-        network, tests = self.runtime.network, self.judge.tests + self.schedule.tests
-        for name in ("grad_f", "prox_g", "A", "AT", "prox_h"):
+        tests, sums = self._tests()
+        for name in ("grad_f", "prox_g", "AT"):
             calls[name] += tests
+        for name in ("A", "prox_h"):
+            calls[name] += sums
+        network = self.runtime.network
         rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
         circle = self.runtime.circle
         agreed = self.schedule.agree_floats + circle.agree_floats
@@ -134,6 +138,10 @@ class Driver:
             floats=2 * len(network.edges) * self.runtime.p * vectors + agreed,
             **calls,
         )
+
+    def _tests(self) -> tuple[int, int]:
+        """Evaluations of stationarity and of coupling by the stopping test so far."""
+        return self.judge.tests + self.schedule.tests, self.judge.sums + self.schedule.sums
 
     # -- the loop -------------------------------------------------------------------------
     def run(self, bar: Bar) -> Status:
@@ -310,10 +318,10 @@ class Driver:
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
         s, circle = self.schedule, self.runtime.circle
-        s.tests += self.judge.tests
+        s.tests, s.sums = self._tests()
         s.agree_rounds += circle.agree_rounds
         s.agree_floats += circle.agree_floats
-        self.judge.tests = circle.agree_rounds = circle.agree_floats = 0
+        self.judge.tests = self.judge.sums = circle.agree_rounds = circle.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}

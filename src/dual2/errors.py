@@ -1,4 +1,4 @@
-"""The exceptions a caller may want to catch; every one is also a ``ValueError``."""
+"""The exceptions a caller may want to catch, each also a ``ValueError``; parts of messages."""
 
 import difflib
 from collections.abc import Iterable
@@ -20,7 +20,18 @@ class CapabilityError(Dual2Error):
     """A method was asked for something it cannot do; the message says what would work."""
 
 
-def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
+def counted(number: int | str, noun: str) -> str:
+    """A number and what it counts, for messages and tables.
+
+    Examples
+    --------
+    >>> counted(1, "run"), counted(0, "run"), counted("1", "p-vector")
+    ('1 run', '0 runs', '1 p-vector')
+    """
+    return f"{number} {noun}" if str(number) == "1" else f"{number} {noun}s"
+
+
+def unknown_name(what: str, name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
     """Sentence for an unknown name: the nearest known one, then all of them.
 
     Parameters
@@ -31,6 +42,8 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
         What was asked for.
     known : iterable of str
         The names that exist.
+    elsewhere : iterable of str
+        Names that may have been meant but belong to something else.
 
     Examples
     --------
@@ -38,7 +51,7 @@ def unknown_name(what: str, name: str, known: Iterable[str]) -> str:
     "Unknown method 'iD2B'. Did you mean 'iD2A'? Known: iD2A, MiD2A."
     """
     names = list(known)
-    lowered = {k.lower(): k for k in names}
+    lowered = {k.lower(): k for k in (*elsewhere, *names)}
     near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
     hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     return f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}."

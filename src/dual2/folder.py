@@ -22,7 +22,7 @@ import numpy as np
 
 from dual2.codec import decode, decode_network, encode, encode_agent, encode_network
 from dual2.documents import read_document, write_document
-from dual2.errors import Dual2Error, ProblemError
+from dual2.errors import Dual2Error, ProblemError, counted
 from dual2.files import refuse_existing
 from dual2.functions import Function
 from dual2.network import Network
@@ -206,11 +206,11 @@ def agent_files(path: str | os.PathLike[str], n: int) -> list[Path]:
     missing = [name for name in names if name not in found]
     extra = [file.name for name, file in found.items() if name not in names]
     if missing or extra:
-        parts = [f"agents {', '.join(missing)} have no file"] if missing else []
-        parts += [f"{', '.join(extra)} belong to no node"] if extra else []
+        parts = [f"no file for agent {', '.join(missing)}"] if missing else []
+        parts += [f"no node for {', '.join(extra)}"] if extra else []
         raise ProblemError(
-            f"{folder}: {' and '.join(parts)}. The network has {n} nodes, so the files must be "
-            f"0 … {n - 1}, each .npz or .toml."
+            f"{folder}: {' and '.join(parts)}. The network has {counted(n, 'node')}, so that many "
+            "files are expected, numbered from 0, each .npz or .toml."
         )
     return [found[name] for name in names]
 

@@ -64,11 +64,16 @@ class Judge:
         The rows and their agreement.
     tol, atol : float
         Relative and absolute tolerance.
+
+    Attributes
+    ----------
+    tests, sums : int
+        Evaluations of the stationarity (∇f, prox g, Aᵀ) and of the coupling (A, prox h).
     """
 
     def __init__(self, runtime: Stacked, tol: float, atol: float) -> None:
         self.runtime, self.tol, self.atol = runtime, tol, atol
-        self.tests = 0
+        self.tests = self.sums = 0
 
     def test(self, x: Array, duals: Array, full: bool = False, wish: Wish = Wish.NONE) -> Verdict:
         """The local test with each agent's own λ_i first; the sums only if it nearly passes.
@@ -83,6 +88,7 @@ class Judge:
                 return Verdict(ratio, False, wish=Wish(int(local[3])))
         dual, s = self._sums(x, duals)
         self.tests += 1
+        self.sums += 1
         return self._judge(dual, s, self._agree(x, dual, wish))
 
     def observe(self, x: Array, duals: Array) -> Verdict:

@@ -11,7 +11,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from dual2.errors import Dual2Error, ProblemError
+from dual2.errors import Dual2Error, ProblemError, counted
 from dual2.files import write_atomically
 
 FORMAT = 1
@@ -195,7 +195,7 @@ class Result:
         lines += [f"  {k} = {_short(v)}  [{why}]" for k, (v, why) in self.parameters.items()]
         lines += [
             "",
-            f"Outcome: {self.status} after {self.counts.rounds} rounds "
+            f"Outcome: {self.status} after {counted(self.counts.rounds, 'round')} "
             f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
             f"Certificate: KKT residual {c.kkt:.3g}, "
             f"duality gap {'infinite' if c.gap is None else f'≤ {c.gap:.3g}'}, {bound}.",

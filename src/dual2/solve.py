@@ -15,6 +15,7 @@ from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import with_sources
 from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
+from dual2.functions import Proximable, Smooth
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
@@ -34,7 +35,7 @@ def solve(
     network: Network | ChebyshevNetwork,
     *,
     method: str | Method = "auto",
-    subsolver: str = "auto",
+    subsolver: str | Callable[..., Any] = "auto",
     rho: float | str = "auto",
     tol: float = 1e-8,
     atol: float = 1e-12,
@@ -65,9 +66,11 @@ def solve(
     method : str or Method
         Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is iD2A. As an
         instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
-    subsolver : str
+    subsolver : str or callable
         ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
         ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
+        One of your own is a subclass of :class:`dual2.subsolvers.Subsolver`, or a partial
+        application of it.
     rho : float or "auto"
         Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
     tol, atol : float
@@ -127,7 +130,9 @@ def solve(
     >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
     CONVERGED [2.0, 1.0]
     """
-    _check_arguments(problem, network, tol, atol, max_rounds, time_limit)
+    _check_problem(problem, network)
+    _check_limits(tol, atol, max_rounds, time_limit)
+    _check_wishes(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
     share = find_place(runtime).share(problem, network)
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
@@ -135,9 +140,12 @@ def solve(
     plan = plan_for(found, share, network, settings, reduce)
     plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
     flat = None if reference is None else _flatten(share, reference, "reference")
-    driver = Driver(plan, tol, atol, max_rounds, time_limit, flat, record, callback, checkpoints)
+    driver = Driver(
+        plan, tol, atol, int(max_rounds), time_limit, flat, record, callback, checkpoints
+    )
     driver.mark = _fingerprint(plan)
     _begin(driver, share, start)
+    _try_values(share, driver)
     _log.info("%s", plan.explanation)
     shown = progress if share.agreement.rank == 0 else False
     with Bar(found.name, tol, shown) as bar:
@@ -150,10 +158,7 @@ def solve(
     return result
 
 
-def _check_arguments(
-    problem: Problem, network: Network | ChebyshevNetwork, tol: float, atol: float,
-    max_rounds: int, time_limit: float | None,
-) -> None:  # fmt: skip
+def _check_problem(problem: Problem, network: Network | ChebyshevNetwork) -> None:
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
     if not isinstance(network, Network | ChebyshevNetwork):
@@ -165,13 +170,28 @@ def _check_arguments(
             f"The problem has {problem.n} agents but the network has {network.n} nodes. Give one "
             "node per agent."
         )
+
+
+def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | None) -> None:
     limits = {"tol": tol, "atol": atol, "max_rounds": max_rounds, "time_limit": time_limit or 0}
     for name, value in limits.items():
         number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
         if not number or not 0 <= value < math.inf:
             raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
+    if max_rounds != int(max_rounds):
+        raise CapabilityError(f"max_rounds = {max_rounds!r} found; expected a whole number.")
     if tol == 0 and atol == 0:
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
+
+
+def _check_wishes(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise CapabilityError(f"seed = {seed!r} found; expected a whole number ≥ 0.")
+    if callback is not None and not callable(callback):
+        raise CapabilityError(f"callback = {callback!r} found; expected a Python function or None.")
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_):
+            raise CapabilityError(f"{name} = {value!r} found; expected True or False.")
 
 
 def _begin(driver: Driver, problem: Problem, start: Start) -> None:
@@ -202,14 +222,30 @@ def _begin(driver: Driver, problem: Problem, start: Start) -> None:
             given = np.asarray(start[1], dtype=float)
         except (TypeError, ValueError) as error:
             raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
-        if given.shape not in ((p,), (n, p), (problem.n, p)) or not np.all(np.isfinite(given)):
+        if given.shape not in ((p,), (n, p), (problem.n, p)):
             raise ProblemError(
-                f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p}), finite."
+                f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p})."
             )
+        if not np.all(np.isfinite(given)):
+            raise ProblemError("The dual start contains NaN or infinite entries.")
         if given.shape == (problem.n, p):
             given = given[problem.owned]
         lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
     driver.algorithm.start(x, lam.copy())
+
+
+def _try_values(problem: Problem, driver: Driver) -> None:
+    """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
+    parts = driver.runtime.packed.split(driver.algorithm.x)
+    owners = [(problem.h, np.zeros(problem.p))]
+    for agent, x in zip(problem.agents, parts, strict=True):
+        owners += [(agent.f, x), (agent.g, x)]
+    for function, x in owners:
+        if isinstance(function, Smooth | Proximable):
+            try:
+                function.value(function.prox(x, 1.0) if function.proximable else x)
+            except CapabilityError:  # none was given
+                continue
 
 
 def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:

@@ -107,7 +107,8 @@ def test_messages_and_inner_work_are_counted(name):
     tests = counts.AT - (200 if name == "IDC-ADMM" else int(result.state["admm_calls"].max()))
     assert 0 < tests < 100
     assert counts.grad_f == counts.prox_g == counts.AT
-    assert counts.A == (200 + tests if name == "IDC-ADMM" else counts.AT + 200)
+    products = 200 if name == "IDC-ADMM" else counts.AT - tests + 200
+    assert products <= counts.A <= products + tests, "a local test forms no A_i x_i"
     if name != "IDC-ADMM":
         assert 2 * 200 <= counts.grad_f - tests <= 4 * 200, "about one Newton step per solve"
 

@@ -108,7 +108,11 @@ def test_methods_lists_all_that_a_reader_needs(width, capsys, monkeypatch):
 
 def test_methods_describes_one(capsys, monkeypatch):
     text = run(["methods", "dcpa"], capsys, monkeypatch, 100)
-    for word in ("NPGA-P2D2 (= NPGA-I, DCPA; reconstructed)", "1 p-vector(s)", "μ_f/σ̄²"):
+    for word in (
+        "NPGA-P2D2 (= NPGA-I, DCPA; reconstructed)",
+        "1 p-vector per neighbour in 1 round",
+        "μ_f/σ̄²",
+    ):
         assert word in text
 
 

@@ -34,6 +34,15 @@ def bench(capsys, *arguments):
     return end.value.code or 0, *capsys.readouterr()
 
 
+def test_files_that_no_benchmark_wrote_stay(tmp_path, capsys):
+    config, mine = tmp_path / "small.toml", tmp_path / "summary.csv"
+    config.write_text(CONFIG)
+    mine.write_text("mine")
+    code, _, errors = bench(capsys, config, "--out", tmp_path)
+    assert code == 2 and "summary.csv exists" in errors
+    assert mine.read_text() == "mine" and not (tmp_path / "runs").exists()
+
+
 def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     config, out = tmp_path / "small.toml", tmp_path / "out"
     config.write_text(CONFIG)

@@ -47,9 +47,10 @@ REFUSED = [
     (lambda: fn.LeastSquares([[1.0]], [1.0, 2.0]), r"b has length 2 and M has 1 rows"),
     (lambda: fn.LogisticRegression([[1.0]], [0.0]), r"labels\[0\] is 0"),
     (lambda: fn.LogisticRegression([1.0], [1.0]), r"M has shape \(1,\); expected a matrix"),
-    (lambda: fn.Stacked([fn.Zero()], [1, 2]), r"1 functions and 2 sizes"),
+    (lambda: fn.Stacked([fn.Zero()], [1, 2]), r"1 function and 2 sizes"),
     (lambda: fn.Stacked([fn.IndicatorPoint([1.0, 2.0])], [3]), r"block 0, .*has size 3"),
-    (lambda: fn.Stacked([fn.Zero()], [0]), r"expected a positive size"),
+    (lambda: fn.Stacked([fn.Zero()], [0]), r"expected a whole positive size"),
+    (lambda: fn.Stacked([fn.Zero()], [1.5]), r"has size 1.5; expected a whole"),
     (lambda: 0 * fn.L1Norm(1.0), r"scale is 0; expected a number greater than 0"),
     (lambda: -2 * fn.L2Norm(1.0), r"scale is -2"),
     (lambda: fn.L1Norm([1.0, 2.0]).shift([1.0, 2.0, 3.0]), r"length 3.*dimension 2"),
@@ -58,9 +59,14 @@ REFUSED = [
     (lambda: fn.Smooth(3.0, 1.0, 1.0), r"Smooth: grad is float; expected a Python function"),
     (lambda: fn.Smooth(np.sin, 2.0, 1.0), r"L is 1; expected a number at least mu = 2"),
     (lambda: fn.Smooth(np.sin, NAN, 1.0), r"mu is nan"),
+    (lambda: fn.Smooth(np.sin, "weak", 1.0), r"mu is str and cannot be read"),
+    (lambda: fn.Smooth(np.sin, 1.0, None), r"L is NoneType and cannot be read"),
     (lambda: fn.ConjugateSmooth(np.sin, -1.0, 1.0), r"mu is -1"),
     (lambda: fn.Proximable(None), r"prox is NoneType"),
     (lambda: fn.as_function(np.ones(3)), r"ndarray is not a function"),
+    (lambda: fn.as_function(fn.Zero), r"The class Zero was given; expected an object"),
+    (lambda: fn.Zero().value("x"), r"Zero: the argument cannot be read as real numbers"),
+    (lambda: fn.Zero().prox([[1.0], [1.0, 2.0]], 1.0), r"argument cannot be read"),
 ]
 
 

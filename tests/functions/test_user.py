@@ -49,6 +49,14 @@ def test_wrong_shapes_are_named():
         fn.Proximable(lambda v, step: v[:1]).prox([1.0, 2.0], 1.0)
 
 
+def test_values_are_numbers_or_arrays_of_one():
+    assert fn.Smooth(np.copy, 1.0, 1.0, value=lambda x: [x @ x / 2]).value([2.0]) == 2.0
+    with pytest.raises(ProblemError, match="value returned NoneType; expected one number"):
+        fn.Smooth(np.copy, 1.0, 1.0, value=lambda x: None).value([1.0, 2.0])
+    with pytest.raises(ProblemError, match="value returned ndarray; expected one number"):
+        fn.Proximable(np.maximum, value=np.abs).value([[1.0, 2.0]])
+
+
 def test_a_function_that_writes_to_its_argument_does_no_harm():
     def prox(v, step):
         v *= 0.0
@@ -64,6 +72,16 @@ def test_pyproximal_objects():
     x = np.array([3.0, -0.5, 1.0])
     np.testing.assert_allclose(g.prox(x, 0.5), fn.L1Norm(2.0).prox(x, 0.5))
     assert g.value(x) == pytest.approx(9.0)
+
+
+def test_pyproximal_sets_are_indicators():
+    box = fn.as_function(pyproximal.Box(-1.0, 1.0))
+    assert box.value([0.5, -1.0]) == 0.0
+    assert box.value([0.5, 1.0 + 1e-12]) == 0.0, "rounding, as for our own sets"
+    assert box.value([0.5, 1.1]) == np.inf
+    ball = fn.as_function(pyproximal.EuclideanBall(np.zeros(3), 1.0))
+    for v in np.random.default_rng(0).standard_normal((20, 3)):
+        assert ball.value(ball.prox(3 * v, 1.0)) == 0.0
 
 
 class OdlLike:

@@ -71,6 +71,11 @@ def test_edge_lists_and_arrays_of_pairs():
         np.testing.assert_array_equal(Network(graph).matrix.toarray(), expected)
 
 
+def test_two_by_two_integers_are_edges_unless_some_are_negative():
+    assert Network(np.array([[0, 1], [1, 2]])).n == 3
+    np.testing.assert_array_equal(Network(np.array([[1, -1], [-1, 1]])).weights, [1.0])
+
+
 def test_vector_of_weights_follows_the_order_given():
     network = Network([(2, 1), (0, 1)], [5.0, 7.0])
     assert network.edges.tolist() == [[0, 1], [1, 2]]
@@ -164,6 +169,8 @@ BAD = {
     "empty": (nx.Graph(), "laplacian", "no nodes"),
     "empty list": ([], "laplacian", "empty"),
     "triple": ([(0, 1, 2)], "laplacian", "Entry 0 .* pair"),
+    "nested": (np.eye(3).tolist(), "laplacian", "Entry 0 .* gossip matrix as an array"),
+    "lists as labels": ([([0], [1])], "laplacian", "Entry 0 .* labels of nodes"),
     "number": (5, "laplacian", "int: expected a networkx graph"),
     "text": ("ring", "laplacian", "str: expected"),
     "unknown rule": (nx.path_graph(3), "laplacien", "Did you mean 'laplacian'.*metropolis"),

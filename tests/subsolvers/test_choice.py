@@ -1,5 +1,7 @@
 """Which subsolver runs: by name, by predicted cost, or not at all."""
 
+from functools import partial
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -7,6 +9,7 @@ import pytest
 import dual2 as d2
 from dual2.algorithms.choice import find_subsolver
 from dual2.errors import CapabilityError
+from dual2.subsolvers import IDAPG
 from dual2.theory import analyse, gather_facts, select_subsolver
 
 N, P = 4, 3
@@ -67,6 +70,23 @@ def test_names():
         find_subsolver("Newton")
     with pytest.raises(CapabilityError, match="expected a name"):
         d2.solve(problem(TALL, SQUARE), NETWORK, subsolver=7)  # pyright: ignore
+
+
+class Mine(IDAPG):
+    name = "mine"
+
+
+def test_a_solver_of_ones_own():
+    where = problem(TALL, SQUARE, d2.L1Norm(1.0))
+    known = d2.solve(where, NETWORK, subsolver="iDAPG", slack=0.5)
+    for solver in (Mine, partial(Mine, slack=0.5)):
+        result = d2.solve(where, NETWORK, subsolver=solver)
+        assert result.status == "CONVERGED" and result.parameters["subsolver"] == ("mine", "given")
+        assert "iD2A with mine" in result.explain()
+    np.testing.assert_array_equal(result.duals, known.duals)
+    assert d2.solve(where, NETWORK, subsolver=IDAPG).parameters["subsolver"][0] == "iDAPG"
+    with pytest.raises(CapabilityError, match="made a list; expected a Subsolver"):
+        d2.solve(where, NETWORK, subsolver=lambda *given: list(given))
 
 
 def test_local_solvers_imply_rho_zero():

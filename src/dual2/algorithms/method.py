@@ -65,7 +65,7 @@ class Settings:
     """What the caller of ``solve`` may say about the method."""
 
     method: str = "iD2A"
-    subsolver: str = "auto"
+    subsolver: Any = "auto"
     rho: float | str = "auto"
     constants: str = "tight"
     accuracy: str = "auto"

@@ -39,7 +39,7 @@ from dual2.algorithms.npga_kernel import CL, LAM, SLOTS, STEP_ROWS, S, mix_duals
 from dual2.algorithms.parameters import given_parameters, positive
 from dual2.engine.local import DENSE_A, SIMPLE_F
 from dual2.engine.pack import Packed
-from dual2.errors import CapabilityError
+from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Stacked, place
@@ -324,5 +324,6 @@ def _explain(name: str, parameters: dict[str, tuple[Any, str]]) -> str:
     rounds, vectors = (parameters[f"{k}_per_iteration"][0] for k in ("rounds", "vectors"))
     return (
         f"{name}, a nested primal-dual gradient method (reconstructed). {steps}.\n"
-        f"{rounds} round(s) and {vectors} p-vector(s) per neighbour in each iteration."
+        f"{counted(rounds, 'round')} and {counted(vectors, 'p-vector')} per neighbour in each "
+        "iteration."
     )

@@ -9,6 +9,13 @@ import numpy as np
 from dual2.algorithms.method import Settings
 from dual2.errors import CapabilityError, unknown_name
 
+SOLVE_ARGUMENTS = (
+    "method", "subsolver", "rho", "tol", "atol", "max_rounds", "time_limit", "constants",
+    "accuracy", "start", "reference", "record", "progress", "callback", "seed", "runtime",
+    "reduce", "throw", "checkpoints",
+)  # fmt: skip
+"""Keywords of ``solve`` that are no parameters of a method."""
+
 
 def given_parameters(settings: Settings, known: Iterable[str]) -> dict[str, Any]:
     """The caller's parameters, refused if the method has none of that name.
@@ -26,8 +33,19 @@ def given_parameters(settings: Settings, known: Iterable[str]) -> dict[str, Any]
     given, names = dict(settings.parameters or {}), list(known)
     for name in given:
         if name not in names:
-            raise CapabilityError(unknown_name(f"parameter of {settings.method}", name, names))
+            raise unknown_parameter(settings.method, name, names)
     return given
+
+
+def unknown_parameter(method: str, name: str, known: Iterable[str]) -> CapabilityError:
+    """The error for a name that is no parameter of a method; perhaps it is one of ``solve``.
+
+    Examples
+    --------
+    >>> print(unknown_parameter("DCPA", "max_round", ["alpha", "beta"]))
+    Unknown parameter of DCPA 'max_round'. Did you mean 'max_rounds'? Known: alpha, beta.
+    """
+    return CapabilityError(unknown_name(f"parameter of {method}", name, known, SOLVE_ARGUMENTS))
 
 
 def positive(name: str, value: Any) -> float:

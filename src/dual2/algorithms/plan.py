@@ -14,7 +14,8 @@ from dual2.algorithms.choice import (
 )
 from dual2.algorithms.id2a import ID2A, Options
 from dual2.algorithms.method import Plan, Settings
-from dual2.errors import CapabilityError, unknown_name
+from dual2.algorithms.parameters import unknown_parameter
+from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import place
@@ -35,7 +36,10 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     if settings.method == "MiD2A" and isinstance(network, Network):
         network = network.chebyshev(**wishes)
     elif wishes:
-        raise CapabilityError(f"{', '.join(wishes)} belong(s) to MiD2A, not to {settings.method}.")
+        raise CapabilityError(
+            f"{' and '.join(wishes)} found, which only MiD2A's polynomial has. Leave it out of "
+            f"{settings.method}, or use MiD2A."
+        )
     options = _options(settings, extra)
     facts = gather_facts(problem)
     constants = analyse(
@@ -46,7 +50,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     choice = choose_subsolver(name, runtime, facts, constants, cost, options.mapping)
     if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
         constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
-    solver = make_subsolver(choice.name, runtime, facts, constants, options.slack, options.restart)
+    solver = make_subsolver(choice, runtime, facts, constants, options.slack, options.restart)
     algorithm = ID2A(runtime, facts, constants, options, solver)
     parameters = _describe(settings, options, constants, network, choice)
     return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, choice))
@@ -56,8 +60,8 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
     known = [f.name for f in fields(Options) if f.name != "accuracy"]
     for name in extra:
         if name not in known:
-            what = f"parameter of {settings.method}"
-            raise CapabilityError(unknown_name(what, name, [*known, *_NETWORK_PARAMETERS]))
+            more = _NETWORK_PARAMETERS if settings.method == "MiD2A" else ()
+            raise unknown_parameter(settings.method, name, [*known, "cost", *more])
     rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
     return Options(accuracy=rule, **extra)
 
@@ -101,7 +105,9 @@ def _describe(
 def _explain(
     settings: Settings, c: Constants, network: Network | ChebyshevNetwork, choice: Choice
 ) -> str:
-    exchange = f"{network.rounds} round(s) of communication per product with the gossip matrix"
+    exchange = (
+        f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
+    )
     rate = (
         f"F_ρ is strongly convex with κ_F = {c.kappa_F:.4g}, so the outer loop converges linearly"
         if math.isfinite(c.kappa_F)

@@ -24,7 +24,7 @@ from dual2.experiments.study import (
     two,
 )
 from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
-from dual2.files import write_atomically
+from dual2.files import refuse_existing, write_atomically
 from dual2.plotting import require, write_figure
 
 FITTED = """\
@@ -61,6 +61,7 @@ def bench(
     plan = read_config(config)
     folder = out or Path("results") / plan.name
     store = Store(folder)
+    _refuse_foreign(folder, force)
     outcome = run_cases(plan.cases, store, workers=workers, force=force)
     runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
@@ -68,6 +69,14 @@ def bench(
         _write(plan, folder, lines, growth(plan.studies, runs))
     _tell(outcome, folder)
     raise typer.Exit(outcome.exit_code)
+
+
+def _refuse_foreign(folder: Path, force: bool) -> None:
+    """An error before any work if the tables would replace files that no benchmark wrote."""
+    own = force or (folder / "plan.json").is_file()
+    for name in ("summary", "studies"):
+        for suffix in ("csv", "png"):
+            refuse_existing(folder / f"{name}.{suffix}", own)
 
 
 def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -> None:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from dual2.algorithms import METHODS, Method, find_method
 from dual2.compiled import cache_directory
+from dual2.errors import counted
 from dual2.folder import load_problem
 from dual2.problem import Problem
 from dual2.solve import versions
@@ -104,8 +105,8 @@ def _describe(method: Method) -> Table:
         "method": method.name + (f" ({method.remark})" if method.remark else ""),
         "what it is": method.summary,
         "f": needs.f, "g": needs.g, "h": needs.h, "A": needs.A or "any",
-        "sends": f"{method.vectors} p-vector(s) per neighbour in {method.rounds} round(s) "
-        "per iteration",
+        "sends": f"{counted(method.vectors, 'p-vector')} per neighbour in "
+        f"{counted(method.rounds, 'round')} per iteration",
         "leaves an agent": method.reveals,
         **method.sources,
     }  # fmt: skip
@@ -128,7 +129,7 @@ def environment() -> dict[str, str]:
     return rows | {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors",
         "threads": str(numba.config.NUMBA_NUM_THREADS),  # type: ignore[attr-defined]
-        "cache": f"{folder or 'none is writable'} ({kernels} compiled kernels)",
+        "cache": f"{folder or 'none is writable'} ({counted(kernels, 'compiled kernel')})",
         "compiler": "off (NUMBA_DISABLE_JIT)" if numba.config.DISABLE_JIT else "on",  # type: ignore
     }
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dual2.commands.options import EXIT, Directory, Force, rho_value
 from dual2.documents import to_json
-from dual2.errors import Dual2Error
+from dual2.errors import Dual2Error, counted
 from dual2.experiments.exp1 import experiment1
 from dual2.files import refuse_existing, write_atomically
 from dual2.folder import load_problem, save_problem
@@ -29,7 +29,7 @@ def example(folder: Directory, force: Force = False) -> None:
     """Write an example problem folder: Experiment I, elastic net on 8 agents."""
     problem, network, _ = experiment1()
     save_problem(folder, problem, network, {"method": "iD2A", "tol": 1e-8}, force=force)
-    print(f"{folder}: {problem.n} agents, coupling of length {problem.p}.")
+    print(f"{folder}: {counted(problem.n, 'agent')}, coupling of length {problem.p}.")
     print(f"Solve it with: dual2 solve {folder}")
 
 

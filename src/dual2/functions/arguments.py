@@ -31,10 +31,11 @@ def entries(owner: Any, name: str, value: Any, *, finite: bool = True) -> Entrie
 
 
 def number(
-    owner: Any, name: str, value: Any, *, above: float | None = None, least: float | None = None
-) -> float:
-    """A finite float, optionally ``> above`` or ``>= least``."""
-    found = entries(owner, name, value)
+    owner: Any, name: str, value: Any, *, above: float | None = None, least: float | None = None,
+    finite: bool = True,
+) -> float:  # fmt: skip
+    """A finite float (or an infinity if allowed), optionally ``> above`` or ``>= least``."""
+    found = entries(owner, name, value, finite=finite)
     if not isinstance(found, float):
         shape = np.shape(found)
         raise ProblemError(f"{_title(owner)}: {name} has shape {shape}; expected one number.")
@@ -95,6 +96,8 @@ def _title(owner: Any) -> str:
 def _numbers(owner: Any, name: str, value: Any) -> Array:
     try:
         array = np.array(value, dtype=np.float64)
+        if value is None:  # which NumPy reads as nan
+            raise TypeError("it is missing")
     except (TypeError, ValueError) as error:
         raise ProblemError(
             f"{_title(owner)}: {name} is {type(value).__name__} and cannot be read as real "

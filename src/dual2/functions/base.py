@@ -200,7 +200,13 @@ class Function(ABC):
         raise CapabilityError(f"{self!r} has {what}; {advice}.")
 
     def _points(self, x: ArrayLike) -> Array:
-        array = np.asarray(x, dtype=np.float64)
+        try:
+            array = np.asarray(x, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise ProblemError(
+                f"{type(self).__name__}: the argument cannot be read as real numbers ({error}). "
+                "Pass a vector (d,) or rows (k, d)."
+            ) from error
         if array.ndim not in (1, 2):
             raise ProblemError(
                 f"{type(self).__name__}: the argument has shape {array.shape}; expected a vector "

@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, Entries, store
+from dual2.errors import ProblemError, counted
+from dual2.functions.arguments import Array, Entries, number, store
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.user import as_function
@@ -37,19 +37,20 @@ class Stacked(Function):
     sizes: Sequence[int]
 
     def __post_init__(self) -> None:
-        functions, sizes = tuple(map(as_function, self.functions)), tuple(map(int, self.sizes))
+        functions = tuple(map(as_function, self.functions))
+        sizes = tuple(number(self, "sizes", size) for size in self.sizes)
         if len(functions) != len(sizes) or not functions:
             raise ProblemError(
-                f"Stacked: {len(functions)} functions and {len(sizes)} sizes were given; "
-                "expected one size per function, and at least one."
+                f"Stacked: {counted(len(functions), 'function')} and {counted(len(sizes), 'size')} "
+                "given; expected one size per function, and at least one."
             )
         for k, (function, size) in enumerate(zip(functions, sizes, strict=True)):
-            if size < 1 or function.dim not in (None, size):
+            if size < 1 or not size.is_integer() or function.dim not in (None, size):
                 raise ProblemError(
-                    f"Stacked: block {k}, {function!r}, has size {size}; expected "
-                    f"{'a positive size' if function.dim is None else function.dim}."
+                    f"Stacked: block {k}, {function!r}, has size {size:g}; expected "
+                    f"{'a whole positive size' if function.dim is None else function.dim}."
                 )
-        store(self, functions=functions, sizes=sizes)
+        store(self, functions=functions, sizes=tuple(map(int, sizes)))
 
     @property
     def dim(self) -> int:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, refuse
-from dual2.functions.base import Function, reciprocal
+from dual2.functions.arguments import Array, number, refuse
+from dual2.functions.base import TOLERANCE, Function, reciprocal
 
 Oracle = Callable[..., Any]
 
@@ -186,12 +186,17 @@ def as_function(obj: Any) -> Function:
     """
     if isinstance(obj, Function):
         return obj
+    if isinstance(obj, type):
+        raise ProblemError(
+            f"The class {obj.__name__} was given; expected an object of it. Write "
+            f"{obj.__name__}(...) with its arguments."
+        )
     value = obj if callable(obj) else None
     proximal, prox = getattr(obj, "proximal", None), getattr(obj, "prox", None)
     if callable(proximal):
         return Proximable(_OdlProx(proximal), value)
     if callable(prox):
-        return Proximable(prox, value)
+        return Proximable(prox, value and _PyproximalValue(value, prox))
     raise ProblemError(
         f"{type(obj).__name__} is not a function that can be minimised. Expected a dual2 "
         "function, or an object with prox(x, tau) (pyproximal) or proximal(tau) (odl); wrap your "
@@ -209,6 +214,20 @@ class _OdlProx:
         return np.asarray(self.proximal(step)(v))
 
 
+class _PyproximalValue:
+    """f(x) from a pyproximal object; its sets tell, exactly, whether x is inside."""
+
+    def __init__(self, value: Oracle, prox: Oracle) -> None:
+        self.value, self.prox = value, prox
+
+    def __call__(self, x: Array) -> Any:
+        found = self.value(x)
+        if not isinstance(found, bool | np.bool_):
+            return found
+        away = 0.0 if found else np.linalg.norm(x - self.prox(x, 1.0))
+        return 0.0 if away <= TOLERANCE * max(1.0, float(np.linalg.norm(x))) else np.inf
+
+
 def _callable(owner: Function, name: str, value: Any) -> Oracle:
     if not callable(value):
         raise ProblemError(
@@ -218,9 +237,10 @@ def _callable(owner: Function, name: str, value: Any) -> Oracle:
 
 
 def _moduli(owner: Function, mu: Any, L: Any) -> tuple[float, float]:
-    refuse(owner, "mu", float(mu), lambda v: ~((v >= 0) & np.isfinite(v)), "at least 0 and finite")
-    refuse(owner, "L", float(L), lambda v: ~(v >= mu), f"at least mu = {mu:g}")
-    return float(mu), float(L)
+    low = number(owner, "mu", mu, least=0.0)
+    high = number(owner, "L", L, finite=False)
+    refuse(owner, "L", high, lambda v: v < low, f"at least mu = {low:g}")
+    return low, high
 
 
 def _name(oracle: Oracle) -> str:
@@ -231,8 +251,18 @@ def _value_of_rows(owner: Function, oracle: Oracle | None, x: Array, name: str) 
     if oracle is None:
         owner._lack(f"no values: {name}= was not given", f"pass {name}=... to use them")
     if x.ndim == 1:
-        return np.asarray(float(oracle(x.copy())))
-    return np.array([float(oracle(row.copy())) for row in x])
+        return np.asarray(_number(owner, name, oracle(x.copy())))
+    return np.array([_number(owner, name, oracle(row.copy())) for row in x])
+
+
+def _number(owner: Function, name: str, value: Any) -> float:
+    """What a user's function returned as its value: a number, or an array of one."""
+    try:
+        return float(value if np.ndim(value) == 0 else np.asarray(value).item())
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{owner!r}: {name} returned {type(value).__name__}; expected one number ({error})."
+        ) from error
 
 
 def _vector_of_rows(owner: Function, name: str, oracle: Oracle, x: Array) -> Array:

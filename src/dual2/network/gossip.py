@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from dual2.errors import NetworkError
+from dual2.errors import NetworkError, counted
 from dual2.network.chebyshev import ChebyshevNetwork, SpectrumKind
 from dual2.network.spectrum import DENSE_LIMIT, dense_spectrum, extreme_eigenvalues
 from dual2.network.tree import Tree, spanning_tree
@@ -97,7 +97,7 @@ class Network:
             self._check_semidefinite()
 
     def __repr__(self) -> str:
-        return f"Network({self.n} agents, {len(self.edges)} edges)"
+        return f"Network({counted(self.n, 'agent')}, {counted(len(self.edges), 'edge')})"
 
     def _check_semidefinite(self) -> None:
         if self.lambda_min <= SINGULAR * abs(self.lambda_max):

@@ -71,10 +71,17 @@ def from_edges(pairs: Iterable[Sequence[Any]]) -> Topology:
     for k, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             raise NetworkError(
-                f"Entry {k} of the edge list is {pair!r}: expected a pair (i, j) of node labels."
+                f"Entry {k} of the edge list is {pair!r}: expected a pair (i, j) of node labels. "
+                "Give a gossip matrix as an array."
             )
         a, b = (v.item() if isinstance(v, np.generic) else v for v in pair)
-        i, j = sorted((index.setdefault(a, len(index)), index.setdefault(b, len(index))))
+        try:
+            i, j = sorted((index.setdefault(a, len(index)), index.setdefault(b, len(index))))
+        except TypeError as error:
+            raise NetworkError(
+                f"Entry {k} of the edge list is {pair!r}: expected labels of nodes, for instance "
+                f"numbers or text ({error})."
+            ) from error
         listed[i, j] = None
     if not index:
         raise NetworkError(

@@ -35,13 +35,16 @@ def read(graph: Any, weights: Any) -> tuple[Topology, NDArray[np.float64]]:
 
 
 def is_matrix(graph: Any) -> bool:
-    """Whether the input is a matrix and not an (E, 2) array of edges."""
+    """Whether the input is a matrix and not an (E, 2) array of edges.
+
+    Two by two integers are edges if none is negative: a gossip matrix has negative weights.
+    """
     if sp.issparse(graph):
         return True
     if not isinstance(graph, np.ndarray):
         return False
-    pairs = graph.ndim == 2 and graph.shape[1] == 2 and len(graph) != 2
-    return not (pairs and np.issubdtype(graph.dtype, np.integer))
+    pairs = graph.ndim == 2 and graph.shape[1] == 2 and np.issubdtype(graph.dtype, np.integer)
+    return not (pairs and (len(graph) != 2 or graph.min() >= 0))
 
 
 def rule_weights(topology: Topology, graph: Any, rule: str) -> NDArray[np.float64]:

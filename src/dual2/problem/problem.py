@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import ProblemError
+from dual2.errors import ProblemError, counted
 from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
 from dual2.problem.agent import Agent
@@ -20,6 +20,9 @@ from dual2.problem.residual import KKT
 from dual2.problem.singular import Sigma, squared_singular_values
 
 Vector = NDArray[np.float64]
+
+ADJOINT_TOLERANCE = 1e-6
+"""How far ⟨Ax, v⟩ and ⟨x, Aᵀv⟩ of a user's operator may differ, relative to the lengths."""
 
 
 class Problem:
@@ -60,6 +63,11 @@ class Problem:
     """
 
     def __init__(self, agents: Iterable[Agent], h: Function | Any) -> None:
+        if not isinstance(agents, Iterable):
+            raise ProblemError(
+                f"The agents are given as {type(agents).__name__}; expected a list of "
+                "dual2.Agent(A, f, g), also for a single one."
+            )
         members = tuple(agents)
         self._take(members, np.arange(len(members)), len(members), as_function(h))
 
@@ -77,15 +85,16 @@ class Problem:
         self._check_coupling()
 
     def __repr__(self) -> str:
-        return f"Problem({self.n} agents, {sum(self.dims)} variables, p={self.p}, h={self.h!r})"
+        sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"
+        return f"Problem({sizes}, p={self.p}, h={self.h!r})"
 
     def _check_coupling(self) -> None:
         source = f"agent {self.owned[0]}" if self.h.dim is None else f"h = {self.h!r}"
         for i, agent in zip(self.owned, self.agents, strict=True):
             if agent.p != self.p:
                 raise ProblemError(
-                    f"Agent {i}: A has {agent.p} rows, but {source} has coupling length "
-                    f"{self.p}. Every A needs {self.p} rows."
+                    f"Agent {i}: A has {counted(agent.p, 'row')}, but {source} has coupling "
+                    f"length {self.p}. Every A needs {counted(self.p, 'row')}."
                 )
         if not (self.h.proximable or self.h.conjugate_smooth):
             raise ProblemError(
@@ -220,8 +229,13 @@ class Problem:
 def check_agent(i: int, agent: Any) -> None:
     """Check one agent's data; messages name it by its number."""
     if not isinstance(agent, Agent):
-        raise ProblemError(f"Agent {i} is a {type(agent).__name__}: expected dual2.Agent(A, f, g).")
-    check_finite(i, agent.A)
+        raise ProblemError(
+            f"Agent {i} is of type {type(agent).__name__}: expected dual2.Agent(A, f, g)."
+        )
+    if isinstance(agent.A, LinearOperator):
+        check_operator(i, agent.A)
+    else:
+        check_finite(i, agent.A)
     if not agent.f.smooth:
         raise ProblemError(
             f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g and a smooth f beside it, "
@@ -242,11 +256,30 @@ def check_agent(i: int, agent: Any) -> None:
 
 def check_finite(i: int, A: Any) -> None:
     """Raise an error that names the first entry of A that is nan or infinite."""
-    if isinstance(A, LinearOperator):
-        return
     entries = A.data if sp.issparse(A) else A
     if np.isfinite(entries).all():
         return
     row, column = np.argwhere(~np.isfinite(A.toarray() if sp.issparse(A) else A))[0]
     value = A[row, column]
     raise ProblemError(f"Agent {i}: A[{row}, {column}] is {value}. Every entry must be finite.")
+
+
+def check_operator(i: int, A: LinearOperator) -> None:
+    """Raise an error unless A and Aᵀ can be applied, give numbers, and ⟨Ax, v⟩ = ⟨x, Aᵀv⟩."""
+    rng = np.random.default_rng(0)
+    x, v = (rng.standard_normal(size) for size in A.shape[::-1])
+    try:
+        forth, back = A.matvec(x), A.rmatvec(v)
+    except (NotImplementedError, ValueError) as error:
+        raise ProblemError(
+            f"Agent {i}: the operator A cannot be applied ({error}). It needs matvec: (d,) to (p,) "
+            "and rmatvec: (p,) to (d,), the product with the transpose."
+        ) from error
+    if not (np.isfinite(forth).all() and np.isfinite(back).all()):
+        raise ProblemError(f"Agent {i}: the operator A gives values that are not finite.")
+    size = np.linalg.norm(forth) * np.linalg.norm(v) + np.linalg.norm(back) * np.linalg.norm(x)
+    if abs(forth @ v - x @ back) > ADJOINT_TOLERANCE * size:
+        raise ProblemError(
+            f"Agent {i}: rmatvec of the operator A is not the product with its transpose: "
+            f"⟨Ax, v⟩ = {forth @ v:.6g}, but ⟨x, Aᵀv⟩ = {x @ back:.6g}."
+        )

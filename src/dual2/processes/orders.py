@@ -56,6 +56,8 @@ class Orders:
         if self.out is None and (self.gather or self.resume):
             name = "--gather" if self.gather else "--resume"
             raise Dual2Error(f"{name} needs --out FILE, which the files of a run are named after.")
+        if self.out is not None and self.out.is_dir():
+            raise Dual2Error(f"--out {self.out} is a folder; expected the name of a file.")
         if self.reduce not in REDUCTIONS:
             raise Dual2Error(f"--reduce {self.reduce!r} found; expected {' or '.join(REDUCTIONS)}.")
         if not self.checkpoint >= 0:

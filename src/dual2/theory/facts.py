@@ -116,7 +116,7 @@ def require_strong_convexity(problem: Problem, method: str) -> None:
         names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
         raise CapabilityError(
             f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
-            f"agent(s) {names}: f = {first.f!r}. Add a small quadratic, for instance "
+            f"agent {names}: f = {first.f!r}. Add a small quadratic, for instance "
             "f.plus_quadratic(1e-3), or move curvature from g into f."
         )
     for number, agent in zip(problem.owned, problem.agents, strict=True):
