@@ -314,7 +314,7 @@ def plan_for(
     """
     problem = share_of(problem, network)
     if not method.lack(problem):
-        return method.plan(problem, network, settings)
+        return _planned(method, problem, network, settings)
     for reduction in reductions_of(problem):
         lifted = reduction.apply(problem)
         if method.lack(lifted):
@@ -322,7 +322,7 @@ def plan_for(
         text = reduction.explain(problem)
         if not reduce:
             _refuse(method, problem, f" With reduce=True {text}.")
-        plan = method.plan(lifted, network, settings)
+        plan = _planned(method, lifted, network, settings)
         runtime = place(problem, network)
         return replace(
             plan, algorithm=Reduced(plan, runtime, reduction), runtime=runtime,
@@ -331,6 +331,15 @@ def plan_for(
         )  # fmt: skip
     _refuse(method, problem, "")
     raise AssertionError("require() refuses what lack() finds lacking")
+
+
+def _planned(
+    method: Method, problem: Problem, network: Network | ChebyshevNetwork, settings: Settings
+) -> Plan:
+    """The method's plan, whose explanation says what every list says beside its name."""
+    plan = method.plan(problem, network, settings)
+    said = f"{plan.explanation}\n{method.name}: {method.remark}." if method.remark else ""
+    return replace(plan, explanation=said or plan.explanation)
 
 
 def _refuse(method: Method, problem: Problem, hint: str) -> None:

@@ -9,7 +9,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dual2.algorithms.method import Method
+from dual2.algorithms.parameters import positive
 from dual2.algorithms.registry import find_method
 from dual2.algorithms.sourced import Sourced
 from dual2.errors import CapabilityError
@@ -117,7 +120,7 @@ def tune(
     One parameter after the other: a grid with two points per decade over at least three decades
     around the method's own rule, extended while the best value lies at its end, then bisection of
     the logarithm between the best value and its neighbours, twice. With several parameters the
-    sweep is made twice. A parameter with values given tries exactly those.
+    sweep is made twice. Of a parameter with values given only these are tried, beside the rule's.
 
     Parameters
     ----------
@@ -154,9 +157,10 @@ def tune(
     """
     chosen = find_method(method)
     names, grids = _searched(chosen.name, parameters)
-    if not budget > 0:
-        raise CapabilityError(f"budget = {budget!r} found; expected a number of rounds > 0.")
-    fixed |= {"tol": tol, "max_rounds": int(budget), "seed": seed}
+    budget = math.ceil(positive("budget", budget))
+    if "max_rounds" in fixed:
+        raise CapabilityError("max_rounds found; the rounds of each trial are its budget.")
+    fixed |= {"tol": tol, "max_rounds": budget, "seed": seed}
     search = _Search(problem, network, chosen, fixed)
     first = search.run({})
     start = {name: _value(first, name, chosen.name) for name in names}
@@ -165,7 +169,7 @@ def tune(
     for _ in range(2 if len(names) > 1 else 1):
         for name in names:
             search.sweep(name, grids.get(name))
-    return Tuned(chosen.name, search.best, tuple(search.trials), int(budget), tol)
+    return Tuned(chosen.name, search.best, tuple(search.trials), budget, tol)
 
 
 def _searched(
@@ -178,10 +182,18 @@ def _searched(
                 "Name the parameters to search, for instance parameters=['eta']."
             )
         parameters = SEARCHED[method]
-    if isinstance(parameters, str) or not len(parameters):
+    listed = isinstance(parameters, Mapping | Sequence) and not isinstance(parameters, str)
+    if not listed or not parameters:
         raise CapabilityError(f"parameters = {parameters!r} found; expected names or a mapping.")
     given = parameters if isinstance(parameters, Mapping) else {}
-    return list(parameters), {name: [float(v) for v in values] for name, values in given.items()}
+    return list(parameters), {name: _values(name, values) for name, values in given.items()}
+
+
+def _values(name: str, values: Any) -> list[float]:
+    """The numbers to try for one parameter."""
+    if isinstance(values, str) or not np.iterable(values) or not (numbers := list(values)):
+        raise CapabilityError(f"{name}: {values!r} found; expected a list of numbers to try.")
+    return [positive(name, number) for number in numbers]
 
 
 def _value(result: Result, name: str, method: str) -> float:
@@ -213,12 +225,15 @@ class _Search:
         self.trials: list[Trial] = []
 
     def run(self, parameters: dict[str, float]) -> Result:
-        """One run within the budget."""
+        """One run within the budget; Ctrl-C ends the search with it."""
         quiet = {"record": False, "progress": False}
-        return solve(
+        result = solve(
             self.problem, self.network, method=self.method,
             **{**quiet, **self.fixed, **parameters},  # pyright: ignore[reportArgumentType]
         )  # fmt: skip
+        if result.status == Status.INTERRUPTED and "callback" not in self.fixed:
+            raise KeyboardInterrupt
+        return result
 
     def attempt(self, name: str, value: float) -> Trial:
         """The best parameters so far with one of them changed; a repetition costs nothing."""

@@ -95,6 +95,20 @@ def test_default_parameters_solve_the_family(name, g, strong):
     assert all(source for _, source in result.parameters.values())
 
 
+@pytest.mark.parametrize("wrap", [np.asarray, csc_array])
+def test_the_penalty_of_tracking_admm_waits_for_the_tracker(wrap):
+    """c = (1 - λ₂(W))√(μL)/a²; on this family the best of those reported is 0.03."""
+    agents = [d2.Agent(wrap(a.A), a.f, a.g) for a in path_problem().agents]
+    problem, network = d2.Problem(agents, path_problem().h), path_network()
+    found = d2.solve(problem, network, method="Tracking-ADMM", max_rounds=1).parameters
+    W = np.eye(8) - found["mixing"][0] * network.matrix.toarray()
+    curvature = math.sqrt(min(a.f.mu for a in agents) * max(a.f.L for a in agents))
+    rows = np.vstack([a.A for a in path_problem().agents])
+    c = (1 - np.linalg.eigvalsh(W)[-2]) * curvature / np.mean(np.sum(rows**2, axis=1))
+    assert found["c"][0] == pytest.approx(c, rel=1e-9)
+    assert 0.02 <= c <= 0.045
+
+
 @pytest.mark.parametrize("name", KINDS)
 def test_messages_and_inner_work_are_counted(name):
     result = d2.solve(path_problem("box"), path_network(), method=name, tol=1e-14, max_rounds=200)

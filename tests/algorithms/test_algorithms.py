@@ -130,6 +130,18 @@ def test_mid2a_is_id2a_over_a_chebyshev_network():
     assert one.counts.rounds == 3 * one.counts.iterations
 
 
+@pytest.mark.parametrize("seed", [52, 55, 57])
+def test_one_agent_solves_its_only_subproblem_to_the_end(seed):
+    """No outer step will ever ask for more accuracy of the local solves."""
+    rng = np.random.default_rng(seed)
+    f = d2.LeastSquares(rng.standard_normal((5, 3)), rng.standard_normal(5), ridge=0.2)
+    b = np.minimum(0.0, 0.1 * rng.standard_normal(3))
+    h = d2.IndicatorBox([-np.inf, b[1], -np.inf], b)
+    problem = d2.Problem([d2.Agent(np.eye(3), f, d2.ElasticNet(0.2, 0.4))], h)
+    alone = d2.Network(nx.empty_graph(1))
+    assert d2.solve(problem, alone, tol=1e-9, max_rounds=2000).status == "CONVERGED"
+
+
 def test_equal_prices_do_not_end_the_tolerance_of_subproblems():
     """An outer step between equal λ has length 0; the next subproblem must keep a target > 0."""
     problem, _, _ = known_problem(d2.IndicatorBox(-1.0, 1.0), d2.IndicatorAtMost(np.ones(3)))

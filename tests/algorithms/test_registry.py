@@ -87,6 +87,26 @@ def test_what_is_able_solves():
         np.testing.assert_allclose(np.concatenate(result.x), best, rtol=0, atol=1e-8, err_msg=name)
 
 
+def test_every_parameter_that_is_listed_may_be_given():
+    """What ``dual2 methods`` lists is accepted, and the result says that it was given."""
+    agents = [d2.Agent(np.eye(2), d2.Quadratic([1.0 + i, 2.0], [1.0, -1.0])) for i in range(3)]
+    easy = d2.Problem(agents, d2.IndicatorPoint(np.ones(2)))
+    M = np.eye(3) - NETWORK.W.toarray()
+    other = {"subsolver": "iDAPG", "accuracy": "relative", "constants": "tight", "restart": True,
+             "mapping": "auto", "degree": 2, "spectrum": "exact", "theta": 1, "B2": M, "C": 0 * M,
+             "D": np.eye(3) - M, "integrator": "RK45"}  # fmt: skip
+    for name, method in METHODS.items():
+        base = {"B2": M, "D": np.eye(3) - M} if name == "NPGA" else {}
+        short = {"method": name, "max_rounds": 5, "record": False, **base}
+        found = d2.solve(easy, NETWORK, **short).parameters
+        for key in [key for keys in method.sources for key in keys.split(", ")]:
+            value = other[key] if key in other else found[key][0] or 1.0
+            answer = d2.solve(easy, NETWORK, **short | {key: value})
+            said = answer.parameters.get(key, (None, "given"))
+            if name not in ("iD2A", "MiD2A"):
+                assert said[1] == "given", (name, key, said)
+
+
 def run(arguments, capsys, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
     with pytest.raises(SystemExit) as end:
@@ -114,6 +134,13 @@ def test_methods_describes_one(capsys, monkeypatch):
         "μ_f/σ̄²",
     ):
         assert word in text
+
+
+@pytest.mark.parametrize("name", [m.name for m in METHODS.values() if m.name != "NPGA"])
+def test_explanations_say_what_the_lists_say(name):
+    text = d2.solve(problem(A=np.eye(2)), NETWORK, method=name, max_rounds=1).explain()
+    remark = METHODS[name].remark
+    assert f"{name}: {remark}." in text if remark else "reconstructed" not in text
 
 
 def test_methods_for_a_problem(tmp_path, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """Parameters of the methods with exact local solves, and their rows in the table of methods."""
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -8,7 +9,15 @@ import numpy as np
 
 from dual2.algorithms.admm import ADMM, KINDS, Data
 from dual2.algorithms.admm_kernel import ETA, GAMMA, IDC, SCALARS, SIGMA, THETA, Q
-from dual2.algorithms.coupling import UNIT, cone_h, coupling_cone, lipschitz_f, scales
+from dual2.algorithms.coupling import (
+    PACE,
+    UNIT,
+    cone_h,
+    coupling_cone,
+    lipschitz_f,
+    mean_row2,
+    scales,
+)
 from dual2.algorithms.idea import IDEA_METHODS
 from dual2.algorithms.local_argmin import penalty_rows
 from dual2.algorithms.method import Method, Needs, Plan, Settings
@@ -55,7 +64,7 @@ def _values(
     near = (10.0 / mu, "10/μ: derived")
     degree = max(1.0, 2.0 * len(network.edges) / network.n)
     rules: dict[str, Values] = {
-        "Tracking-ADMM": {"c": (0.2 * unit, f"0.2·{UNIT}"), "mixing": mixing},
+        "Tracking-ADMM": {"c": (None, PACE), "mixing": mixing},
         "NECPD": {"rho": (unit, UNIT), "eta": (None, "η = ρ"), "tau": near, "mixing": mixing},
         "DC-ADMM": {"c": (0.5 / (degree * unit), f"1/(2·mean degree·unit), unit = {UNIT}")},
         "DPMM": {
@@ -68,6 +77,9 @@ def _values(
     rule = rules[method]
     given = _given(settings, rule)
     values = rule | {name: (positive(name, v), "given") for name, v in given.items()}
+    if method == "Tracking-ADMM" and values["c"][0] is None:
+        gap = min(1.0, values["mixing"][0] * float(network.lambda_min)) or 1.0
+        values["c"] = (gap * math.sqrt(mu * found.L) / mean_row2(problem), PACE)
     if method == "NECPD" and values["eta"][0] is None:
         values["eta"] = (values["rho"][0], "η = ρ, the largest that is proved")
     if method == "DPMM":
@@ -140,7 +152,7 @@ _CONE = Needs(
     test_f=lipschitz_f, test_h=cone_h,
 )  # fmt: skip
 _SOURCES = {
-    "Tracking-ADMM": {"c": f"0.2·{UNIT}", "mixing": "W = I - mixing·C, min(2, 1/λ_max)"},
+    "Tracking-ADMM": {"c": PACE, "mixing": "W = I - mixing·C, min(2, 1/λ_max)"},
     "NECPD": {"rho": UNIT, "eta": "ρ", "tau": "10/μ", "mixing": "min(2, 1/λ_max)"},
     "DC-ADMM": {"c": f"1/(2·mean degree·unit), unit = {UNIT}"},
     "IDC-ADMM": {

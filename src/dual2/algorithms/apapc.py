@@ -20,16 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.algorithms.apapc_kernel import (
-    CONSTANTS,
-    ROWS,
-    SLOTS,
-    UF,
-    ZETA,
-    U,
-    Z,
-    apapc_steps,
-)
+from dual2.algorithms.apapc_kernel import ROWS, SLOTS, UF, ZETA, U, Z, apapc_steps
 from dual2.algorithms.method import Method, Needs, Plan, Settings
 from dual2.algorithms.needs import point_h, zero_g
 from dual2.algorithms.parameters import given_parameters, positive
@@ -197,11 +188,8 @@ def plan_apapc(problem: Problem, network: Network | ChebyshevNetwork, settings: 
     tau = positive("tau", given.get("tau", min(1.0, 0.5 * math.sqrt(kappa_K * mu_G / L_G))))
     eta = positive("eta", given.get("eta", 1 / (4 * tau * L_G)))
     theta = positive("theta", given.get("theta", 1 / (eta * L_K)))
-    constants = np.zeros(CONSTANTS)
-    constants[:] = (
-        tau, eta, mu_G, facts.mu_f / (2 * L_A), gamma, theta,
-        (L_B + mu_B) / 2, (L_B - mu_B) ** 2 / 16,
-    )  # fmt: skip
+    r, middle, spread = facts.mu_f / (2 * L_A), (L_B + mu_B) / 2, (L_B - mu_B) ** 2 / 16
+    constants = np.array([tau, eta, mu_G, r, gamma, theta, middle, spread])
     runtime = place(problem, network)
     algorithm = APAPC(runtime, constants, degree)
     source = lambda name, why: "given" if name in given else why  # noqa: E731
@@ -211,7 +199,7 @@ def plan_apapc(problem: Problem, network: Network | ChebyshevNetwork, settings: 
         "eta": (eta, source("eta", "theorem: 1/(4τL_G)")),
         "theta": (theta, source("theta", "theorem: 1/(ηL_K)")),
         "gamma": (gamma, "theorem: γ² = (μ_A + L_A)/μ_W"),
-        "r": (facts.mu_f / (2 * L_A), "theorem: μ_f/(2L_A)"),
+        "r": (r, "theorem: μ_f/(2L_A)"),
         "mu_A": (mu_A, "smallest nonzero eigenvalue of (1/n)Σ A_iA_iᵀ"),
         "rounds_per_mix": (int(network.rounds), "⌈√κ_C⌉ with Chebyshev, else 1"),
         "semi_iteration": (degree, "⌈√(L_B/μ_B)⌉ with Chebyshev, else 0"),
@@ -229,17 +217,16 @@ _NEEDS = Needs(
     "strongly convex, smooth", "zero", "a point", test_f=strong, test_g=zero_g, test_h=point_h
 )
 _REVEALS = "rows y_i, residuals A_i x_i + γ(Wy)_i - b/n"
-_SOURCES = {"tau, eta, theta": "theorem", "gamma, r": "theorem"}
+_SOURCES = {"tau, eta, theta": "theorem"}
 APAPC_METHODS = [
     Method(
         "APAPC", plan_apapc, "accelerated proximal alternating predictor-corrector", _NEEDS,
         rounds="4", vectors="4", sources=_SOURCES, reveals=_REVEALS,
     ),
     Method(
-        "APAPC-Chebyshev", plan_apapc, "APAPC with ⌈√κ⌉ Chebyshev steps for network and coupling",
-        _NEEDS, rounds="2K(1+N)", vectors="2K(1+N)",
-        sources=_SOURCES | {"K": "⌈√κ_C⌉ (theorem)", "N": "⌈√(L_B/μ_B)⌉ (theorem)"},
-        reveals=_REVEALS,
+        "APAPC-Chebyshev", plan_apapc,
+        "APAPC with K = ⌈√κ_C⌉ rounds per mixing and N = ⌈√(L_B/μ_B)⌉ steps for the coupling",
+        _NEEDS, rounds="2K(1+N)", vectors="2K(1+N)", sources=_SOURCES, reveals=_REVEALS,
     ),
 ]  # fmt: skip
 """Plain and with Chebyshev acceleration."""

@@ -1,9 +1,11 @@
 """What the methods for equations ask of f and h, and the scales that their rules start from."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
 
 from dual2.functions import Function
 from dual2.functions.separable import separable_form
@@ -15,6 +17,11 @@ _FLATTEST = 0.01
 """Curvature, relative to L_f, that the rules count on where f_i has less."""
 UNIT = "√(μL)/σ̄²(A), μ = max(μ_f, L_f/100): derived; tune() for better"
 """The source of :attr:`Scales.unit` in words."""
+PACE = (
+    "(1 - λ₂(W))·√(μL)/a², a² = mean of |row of A_i|², μ = max(μ_f, L_f/100): derived; "
+    "tune() for better"
+)
+"""The source of Tracking-ADMM's penalty in words, see :func:`mean_row2` for a²."""
 
 
 class Scales(NamedTuple):
@@ -48,6 +55,32 @@ def scales(problem: Problem) -> Scales:
     L, flat, sigma2 = (float(value) for value in problem.largest(rows))
     L = L or 1.0
     return Scales(L, max(-flat, _FLATTEST * L), sigma2 or 1.0)
+
+
+def mean_row2(problem: Problem) -> float:
+    """a² = Σ_i |A_i|_F²/(np), the mean squared length of a row (1 if all A_i are zero).
+
+    Where A_i is an operator, min(p, d_i) σ̄²(A_i) takes the place of |A_i|_F².
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0, 2.0], [0.0, 0.0]], d2.SquaredNorm(1.0))] * 2
+    >>> mean_row2(d2.Problem(agents, d2.IndicatorPoint([1.0, 0.0])))
+    2.5
+    """
+    squares = [
+        min(agent.A.shape) * top if isinstance(agent.A, LinearOperator) else _square(agent.A)
+        for agent, top in zip(problem.agents, problem.sigma.max2, strict=True)
+    ]
+    total = float(problem.total(np.array(squares)[:, None])[0])
+    return total / (problem.n * problem.p) or 1.0
+
+
+def _square(A: Any) -> float:
+    """|A|_F² of an array or a sparse matrix."""
+    entries = A.data if sp.issparse(A) else A
+    return float(np.sum(np.square(entries)))
 
 
 def coupling_cone(h: Function, p: int) -> tuple[Array, Array, Array]:

@@ -181,7 +181,10 @@ class ID2A:
                 self.constants, self.facts, lambda_max, self.outer.first, self.options.c
             )
         known = self._schedule is not None or self.outer.reference < math.inf
-        self.subsolver.floor = 0.1 * self._target() / math.sqrt(self.facts.n) if known else 0.0
+        more = self.facts.n > 1  # the subproblem of one agent is the last: it has no floor
+        self.subsolver.floor = (
+            0.1 * self._target() / math.sqrt(self.facts.n) if known and more else 0.0
+        )
 
     # -- what others read ---------------------------------------------------------------------
     @property

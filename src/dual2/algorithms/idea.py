@@ -212,6 +212,7 @@ def plan_idea(problem: Problem, network: Network | ChebyshevNetwork, settings: S
             "they must be in one process. Use runtime='stacked', or a method in discrete time."
         )
     given = given_parameters(settings, SOURCES)
+    chosen = "integrator" in given
     integrator = given.pop("integrator", "DOP853")
     if integrator not in INTEGRATORS:
         raise CapabilityError(unknown_name("integrator", str(integrator), INTEGRATORS))
@@ -230,7 +231,7 @@ def plan_idea(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     parameters: dict[str, tuple[Any, str]] = {"method": (settings.method, "given or default")}
     parameters |= {k: (v, "given" if k in given else SOURCES[k]) for k, v in values.items()}
     parameters |= {
-        "integrator": (integrator, "scipy.integrate.solve_ivp"),
+        "integrator": (integrator, "given" if chosen else "scipy.integrate.solve_ivp"),
         "rounds_per_iteration": (int(network.rounds), "one evaluation of the right-hand side"),
         "vectors_per_iteration": (int(network.rounds), "p-vectors sent per neighbour"),
     }

@@ -189,7 +189,7 @@ def plan_nedic(problem: Problem, network: Network | ChebyshevNetwork, settings: 
     }
     kappa = facts.kappa_f * network.kappa
     text = (
-        f"Nedic (reconstructed): Nesterov's method with κ_f κ_C = {kappa:.4g}. Agents send their "
+        f"Nedic: Nesterov's method with κ_f κ_C = {kappa:.4g}. Agents send their "
         "gradients; every iterate is feasible."
     )
     return Plan(Nedic(runtime, step, float(q)), runtime, parameters, text)
@@ -200,7 +200,10 @@ NEDIC_METHODS = [
         "Nedic", plan_nedic, "accelerated weighted gradient descent, eq. (80)",
         Needs("strongly convex, smooth", "zero", "a point", "identity", test_f=strong,
               test_g=zero_g, test_h=point_h, test_A=identity_A),
-        sources={"step": "1/(L_f λ_max) (theorem)", "momentum": "√(κ_f κ_C) (theorem)"},
+        sources={
+            "step": "1/(L_f λ_max) (theorem)",
+            "momentum": "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)",
+        },
         reconstructed=True, reveals="gradients ∇f_i",
     ),
 ]  # fmt: skip

@@ -224,9 +224,9 @@ def fold_clip(packed: Packed, step: float) -> Array:
 def plan_npga(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
     """Choose step sizes and matrices by the rule of the family, unless given."""
     name = settings.method
-    own = {"NPGA-NIDS": ("c",), "NPGA-DLM": ("c",), "NPGA": ("B2", "C", "D")}
+    own = {"NPGA-NIDS": ("scale", "c"), "NPGA-DLM": ("c",), "NPGA": ("scale", "B2", "C", "D")}
     fixed = ("alpha", "beta") if name in ("DCDA", "iD2GT") else STEPS
-    given = given_parameters(settings, (*fixed, "scale", *own.get(name, ())))
+    given = given_parameters(settings, (*fixed, *own.get(name, ("scale",))))
     facts = gather_facts(problem)
     steps, why = _steps(name, facts, given)
     scale = positive("scale", given.get("scale", mixing_scale(network)))
@@ -323,7 +323,7 @@ def _explain(name: str, parameters: dict[str, tuple[Any, str]]) -> str:
     steps = ", ".join(f"{k} = {parameters[k][0]:.6g} ({parameters[k][1]})" for k in STEPS)
     rounds, vectors = (parameters[f"{k}_per_iteration"][0] for k in ("rounds", "vectors"))
     return (
-        f"{name}, a nested primal-dual gradient method (reconstructed). {steps}.\n"
+        f"{name}, a nested primal-dual gradient method. {steps}.\n"
         f"{counted(rounds, 'round')} and {counted(vectors, 'p-vector')} per neighbour in each "
         "iteration."
     )

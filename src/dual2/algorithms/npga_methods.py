@@ -10,11 +10,8 @@ _ANY = Needs(_STRONG, "prox-friendly", "prox-friendly", test_f=strong, test_h=pr
 _POINT = Needs(_STRONG, "prox-friendly", "a point", test_f=strong, test_h=point_h)
 _PLAIN = Needs(_STRONG, "zero", "a point", test_f=strong, test_g=zero_g, test_h=point_h)
 _STEPS = {"alpha": "1/L_f (derived)", "beta": "μ_f/σ̄² (derived)"}
-_FAMILY = _STEPS | {
-    "gamma": "1 (derived)",
-    "theta": "0 (default)",
-    "scale": "W = I - scale·C ⪰ 0",
-}
+_NESTED = _STEPS | {"gamma": "1 (derived)", "theta": "0 (default)"}
+_FAMILY = _NESTED | {"scale": "W = I - scale·C ⪰ 0"}
 
 
 def _npga(name: str, messages: str, summary: str, **more: object) -> Method:
@@ -34,7 +31,7 @@ NPGA_METHODS = [
     ),
     _npga(
         "NPGA-DLM", "1", "B² = C = cβL, D = I, L the graph Laplacian",
-        sources=_FAMILY | {"c": "cβ·max(d_i + d_j) = 1/2 (derived)"},
+        sources=_NESTED | {"c": "cβ·max(d_i + d_j) = 1/2 (derived)"},
     ),
     _npga("NPGA-DIGing", "2", "tracking: B² = (I-W)², C = I-W², D = I"),
     _npga("NPGA-ATC", "2", "tracking: B² = (I-W)², C = I-W, D = W"),
