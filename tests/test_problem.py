@@ -106,7 +106,7 @@ def test_kkt_residual_by_hand():
     u = x[0] - (gradient[0] + pull[0]) / 4
     first = 4 * np.linalg.norm(x[0] - np.sign(u) * np.maximum(np.abs(u) - 0.5 / 4, 0))
     second = 2 * abs(1.0 - np.clip(1.0 - 5.5 / 2, 0, 5))
-    t = np.linalg.norm(s) / np.linalg.norm(lam) * 2.5 / 4.0
+    t = np.linalg.norm(s) / np.linalg.norm(lam)
     y = (s + t * lam + 3 * t * np.array([1.0, 2.0])) / (1 + 3 * t)
     found = problem.kkt(x, lam)
     assert found.stationarity_residual == pytest.approx(max(first, second))

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from dual2.problem.residual import coupling_response, coupling_step, quotient
+from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Stacked
 
 Array = np.ndarray
@@ -109,10 +109,9 @@ class Judge:
         return self.runtime.agree_max(np.column_stack([rows, np.full(len(rows), float(wish))]))
 
     def _judge(self, dual: Array, s: Array, local: Array) -> Verdict:
-        scale = max(local[1], local[2])
-        one, one_met = self._ratio(local[0], scale)
-        t = coupling_step(s, dual, quotient(local[2], scale))
-        y = coupling_response(self.runtime.problem.h, s, dual, t)
+        one, one_met = self._ratio(local[0], max(local[1], local[2]))
+        h = self.runtime.problem.h
+        y = coupling_response(h, s, dual, coupling_step(s, dual))
         norm = np.linalg.norm
         two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
         return Verdict(max(one, two), one_met and two_met, dual, Wish(int(local[3])))

@@ -18,6 +18,7 @@ from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
+from dual2.problem.residual import coupling_response, coupling_step
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
@@ -317,7 +318,9 @@ def _objective(problem: Problem, x: list[Array], dual: Array, status: Status) ->
     try:
         value = problem.objective(x)
         if value == math.inf and status == Status.CONVERGED:
-            value = problem.objective(x, problem.kkt(x, dual).y)
+            s = problem.coupling(x)
+            y = coupling_response(problem.h, s, dual, coupling_step(s, dual))
+            value = problem.objective(x, y)
         return value
     except CapabilityError:
         return math.nan

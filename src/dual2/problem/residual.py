@@ -23,8 +23,7 @@ class KKT:
     - stationarity: max_i L_i|x_i − prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i)| relative to
       max_i max(|∇f_i(x_i)|, |A_iᵀλ|);
     - coupling: |s − prox_{t·h}(s + tλ)| relative to max(|s|, |prox_{t·h}(s + tλ)|),
-      t = |s|/|λ| (1 where either is 0) times max_i |A_iᵀλ| over the scale of stationarity: a
-      price too weak for stationarity to see is as good as none.
+      t = |s|/|λ| (1 where either is 0).
 
     L_i is the smoothness constant of f_i; where it is 0 or infinite,
     max(|∇f_i(x_i)|, |A_iᵀλ|)/|x_i| takes its place (1 where either is 0), which has the same
@@ -38,8 +37,8 @@ class KKT:
         The ratios (0 where the residual is 0, infinite where only the scale is).
     stationarity_residual, stationarity_scale, coupling_residual, coupling_scale : float
         Their numerators and denominators.
-    s, y : ndarray, shape (p,)
-        Σ_i A_i x_i, and prox_{t·h}(s + tλ).
+    s : ndarray, shape (p,)
+        Σ_i A_i x_i.
     """
 
     stationarity_residual: float
@@ -47,7 +46,6 @@ class KKT:
     coupling_residual: float
     coupling_scale: float
     s: Vector
-    y: Vector
 
     @property
     def stationarity(self) -> float:
@@ -82,24 +80,21 @@ class KKT:
 def kkt(problem: Problem, x: list[Vector], lam: Vector) -> KKT:
     """Evaluate the :class:`KKT` residual; infinite where a number is not finite."""
     if not problem.everywhere(finite(lam, *x)):
-        unknown = np.full(problem.p, np.nan)
-        return KKT(np.inf, 1.0, np.inf, 1.0, unknown, unknown)
+        return KKT(np.inf, 1.0, np.inf, 1.0, np.full(problem.p, np.nan))
     rows, products = [], []
     for agent, part in zip(problem.agents, x, strict=True):
         gradient, pull = agent.f.grad(part), agent.adjoint(lam)
         L = step_constant(agent, part, gradient, pull)
         moved = part - agent.g.prox(part - (gradient + pull) / L, 1.0 / L)
         own = L * norm(moved) if finite(moved) else np.inf
-        rows.append((own, norm(gradient), norm(pull)))
+        rows.append((own, max(norm(gradient), norm(pull))))
         products.append(agent.apply(part))
-    residual, force, pull = (float(value) for value in problem.largest(rows))
-    scale = max(force, pull)
+    residual, scale = (float(value) for value in problem.largest(rows))
     s = problem.total(products)
     if not finite(s):
-        return KKT(residual, scale, np.inf, 1.0, s, s)
-    t = coupling_step(s, lam, quotient(pull, scale))
-    y = coupling_response(problem.h, s, lam, t)
-    return KKT(residual, scale, norm(s - y), max(norm(s), norm(y)), s, y)
+        return KKT(residual, scale, np.inf, 1.0, s)
+    y = coupling_response(problem.h, s, lam, coupling_step(s, lam))
+    return KKT(residual, scale, norm(s - y), max(norm(s), norm(y)), s)
 
 
 def coupling_response(h: Function, s: Vector, lam: Vector, t: float) -> Vector:
@@ -113,9 +108,9 @@ def step_constant(agent: Agent, x: Vector, gradient: Vector, pull: Vector) -> fl
     return L if 0 < L < np.inf else quotient(max(norm(gradient), norm(pull)), norm(x))
 
 
-def coupling_step(s: Vector, lam: Vector, part: float = 1.0) -> float:
-    """t = part·|s|/|λ|, 1 where either is 0; ``part`` is the pull of λ over the largest force."""
-    return quotient(part * norm(s), norm(lam))
+def coupling_step(s: Vector, lam: Vector) -> float:
+    """t = |s|/|λ|, 1 where either is 0."""
+    return quotient(norm(s), norm(lam))
 
 
 def quotient(top: float, bottom: float) -> float:
