@@ -123,6 +123,17 @@ def test_reduced_runs_continue_bit_for_bit_and_start_at_the_solution():
     assert warm.status == "CONVERGED" and warm.counts.rounds <= 20
 
 
+@pytest.mark.parametrize("name", ["Tracking-ADMM", "NECPD", "DC-ADMM", "IDC-ADMM", "DPMM"])
+def test_a_coupling_that_nobody_feels_ends_too(name):
+    """λ* = 0, which these methods approach but never reach: the answer's price is 0."""
+    problem = problem_with(d2.IndicatorBox(-20.0, 20.0), "l1")
+    result = d2.solve(problem, path_network(), method=name, max_rounds=50_000)
+    assert result.status == "CONVERGED" and "reduction" in result.parameters
+    assert not result.dual.any() and not result.duals.any()
+    assert problem.kkt(result.x, result.dual).met(1e-8, 1e-12)
+    assert distance(result.x, solve_reference(problem).x) <= 1e-7
+
+
 def test_no_reduction_without_permission():
     problem = problem_with(COUPLINGS["at most"])
     with pytest.raises(

@@ -27,6 +27,7 @@ _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
 _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
 progress of the KKT residual are a stall."""
+_TESTS = ("tests", "sums", "again")
 _ENDS = {Wish.TIME: Status.TIME_LIMIT, Wish.INTERRUPT: Status.INTERRUPTED}
 
 
@@ -47,6 +48,7 @@ class Schedule:
     forced: int = 0
     tests: int = 0
     sums: int = 0
+    again: int = 0
     agree_rounds: int = 0
     agree_floats: int = 0
     seconds: float = 0.0
@@ -114,6 +116,7 @@ class Driver:
         self._alone = plan.runtime.circle.size == 1
         self.best: tuple[Array, Array] | None = None
         self.origin: tuple[Array, Array] | None = None
+        self.priceless = False
         self._interrupted = False
 
     # -- counting -------------------------------------------------------------------------
@@ -122,11 +125,11 @@ class Driver:
         calls = self.algorithm.oracle_calls()
         most = self.runtime.most(np.array(list(calls.values()), dtype=float))
         calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
-        tests, sums = self._tests()
+        tests, sums, again = self._tests()
         for name in ("grad_f", "prox_g", "AT"):
             calls[name] += tests
-        for name in ("A", "prox_h"):
-            calls[name] += sums
+        calls["A"] += sums
+        calls["prox_h"] += sums + again
         network = self.runtime.network
         rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
         circle = self.runtime.circle
@@ -139,9 +142,9 @@ class Driver:
             **calls,
         )
 
-    def _tests(self) -> tuple[int, int]:
-        """Evaluations of stationarity and of coupling by the stopping test so far."""
-        return self.judge.tests + self.schedule.tests, self.judge.sums + self.schedule.sums
+    def _tests(self) -> list[int]:
+        """What the stopping tests have evaluated so far, see :class:`Judge`."""
+        return [getattr(self.judge, name) + getattr(self.schedule, name) for name in _TESTS]
 
     # -- the loop -------------------------------------------------------------------------
     def run(self, bar: Bar) -> Status:
@@ -215,6 +218,8 @@ class Driver:
             s.best = verdict.kkt
             self.best = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         if verdict.met:
+            assert verdict.dual is not None
+            self.priceless = not verdict.dual.any()
             return Status.CONVERGED
         if self.callback is not None:
             info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "full": verdict.full}
@@ -318,10 +323,11 @@ class Driver:
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
         s, circle = self.schedule, self.runtime.circle
-        s.tests, s.sums = self._tests()
+        s.tests, s.sums, s.again = self._tests()
         s.agree_rounds += circle.agree_rounds
         s.agree_floats += circle.agree_floats
-        self.judge.tests = self.judge.sums = circle.agree_rounds = circle.agree_floats = 0
+        self.judge.tests = self.judge.sums = self.judge.again = 0
+        circle.agree_rounds = circle.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}

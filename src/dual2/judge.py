@@ -39,7 +39,7 @@ class Verdict:
     met : bool
         Whether both parts meet the tolerance.
     dual : ndarray or None
-        λ̄, known if ``full``.
+        The price the residual is of, known if ``full``: λ̄, or 0.
     wish : Wish
         The largest wish of all processes.
     """
@@ -67,13 +67,14 @@ class Judge:
 
     Attributes
     ----------
-    tests, sums : int
-        Evaluations of the stationarity (∇f, prox g, Aᵀ) and of the coupling (A, prox h).
+    tests, sums, again : int
+        Evaluations of the stationarity (∇f, prox g, Aᵀ), of the coupling (A, prox h), and of
+        prox h alone.
     """
 
     def __init__(self, runtime: Stacked, tol: float, atol: float) -> None:
         self.runtime, self.tol, self.atol = runtime, tol, atol
-        self.tests = self.sums = 0
+        self.tests = self.sums = self.again = 0
 
     def test(self, x: Array, duals: Array, full: bool = False, wish: Wish = Wish.NONE) -> Verdict:
         """The local test with each agent's own λ_i first; the sums only if it nearly passes.
@@ -86,16 +87,16 @@ class Judge:
             ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
             if not met:
                 return Verdict(ratio, False, wish=Wish(int(local[3])))
-        dual, s = self._sums(x, duals)
-        self.tests += 1
+        verdict, again = self._judge(x, duals, wish)
+        self.tests += 1 + again
         self.sums += 1
-        return self._judge(dual, s, self._agree(x, dual, wish))
+        self.again += again
+        return verdict
 
     def observe(self, x: Array, duals: Array) -> Verdict:
         """The same residual for the trace: nothing is counted."""
         with self.runtime.circle.uncounted():
-            dual, s = self._sums(x, duals)
-            return self._judge(dual, s, self._agree(x, dual))
+            return self._judge(x, duals)[0]
 
     def _sums(self, x: Array, duals: Array) -> tuple[Array, Array]:
         """λ̄ and s."""
@@ -108,7 +109,24 @@ class Judge:
         rows = self.runtime.stationarity(x, dual)
         return self.runtime.agree_max(np.column_stack([rows, np.full(len(rows), float(wish))]))
 
-    def _judge(self, dual: Array, s: Array, local: Array) -> Verdict:
+    def _judge(self, x: Array, duals: Array, wish: Wish = Wish.NONE) -> tuple[Verdict, bool]:
+        """The verdict on λ̄, and whether it took a second look.
+
+        Where the coupling is idle, methods approach the price 0 but never reach it, and the
+        direction of what is left of λ̄ means nothing. So a price whose pull on the agents is
+        below the tolerance is tried as 0.
+        """
+        dual, s = self._sums(x, duals)
+        local = self._agree(x, dual, wish)
+        verdict = self._verdict(dual, s, local)
+        weak = self._ratio(local[2], max(local[1], local[2]))[1]
+        if verdict.met or not (weak and dual.any()):
+            return verdict, False
+        none = np.zeros_like(dual)
+        without = self._verdict(none, s, self._agree(x, none, wish))
+        return (without if without.met else verdict), True
+
+    def _verdict(self, dual: Array, s: Array, local: Array) -> Verdict:
         one, one_met = self._ratio(local[0], max(local[1], local[2]))
         h = self.runtime.problem.h
         y = coupling_response(h, s, dual, coupling_step(s, dual))

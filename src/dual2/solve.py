@@ -300,6 +300,8 @@ def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: floa
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
+    elif driver.priceless:
+        duals[:] = 0.0
     parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
     if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
         status = Status.STALLED  # the loops and the definitions disagree: no claim
