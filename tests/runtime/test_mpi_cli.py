@@ -103,7 +103,10 @@ def test_nothing_is_overwritten(gathered, folder, tmp_path):
     with pytest.raises(Dual2Error, match=r"did not end\. Go on with --resume"):
         _store(comm, state, [0, 1])
     assert _store(comm, replace(state, resume=True), [0, 1]).rounds() == [30]
-    assert _store(comm, replace(state, force=True), [0, 1]).rounds() == []
+    forced = _store(comm, replace(state, force=True), [0, 1])
+    assert forced.rounds() == [30]  # until the new run has saved something better
+    forced.save(10, {"x": np.ones(1)})
+    assert forced.rounds() == [10]
 
 
 def test_answers_that_could_not_be_written_are_refused_first(folder, tmp_path):
@@ -153,6 +156,8 @@ def test_other_public_files_are_noticed(folder, tmp_path):
     "arguments, message",
     [
         (["--mpi", "9"], "9 processes for 8 agents"),
+        (["--mpi", "0"], "0 processes for 8 agents"),
+        (["--mpi", "2", "--method", "iD2B"], "iD2B"),
         (["--mpi", "2", "--gather"], "--gather needs --out"),
         (["--mpi", "2", "--resume"], "--resume needs --out"),
         (["--mpi", "2", "--reduce", "star"], "--reduce 'star'"),

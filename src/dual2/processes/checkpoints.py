@@ -55,6 +55,7 @@ class Checkpoints:
         self.folder, self.rank, self.ranks = folder, rank, ranks
         self.owned, self.seconds = list(owned), seconds
         self._last = time.monotonic()
+        self._own: list[int] = []
 
     @property
     def due(self) -> bool:
@@ -62,12 +63,16 @@ class Checkpoints:
         return time.monotonic() - self._last >= self.seconds
 
     def save(self, rounds: int, state: dict[str, Any]) -> None:
-        """Write a checkpoint, then delete all but the last ones."""
+        """Write a checkpoint, then delete all but the last ones of this run.
+
+        Those of an earlier run stay until this one has something better.
+        """
         own = {"format": _FORMAT, "ranks": self.ranks, "owned": np.array(self.owned, np.int64)}
         buffer = io.BytesIO()
         np.savez(buffer, allow_pickle=False, **own, **{f"state/{k}": v for k, v in state.items()})
         write_atomically(self._file(rounds), buffer.getvalue())
-        for old in self.rounds()[:-KEPT]:
+        self._own = [*self._own, rounds][-KEPT:]
+        for old in set(self.rounds()).difference(self._own):
             self._file(old).unlink(missing_ok=True)
         self._last = time.monotonic()
 
@@ -78,7 +83,7 @@ class Checkpoints:
         return sorted(int(match[1]) for match in found if match)
 
     def load(self, rounds: int) -> dict[str, Any]:
-        """The state saved at a round; an error if it is of other agents."""
+        """The state saved at a round, to go on from; an error if it is of other agents."""
         file = self._file(rounds)
         arrays = read_arrays(file)
         mark = "state/"
@@ -92,16 +97,13 @@ class Checkpoints:
                 f"are {self.ranks} and this one owns {self.owned}. Resume with {ranks} processes "
                 "and the same partition."
             )
+        self._own = [rounds]
         return state
 
-    def clear(self, after: int = -1) -> None:
-        """Delete the checkpoints of this process, or only those after some round.
-
-        Where a run goes on from an earlier round, later ones would count as the last two.
-        """
+    def clear(self) -> None:
+        """Delete the checkpoints of this process."""
         for rounds in self.rounds():
-            if rounds > after:
-                self._file(rounds).unlink(missing_ok=True)
+            self._file(rounds).unlink(missing_ok=True)
 
     def _file(self, rounds: int) -> Path:
         return self.folder / f"rank-{self.rank}.{rounds}.npz"

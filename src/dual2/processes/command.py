@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 
+from dual2.algorithms.registry import find_method
 from dual2.errors import Dual2Error
 from dual2.folder import load_public
 from dual2.processes.failure import agents_in_words
@@ -16,7 +17,9 @@ def solve_in_processes(orders: Orders, ranks: int) -> int:
     """Start ``ranks`` processes of ``dual2 solve``; the exit code."""
     if started_by_mpi():
         raise Dual2Error("--mpi starts processes itself; under mpiexec leave it out.")
-    owners = orders.owners(load_public(orders.folder).network, ranks)
+    public = load_public(orders.folder)
+    find_method((public.options | dict(orders.chosen)).get("method", "auto"))
+    owners = orders.owners(public.network, ranks)
     end = launch(ranks, [sys.executable, "-m", "dual2.cli", *orders.arguments()])
     if end.signal:
         print(f"dual2: {_last_words(orders, owners, end)}", file=sys.stderr)

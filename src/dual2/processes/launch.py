@@ -61,21 +61,24 @@ def find_mpiexec() -> str:
 
 
 def command(mpiexec: str, ranks: int, program: Sequence[str]) -> list[str]:
-    """The command line; Open MPI also learns to share cores and, for root, to run at all."""
+    """The command line; Open MPI also learns to share cores and, for root, to run at all.
+
+    As many slots as processes: otherwise Open MPI itself offers the processor to others at every
+    poll, see :mod:`dual2.runtime.waiting`.
+    """
     asked = subprocess.run([mpiexec, "--version"], capture_output=True, text=True, timeout=60)
     flags: list[str] = []
     if "Open MPI" in asked.stdout:
-        flags = ["--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+        flags = ["--host", f"localhost:{ranks}", "--bind-to", "none"]
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             flags.append("--allow-run-as-root")
     return [mpiexec, *flags, "-n", str(ranks), *program]
 
 
 def environment() -> dict[str, str]:
-    """The environment of the processes: idle ones yield, linear algebra takes one thread each."""
-    own = {"OMPI_MCA_mpi_yield_when_idle": "1"}
-    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        own[name] = "1"
+    """The environment of the processes: linear algebra takes one thread each."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+    own = dict.fromkeys(names, "1")
     watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
     return own | dict(os.environ) | watched
 

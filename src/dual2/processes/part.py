@@ -62,7 +62,6 @@ def _run(place: Mpi, orders: Orders, owned: list[int]) -> Result:
     state = None
     if store is not None and rounds is not None:
         state = store.load(rounds)
-        store.clear(after=rounds)
     tells = place.rank == 0 and WATCHED in os.environ
     callback = teller(options.get("method", "auto"), options.get("tol", 1e-8)) if tells else None
     result = solve(
@@ -86,7 +85,6 @@ def _store(place: Mpi, orders: Orders, owned: list[int]) -> Checkpoints | None:
             f"{orders.own_folder} has checkpoints of a run that did not end. Go on with --resume, "
             "or pass --force to start afresh."
         )
-    store.clear()
     return store
 
 

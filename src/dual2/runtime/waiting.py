@@ -1,18 +1,57 @@
-"""Waiting for neighbours with a deadline: one that is gone is an error with its name."""
+"""Waiting for neighbours with a deadline: one that is gone is an error with its name.
+
+Who waits polls, and offers the processor to others between two polls. Where it is free that costs
+nothing. Where other programs keep it busy, each offer costs a time slice of theirs, thousands of
+exchanges long; so after a few such losses this process sleeps between polls instead: a sleeper
+that wakes up comes first.
+"""
 
 import os
-import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from time import monotonic, sleep
 from typing import Any
 
 from dual2.errors import Dual2Error
 
 TIMEOUT = 60.0
 """Seconds after which a neighbour that does not answer is given up, unless told otherwise."""
-_SPINS, _YIELDS = 50, 1000
-"""Polls before the processor is offered to others, and before the clock is looked at again."""
+_SPINS = 10
+"""Polls before the processor is offered to others."""
+_POLLING = 1e-3
+"""Seconds after which polling ends and sleeping begins, whatever the machine does."""
+_OFFER = 1e-4
+"""Seconds from which an offer of the processor counts as lost time."""
+_CROWDED, _WAITS, _REMEMBERED = 1e-3, 50, 0.5
+"""Lost seconds per wait, averaged over about so many, that show a crowded machine; and the seconds
+for which that is remembered."""
+_PART, _SHORTEST, _LONGEST = 0.1, 1e-6, 1e-3
+"""A nap takes this part of the time waited so far, within bounds."""
 
-_yield = getattr(os, "sched_yield", lambda: time.sleep(0))
+_yield = getattr(os, "sched_yield", lambda: sleep(0))
+
+
+class Machine:
+    """What waiting has shown about this machine: whether others keep its processors busy."""
+
+    crowded_until = 0.0
+    _lost = 0.0
+
+    def poll(self, complete: Callable[[Any], bool], requests: Sequence[Any], now: float) -> bool:
+        """Poll for a short time; whether the requests are complete."""
+        end, lost, polls = now + _POLLING, 0.0, 0
+        while not (done := complete(requests)) and now < end:
+            polls += 1
+            if polls > _SPINS:
+                _yield()
+                before, now = now, monotonic()
+                lost += now - before if now - before > _OFFER else 0.0
+        self._lost += (lost - self._lost) / _WAITS
+        if self._lost > _CROWDED:
+            self._lost, self.crowded_until = _CROWDED, now + _REMEMBERED
+        return done
+
+
+_machine = Machine()
 
 
 class NeighbourTimeout(Dual2Error, TimeoutError):
@@ -39,15 +78,13 @@ def wait_all(
         What is exchanged, for the message.
     """
     complete = request_type.Testall
-    for _ in range(_SPINS):
+    begun = monotonic()
+    if begun >= _machine.crowded_until and _machine.poll(complete, requests, begun):
+        return
+    while (waited := monotonic() - begun) < seconds:
+        sleep(min(max(_PART * waited, _SHORTEST), _LONGEST))
         if complete(requests):
             return
-    begun = time.monotonic()
-    while time.monotonic() - begun < seconds:
-        for _ in range(_YIELDS):
-            if complete(requests):
-                return
-            _yield()
     late = [other for other, r in zip(others, requests, strict=True) if not r.Test()]
     if not late:
         return
