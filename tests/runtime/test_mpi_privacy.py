@@ -32,7 +32,7 @@ SET_UP = {
     ("algorithms.npga.NPGA.start", 1): "whether the start is warm",
 }
 LOOP = {
-    ("algorithms.id2a.ID2A._test", 9): "accuracy of the subproblem, restarts, next start",
+    ("algorithms.id2a.ID2A._test", 10): "accuracy of the subproblem, restarts, next start",
     ("judge.Judge._agree", 4): "stopping test, local",
     ("judge.Judge._sums", 2 * P): "stopping test, sums",
     ("problem.bounds.separates", 1): "infeasibility",

@@ -263,7 +263,9 @@ class ID2A:
         if done and self.facts.n > 1:
             if self._relative and not accurate:
                 o.reference *= _GROWTH
-            self._outer_step(math.sqrt(total[3]), total[5], total[6:])
+            noise = 4 * _EPS * size * math.sqrt(total[9])
+            ascent = total[5] if total[5] < -noise else 0.0
+            self._outer_step(math.sqrt(total[3]), ascent, total[6:9])
             return
         if sub.restarts and total[1] > 0:
             sub.restart()
@@ -281,10 +283,10 @@ class ID2A:
         return int(min(max(math.log(residual / target) / rate, _SOONEST), most))
 
     def _outlook(self) -> list[Array]:
-        """Per agent <λ, w⁺-w>, <Δ, 𝐂λ>, <Δ, w⁺-w> and |Δ|², Δ the last change of z."""
+        """Per agent <λ, w⁺-w>, <Δ, 𝐂λ>, <Δ, w⁺-w>, |Δ|² and |z|², Δ the last change of z."""
         o, sub = self.outer, self.subsolver
         step, turn = o.z + self.step * sub.clam - o.w, o.z - o.past
-        pairs = ((sub.lam, step), (turn, sub.clam), (turn, step), (turn, turn))
+        pairs = ((sub.lam, step), (turn, sub.clam), (turn, step), (turn, turn), (o.z, o.z))
         return [np.einsum("ij,ij->i", a, b) for a, b in pairs]
 
     def _accurate(self, residual: float, primal: float) -> bool:
