@@ -274,7 +274,7 @@ def test_agents_of_different_kinds_and_sizes():
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: type(pair[1]).__name__)
 @pytest.mark.parametrize(
     "wishes",
-    [{"accuracy": "paper"}, {"constants": "paper"}, {"restart": True}, {"rho": 0.5}, {"eta": 0.5}],
+    [{"accuracy": "paper"}, {"constants": "paper"}, {"restart": True}, {"rho": 0.5}, {"eta": 0.9}],
     ids=str,
 )
 def test_options_do_not_change_the_answer(pair, wishes):

@@ -29,9 +29,9 @@ def test_known_problems_are_solved_by_what_they_say(pair):
 
 
 # -- the check itself can fail -----------------------------------------------------------------
-def wrong_step(self, consensus):
+def wrong_step(self, *sums):
     """An outer loop whose z drifts off Range(𝐂)."""
-    RIGHT(self, consensus)
+    RIGHT(self, *sums)
     self.outer.z += 1e-7 * (1 + np.abs(self.outer.z))
 
 
@@ -99,19 +99,26 @@ def test_outer_rate_obeys_the_theorem(method, rho, constants):
 
 
 def test_accuracy_of_the_subproblems_decides_the_outer_path():
-    """With exact subproblems the outer loop is Nesterov's method on F_ρ: w⁺ = z + 𝐂λ/L_F."""
+    """With exact subproblems the outer loop is Nesterov's method on F_ρ: w⁺ = z + 𝐂λ/L_F.
+
+    It leaves out the momentum of a step that points uphill.
+    """
     problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
     network = d2.Network(nx.path_graph(problem.n))
     algorithm = plan_id2a(problem, network, Settings(parameters={"eta": 1e-9})).algorithm
     algorithm.start(np.zeros(20), np.zeros((5, 3)))
     c, w, z = algorithm.constants, np.zeros((5, 3)), np.zeros((5, 3))
-    for k in range(1, 6):
+    uphill = []
+    for k in range(1, 9):
         while algorithm.outer.k < k:
             algorithm.advance(algorithm.rounds + 1, 60.0)
-        new = z + network.mix(algorithm.duals) / c.L_F
-        w, z = new, new + c.outer_momentum * (new - w)
+        lam = algorithm.subsolver.state.end
+        new = z + network.mix(lam) / c.L_F
+        uphill.append(bool(k > 1 and np.sum(lam * (new - w)) < 0))
+        w, z = new, new + (0.0 if uphill[-1] else c.outer_momentum) * (new - w)
         np.testing.assert_allclose(algorithm.outer.w, w, rtol=0, atol=1e-12 * np.abs(w).max())
         np.testing.assert_allclose(algorithm.outer.z, z, rtol=0, atol=1e-12 * np.abs(z).max())
+    assert any(uphill) and not all(uphill[1:])
 
 
 # -- names ---------------------------------------------------------------------------------------
@@ -154,3 +161,18 @@ def test_equal_prices_do_not_end_the_tolerance_of_subproblems():
     before = algorithm._target()
     algorithm._outer_step(0.0)
     assert algorithm._target() == before > 0
+
+
+def test_the_next_test_of_a_subproblem_is_where_its_residual_should_meet_the_target():
+    """From 10 to 4 in 6 iterations: 4 to 1 should take 6·log 4/log 2.5 = 9.08 more."""
+    problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
+    network = d2.Network(nx.path_graph(problem.n))
+    pauses = {}
+    for accuracy in ("relative", "paper"):
+        algorithm = plan_id2a(problem, network, Settings(accuracy=accuracy)).algorithm
+        algorithm.start(np.zeros(20), np.zeros((5, 3)))
+        o = algorithm.outer
+        o.inner, o.tested, o.residual = 12, 6, 10.0
+        o.reference = 1.0 / algorithm.options.eta
+        pauses[accuracy] = [algorithm._pause(left) for left in (2.0, 4.0, 9.0, 11.0)]
+    assert pauses["relative"] == [4, 9, 10, 10] and pauses["paper"] == [10] * 4

@@ -20,7 +20,7 @@ def first(result, level=1e-8):
 
 @pytest.mark.parametrize(
     "method, rounds, iterations, stopped",
-    [("iD2A", 15_000, 15_000, 18_000), ("MiD2A", 60_000, 12_000, 95_000)],
+    [("iD2A", 7_000, 7_000, 9_000), ("MiD2A", 40_000, 8_000, 50_000)],
 )
 def test_defaults(method, rounds, iterations, stopped):
     result = d2.solve(PROBLEM, NETWORK, method=method, reference=REFERENCE)

@@ -98,6 +98,29 @@ def test_negative_edge_weights_are_legal_while_semidefinite():
     np.testing.assert_allclose(network.lambda_min, np.linalg.eigvalsh(C)[1], rtol=1e-12)
 
 
+@pytest.mark.parametrize("name", GRAPHS)
+def test_the_majorant_is_one(name):
+    """C ≤ diag(m), also for the Chebyshev polynomial; tight if the graph is bipartite."""
+    network = Network(GRAPHS[name], "metropolis")
+    least = lambda m, C: np.linalg.eigvalsh(np.diag(m) - C).min()  # noqa: E731
+    assert least(network.majorant, network.matrix.toarray()) >= -1e-15
+    fast = network.chebyshev()
+    assert least(fast.majorant, fast.mix(np.eye(network.n))) >= -1e-14
+    if nx.is_bipartite(GRAPHS[name]):
+        assert least(network.majorant, network.matrix.toarray()) <= 1e-15
+
+
+def test_the_majorant_of_a_complete_graph_is_its_eigenvalue():
+    network = Network(nx.complete_graph(9))
+    np.testing.assert_array_equal(network.majorant, np.full(9, network.lambda_max))
+
+
+def test_the_majorant_leaves_out_negative_weights():
+    network = Network(np.array([[2.0, -2.2, 0.2], [-2.2, 4.4, -2.2], [0.2, -2.2, 2.0]]))
+    np.testing.assert_allclose(network.majorant, [4.4, 8.8, 4.4], rtol=1e-15)
+    assert np.linalg.eigvalsh(np.diag(network.majorant) - network.matrix.toarray()).min() >= -1e-14
+
+
 def test_neighbours_are_sorted_rows_of_weights():
     network = Network(GRAPHS["random"], "metropolis")
     indptr, indices, data = network.neighbours

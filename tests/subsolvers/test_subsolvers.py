@@ -189,6 +189,37 @@ def test_residuals_are_proximal_gradient_mappings(subsolver, mapping):
     np.testing.assert_allclose(solver.combined(primal, dual), weighted)
 
 
+# -- iDAPG: a step per agent, a start ahead ------------------------------------------------------
+@pytest.mark.parametrize("method", ["iD2A", "MiD2A"])
+def test_idapg_has_a_step_for_each_agent(method):
+    """1/step_i is a bound of H's curvature in the diagonal metric; the paper's is the largest."""
+    where = problem("1 l1")
+    plan = plan_id2a(where, NETWORK, Settings(method, subsolver="iDAPG"))
+    solver, c = plan.algorithm.subsolver, plan.algorithm.constants
+    steep = 1 / solver.dual_step
+    facts, network = gather_facts(where), plan.runtime.network
+    np.testing.assert_allclose(steep, facts.sigma2 / facts.mu + c.rho * network.majorant)
+    root = np.sqrt(steep.max() / c.mu_phi + 1)
+    assert plan.parameters["inner_momentum"][0] == pytest.approx((root - 1) / (root + 1))
+    printed = plan_id2a(where, NETWORK, Settings(method, subsolver="iDAPG", constants="paper"))
+    L = printed.algorithm.constants.L_phi
+    np.testing.assert_allclose(printed.algorithm.subsolver.dual_step, 1 / L)
+
+
+def test_idapg_begins_ahead_by_the_share_asked_for():
+    solver = plan_id2a(problem("1 l1"), NETWORK, Settings(subsolver="iDAPG")).algorithm.subsolver
+    rng = np.random.default_rng(4)
+    z, first = NETWORK.mix(rng.standard_normal((N, P))), rng.standard_normal((N, P))
+    solver.start(np.zeros(10), first)
+    solver.advance(z, 7, 60.0)
+    second = solver.lam.copy()
+    solver.begin(0.5)
+    np.testing.assert_allclose(solver.lam, 1.5 * second - 0.5 * first, atol=1e-14)
+    np.testing.assert_allclose(solver.clam, NETWORK.mix(solver.lam), atol=1e-14)
+    solver.begin()
+    np.testing.assert_allclose(solver.lam, 1.5 * second - 0.5 * first, atol=1e-14)
+
+
 # -- runs can be cut, threaded, and go on for long ------------------------------------------------
 @pytest.mark.parametrize("kind, rho, subsolver", SHORT)
 def test_stop_and_resume(kind, rho, subsolver):

@@ -8,6 +8,9 @@ on F_ρ, in the variables w = √𝐂y, z = √𝐂v, is
     w⁺ = z + 𝐂λ⁺/L_F
     z⁺ = w⁺ + β(w⁺ - w)
 
+With the relative accuracy rule the momentum is left out for one step where it points uphill
+(<λ, w⁺-w> < 0), and a subproblem begins ahead of the last λ by as much as z⁺-z repeats the
+last change of z: both need sums that the test of the subproblem agrees on anyway.
 MiD2A is the same text over a Chebyshev network P_K(C). Assumptions: Slater's condition, f_i
 μ_i-strongly convex and L_i-smooth, C symmetric positive semidefinite with null space span(1).
 Guarantees: Theorem 1717 (convex, O(1/k²)) and Theorem outer_convergence_SC (linear, √κ_F) of
@@ -39,8 +42,10 @@ Array = np.ndarray
 _EPS = np.finfo(float).eps
 _BURST = 1000
 """Outer iterations in one compiled call where each takes microseconds."""
+_SOONEST, _SHARE = 4, 0.75
+"""Fewest inner iterations between two tests; how much of the last subproblem's the first waits."""
 _GROWTH = 2.0
-"""The relative rule's target may grow at most by this factor from one outer step to the next."""
+"""The relative rule's target never grows, but by this factor where it could not be reached."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +68,8 @@ class Options:
     restart : bool
         Adaptive restart of the inner momentum also where μ_φ > 0 is known.
     check : int
-        Fewest inner iterations between two agreed tests.
+        Inner iterations between two agreed tests, while these are few. With the relative rule
+        the next test is earlier if the residual's fall foretells it.
     """
 
     accuracy: str = "relative"
@@ -95,18 +101,22 @@ class Outer:
     """State of the outer loop beside w and z.
 
     ``k`` counts outer iterations, ``since`` those since the last restart, ``inner`` the iterations
-    on the present subproblem, ``check`` and ``restarted`` where its next test and last restart
-    are, ``reference`` the size that the residual is compared with.
+    on the present subproblem, ``check``, ``tested`` and ``restarted`` where its next test, last
+    test (which found ``residual``) and last restart are, ``reference`` the size that the residual
+    is compared with. ``past`` is z of the subproblem before.
     """
 
     w: Array
     z: Array
+    past: Array
     scale: Array
     k: int = 0
     since: int = 0
     inner: int = 0
     check: int = 1
+    tested: int = 0
     restarted: int = 0
+    residual: float = math.inf
     reference: float = math.inf
     first: float = 0.0
     rounds: int = 0
@@ -136,7 +146,8 @@ class ID2A:
         self.per_mix = runtime.network.rounds
         self.step = 1.0 / constants.L_F if constants.L_F > 0 else 0.0
         strong = math.isfinite(constants.kappa_F) and constants.mu_H > 0
-        self._linear = options.accuracy == "paper" and strong
+        self._relative = options.accuracy == "relative"
+        self._linear = not self._relative and strong
         self._schedule: LinearSchedule | None = None
 
     # -- start, save, restore ----------------------------------------------------------------
@@ -150,7 +161,7 @@ class ID2A:
         if rt.anywhere(x):
             products = rt.products(x)
             z = products - rt.agree_sum(products) / rt.problem.n
-        self.outer = Outer(w=z.copy(), z=z, scale=np.zeros(rt.n))
+        self.outer = Outer(w=z.copy(), z=z, past=z.copy(), scale=np.zeros(rt.n))
         self.subsolver.start(x, lam)
         if rt.anywhere(lam):
             self.outer.rounds += self.per_mix
@@ -243,6 +254,7 @@ class ID2A:
         primal, dual = sub.residuals(o.z, with_primal=self._linear)
         rows = dual if self._linear else sub.combined(primal, dual)
         columns = [rows**2, sub.uphill(), _squares(sub.lam), _squares(sub.clam), primal**2]
+        columns += self._outlook()
         total = self.runtime.agree_sum(np.column_stack(columns))
         residual, size = math.sqrt(total[0]), math.sqrt(total[2])
         if o.reference == math.inf:
@@ -252,12 +264,33 @@ class ID2A:
         accurate = self._accurate(residual, math.sqrt(total[4]))
         done = accurate or residual <= floor or o.inner >= sub.cap
         if done and self.facts.n > 1:
-            self._outer_step(math.sqrt(total[3]))
+            if self._relative and not accurate:
+                o.reference *= _GROWTH
+            noise = 4 * _EPS * size * math.sqrt(total[9])
+            ascent = total[5] if total[5] < -noise else 0.0
+            self._outer_step(math.sqrt(total[3]), ascent, total[6:9])
             return
         if sub.restarts and total[1] > 0:
             sub.restart()
             o.restarted = o.inner
-        o.check = o.inner + max(self.options.check, (o.inner - o.restarted) // 8)
+        o.check = o.inner + self._pause(residual)
+        o.tested, o.residual = o.inner, residual
+
+    def _pause(self, residual: float) -> int:
+        """Inner iterations until the next test, at most as many as the residual should need."""
+        o, target = self.outer, self._target()
+        most = max(self.options.check, (o.inner - o.restarted) // 8)
+        if not (self._relative and 0 < target < residual < o.residual < math.inf):
+            return most
+        rate = math.log(o.residual / residual) / (o.inner - o.tested)
+        return int(min(max(math.log(residual / target) / rate, _SOONEST), most))
+
+    def _outlook(self) -> list[Array]:
+        """Per agent <λ, w⁺-w>, <Δ, 𝐂λ>, <Δ, w⁺-w>, |Δ|² and |z|², Δ the last change of z."""
+        o, sub = self.outer, self.subsolver
+        step, turn = o.z + self.step * sub.clam - o.w, o.z - o.past
+        pairs = ((sub.lam, step), (turn, sub.clam), (turn, step), (turn, turn), (o.z, o.z))
+        return [np.einsum("ij,ij->i", a, b) for a, b in pairs]
 
     def _accurate(self, residual: float, primal: float) -> bool:
         """Whether the present subproblem is solved well enough."""
@@ -277,24 +310,29 @@ class ID2A:
             return convex_error(o.reference, o.k, options.delta)
         return options.eta * o.reference
 
-    def _outer_step(self, consensus: float) -> None:
-        """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill."""
+    def _outer_step(self, consensus: float, ascent: float = 0.0, turn: Array | None = None) -> None:
+        """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill.
+
+        ``consensus`` is |𝐂λ|, ``ascent`` and ``turn`` are the sums of :meth:`_outlook`.
+        """
         o, sub = self.outer, self.subsolver
         new = o.z + self.step * sub.clam
         beta = self.constants.outer_momentum
-        if beta < 0:
-            ascent = np.einsum("ij,ij->i", sub.lam, new - o.w)
-            if o.since > 0 and self.runtime.agree_sum(ascent[:, None])[0] < 0:
-                o.since = 0
+        uphill = o.since > 0 and ascent < 0 and (self._relative or beta < 0)
+        o.since = 0 if uphill else o.since
+        if beta < 0 or uphill:
             beta = o.since / (o.since + 3.0)
-        o.z = new + beta * (new - o.w)
-        o.w = new
+        o.past, o.z, o.w = o.z, new + beta * (new - o.w), new
         o.k += 1
         o.since += 1
-        o.inner, o.restarted, o.check = 0, 0, self.options.check
-        if self.options.accuracy == "relative" and consensus > 0:  # 0: no step to compare with
-            o.reference = min(self.step * consensus, _GROWTH * o.reference)
-        sub.begin()
+        o.check = max(_SOONEST, int(_SHARE * o.inner)) if self._relative else self.options.check
+        o.inner, o.tested, o.restarted, o.residual = 0, 0, 0, math.inf
+        ahead = 0.0
+        if self._relative and turn is not None and turn[2] > 0:
+            ahead = min(max((self.step * turn[0] + beta * turn[1]) / turn[2], 0.0), 1.0)
+        if self._relative and consensus > 0:  # 0: no step to compare with
+            o.reference = min(self.step * consensus, o.reference)
+        sub.begin(ahead)
         self._prepare()
 
     # -- rho = 0: subproblems without communication ---------------------------------------------
@@ -311,7 +349,10 @@ class ID2A:
         o.rounds += self.per_mix
         own = self.step * np.sqrt(_squares(sub.clam))
         o.scale = np.maximum(own, 0.5 * o.scale)
-        self._outer_step(0.0)
+        ascent = 0.0
+        if self.constants.outer_momentum < 0 and o.since > 0:
+            ascent = float(self.runtime.agree_sum(self._outlook()[0][:, None])[0])
+        self._outer_step(0.0, ascent)
 
     def _advance_exactly(self, rounds: int) -> None:
         """Whole outer iterations in one compiled call; with restarts a few at a time."""

@@ -19,6 +19,7 @@ from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import place
+from dual2.subsolvers import Subsolver
 from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
 
 DEFAULT_ACCURACY = "relative"
@@ -52,7 +53,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
         constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
     solver = make_subsolver(choice, runtime, facts, constants, options.slack, options.restart)
     algorithm = ID2A(runtime, facts, constants, options, solver)
-    parameters = _describe(settings, options, constants, network, choice)
+    parameters = _describe(settings, options, constants, network, choice, solver)
     return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, choice))
 
 
@@ -68,7 +69,7 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
 
 def _describe(
     settings: Settings, options: Options, c: Constants, network: Network | ChebyshevNetwork,
-    choice: Choice,
+    choice: Choice, solver: Subsolver,
 ) -> dict[str, tuple[Any, str]]:  # fmt: skip
     """Every parameter with where it came from."""
     given = settings.parameters or {}
@@ -76,7 +77,7 @@ def _describe(
     local = "the subsolver needs 0" if c.rho == 0 else "ρ* = L'/λ_max, Remark 2138"
     chosen = local if settings.rho == "auto" else "given"
     outer = c.outer_momentum
-    inner = -1.0 if options.restart else c.inner_momentum
+    inner = solver.momentum
     named = lambda b, k: "k/(k+3) with restart" if b < 0 else f"(√{k}-1)/(√{k}+1)"  # noqa: E731
     return {
         "method": (settings.method, "given or default"),

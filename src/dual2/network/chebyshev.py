@@ -154,6 +154,11 @@ class ChebyshevNetwork:
         return self._extremes[1]
 
     @property
+    def majorant(self) -> NDArray[np.float64]:
+        """m with P_K(C) ≤ diag(m): λ_max for every agent."""
+        return np.full(self.n, self.lambda_max)
+
+    @property
     def kappa(self) -> float:
         """Condition number λ_max/λ_min⁺ of P_K(C), or its bound."""
         return self.lambda_max / self.lambda_min if self.n > 1 else 1.0

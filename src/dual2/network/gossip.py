@@ -132,6 +132,17 @@ class Network:
         """Largest eigenvalue of C (0 for a single agent)."""
         return self._extremes[1]
 
+    @cached_property
+    def majorant(self) -> NDArray[np.float64]:
+        """m with C ≤ diag(m): m_i = 2Σ_j max(c_ij, 0), because (a-b)² ≤ 2a² + 2b².
+
+        It is λ_max for all where that is smaller for each of them.
+        """
+        weights = np.repeat(np.maximum(self.weights, 0.0), 2)
+        sums = np.bincount(self.edges.ravel(), weights=weights, minlength=self.n)
+        twice = np.asarray(2.0 * sums, dtype=np.float64)
+        return np.minimum(twice, self.lambda_max) if twice.min() >= self.lambda_max else twice
+
     @property
     def kappa(self) -> float:
         """Condition number κ_C = λ_max/λ_min⁺ (1 for a single agent)."""

@@ -113,6 +113,11 @@ class Subsolver(ABC):
 
     # -- state --------------------------------------------------------------------------------
     @property
+    def momentum(self) -> float:
+        """β of the inner iteration; -1 stands for k/(k+3) with restarts."""
+        return self.constants.inner_momentum
+
+    @property
     @abstractmethod
     def x(self) -> Array:
         """Flat primal output."""
@@ -132,8 +137,11 @@ class Subsolver(ABC):
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
 
     @abstractmethod
-    def begin(self) -> None:
-        """Begin a new subproblem from where the last one ended."""
+    def begin(self, ahead: float = 0.0) -> None:
+        """Begin a new subproblem from where the last one ended.
+
+        A solver that can begin anywhere adds ``ahead`` times the way from the end before that.
+        """
 
     @abstractmethod
     def settle(self) -> None:

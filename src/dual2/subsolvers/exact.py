@@ -59,7 +59,7 @@ class Exact(Subsolver):
         self.calls = np.zeros((2, self.runtime.n), np.int64)
         self.iterate(np.zeros_like(lam), np.zeros_like(lam), 0, 0.0, 0.0, 0)
 
-    def begin(self) -> None:
+    def begin(self, ahead: float = 0.0) -> None:
         """Nothing is carried over but x."""
 
     def settle(self) -> None:

@@ -31,6 +31,8 @@ class IDAPGState:
         λ and λ_prev (which is which: ``now``), and 𝐂 times them.
     v, cv : ndarray, shape (n, p)
         Last extrapolated point and 𝐂 times it.
+    end, cend : ndarray, shape (n, p)
+        λ at the end of the last subproblem and 𝐂 times it.
     moved : ndarray
         |v_i - λ_i⁺|/t per row, which sets the accuracy of the local minimisations.
     since, finished : ndarray of int
@@ -46,6 +48,8 @@ class IDAPGState:
     clam: Array
     v: Array
     cv: Array
+    end: Array
+    cend: Array
     moved: Array
     since: Array
     finished: Array
@@ -60,13 +64,17 @@ class IDAPGState:
         pair, cpair = np.stack([lam, lam]), np.stack([clam, clam])
         count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
         return cls(
-            x.copy(), pair, cpair, lam.copy(), clam.copy(),
+            x.copy(), pair, cpair, *(row.copy() for row in (lam, clam, lam, clam)),
             moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
         )  # fmt: skip
 
 
 class IDAPG(Subsolver):
     """The subproblem solver on one block of agents.
+
+    With the tight constants the step of agent i is 1/(σ̄²(A_i)/μ_i + ρm_i [+ L_{h*}/n]), where
+    𝐂 ≤ diag(m): H is smooth in that diagonal metric, and an agent with little curvature need not
+    wait for the one with most. With the paper's it is 1/L_φ for all.
 
     Parameters
     ----------
@@ -88,18 +96,19 @@ class IDAPG(Subsolver):
         self.slack = float(slack)
         n = facts.n
         smooth = constants.mapping in ("smooth", "both")
-        if self.local:
+        bound, strong = np.full(runtime.n, constants.L_phi), np.full(runtime.n, constants.mu_phi)
+        own = self.local or (constants.rho > 0 and constants.kind == "tight")
+        if own:
             bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
-            strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
+            bound += constants.rho * runtime.network.majorant[runtime.problem.owned]
             bound = np.where(bound > 0, bound, 1.0)
-            kappas = [
-                condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)
-            ]
-            self.dual_step = 1.0 / bound
-            self.beta = np.array([momentum(k) for k in kappas])
-        else:
-            self.dual_step = np.full(runtime.n, 1.0 / constants.L_phi)
-            self.beta = np.full(runtime.n, constants.inner_momentum)
+        self.dual_step = 1.0 / bound
+        if self.local:
+            strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
+        elif own and constants.mu_phi > 0:
+            bound = np.full(runtime.n, runtime.agree_max(bound[:, None])[0])
+        kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
+        self.beta = np.array([momentum(k) for k in kappas])
         if restart:
             self.beta[:] = -1.0
         slowest, least = float(self.beta.max()), float(self.beta.min())
@@ -132,10 +141,22 @@ class IDAPG(Subsolver):
         self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
 
-    def begin(self) -> None:
-        """Begin a new subproblem from where the last one ended."""
-        self.state.since[:] = 0
-        self.state.finished[:] = 0
+    @property
+    def momentum(self) -> float:
+        """β of the inner iteration; -1 stands for k/(k+3) with restarts."""
+        if self.local:
+            return -1.0 if self.restarts else self.constants.inner_momentum
+        return float(self.beta[0])
+
+    def begin(self, ahead: float = 0.0) -> None:
+        """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""
+        s = self.state
+        for now, end in ((self.lam, s.end), (self.clam, s.cend)):
+            way = now - end
+            end[:] = now
+            now += ahead * way
+        s.since[:] = 0
+        s.finished[:] = 0
 
     def restart(self) -> None:
         """Forget the momentum."""
@@ -207,9 +228,10 @@ class IDAPG(Subsolver):
         return dual
 
     def uphill(self) -> Array:
-        """Per agent <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
+        """Per agent <v-λ, λ-λ_prev>/t: a positive sum says that the momentum points uphill."""
         s = self.state
-        return np.einsum("ij,ij->i", s.v - self.lam, self.lam - s.lam[1 - s.now])
+        slope = (s.v - self.lam) / self.dual_step[:, None]
+        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - s.now])
 
     def local_size(self) -> Array:
         """Per agent |v-λ|/t of the last iteration."""

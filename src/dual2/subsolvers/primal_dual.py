@@ -78,7 +78,7 @@ class PrimalDual(Subsolver):
         self._run(np.zeros((n, p)), 0, np.zeros(n), local=False)
         self.calls[:] = 0
 
-    def begin(self) -> None:
+    def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem from the last output: one product with A and one with Aᵀ."""
         self.since[:] = 0
         self.finished[:] = 0

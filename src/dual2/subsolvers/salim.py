@@ -61,7 +61,7 @@ class Salim(Subsolver):
         self.begin()
         self._run(np.zeros_like(lam), np.zeros(n), 0)
 
-    def begin(self) -> None:
+    def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem from the last output."""
         self.X[X_NOW] = self.X[X_FAST]
         self.X[PULL] = self.runtime.adjoints(self.y)
