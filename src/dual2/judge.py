@@ -114,12 +114,12 @@ class Judge:
 
         Where the coupling is idle, methods approach the price 0 but never reach it, and the
         direction of what is left of λ̄ means nothing. So a price whose pull on the agents is
-        below the tolerance is tried as 0.
+        below ``tol`` of their own forces is tried as 0.
         """
         dual, s = self._sums(x, duals)
         local = self._agree(x, dual, wish)
         verdict = self._verdict(dual, s, local)
-        weak = self._ratio(local[2], max(local[1], local[2]))[1]
+        weak = local[2] <= self.tol * local[1]
         if verdict.met or not (weak and dual.any()):
             return verdict, False
         none = np.zeros_like(dual)
