@@ -15,8 +15,6 @@ from dual2.errors import Dual2Error
 
 TIMEOUT = 60.0
 """Seconds after which a neighbour that does not answer is given up, unless told otherwise."""
-_SPINS = 10
-"""Polls before the processor is offered to others."""
 _POLLING = 1e-3
 """Seconds after which polling ends and sleeping begins, whatever the machine does."""
 _OFFER = 1e-4
@@ -38,13 +36,11 @@ class Machine:
 
     def poll(self, complete: Callable[[Any], bool], requests: Sequence[Any], now: float) -> bool:
         """Poll for a short time; whether the requests are complete."""
-        end, lost, polls = now + _POLLING, 0.0, 0
+        end, lost = now + _POLLING, 0.0
         while not (done := complete(requests)) and now < end:
-            polls += 1
-            if polls > _SPINS:
-                _yield()
-                before, now = now, monotonic()
-                lost += now - before if now - before > _OFFER else 0.0
+            _yield()
+            before, now = now, monotonic()
+            lost += now - before if now - before > _OFFER else 0.0
         self._lost += (lost - self._lost) / _WAITS
         if self._lost > _CROWDED:
             self._lost, self.crowded_until = _CROWDED, now + _REMEMBERED
