@@ -176,3 +176,16 @@ def test_the_next_test_of_a_subproblem_is_where_its_residual_should_meet_the_tar
         o.reference = 1.0 / algorithm.options.eta
         pauses[accuracy] = [algorithm._pause(left) for left in (2.0, 4.0, 9.0, 11.0)]
     assert pauses["relative"] == [4, 9, 10, 10] and pauses["paper"] == [10] * 4
+
+
+def test_subproblems_are_solved_better_where_outer_steps_no_longer_shrink():
+    """The target follows |𝐂λ| down, never up, and shrinks after five steps without a new least."""
+    problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
+    network = d2.Network(nx.path_graph(problem.n))
+    algorithm = plan_id2a(problem, network, Settings()).algorithm
+    algorithm.start(np.zeros(20), np.zeros((5, 3)))
+    targets = []
+    for consensus in (4.0, 2.0, 3.0, 2.0, 5.0, 2.5, 3.0, 2.0, 1.0):
+        algorithm._outer_step(consensus)
+        targets.append(algorithm._target() / (algorithm.options.eta * algorithm.step))
+    np.testing.assert_allclose(targets, [4.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5])

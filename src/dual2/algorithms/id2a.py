@@ -46,6 +46,9 @@ _SOONEST, _SHARE = 4, 0.75
 """Fewest inner iterations between two tests; how much of the last subproblem's the first waits."""
 _GROWTH = 2.0
 """The relative rule's target never grows, but by this factor where it could not be reached."""
+_PATIENCE, _TIGHTER = 5, 0.25
+"""After so many outer steps in which |𝐂λ| found no new minimum, the target shrinks by this factor:
+with exact subproblems it would have fallen."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,8 @@ class Outer:
     ``k`` counts outer iterations, ``since`` those since the last restart, ``inner`` the iterations
     on the present subproblem, ``check``, ``tested`` and ``restarted`` where its next test, last
     test (which found ``residual``) and last restart are, ``reference`` the size that the residual
-    is compared with. ``past`` is z of the subproblem before.
+    is compared with. ``past`` is z of the subproblem before; ``idle`` counts outer steps since
+    |𝐂λ| was smallest, ``least``.
     """
 
     w: Array
@@ -118,6 +122,8 @@ class Outer:
     restarted: int = 0
     residual: float = math.inf
     reference: float = math.inf
+    least: float = math.inf
+    idle: int = 0
     first: float = 0.0
     rounds: int = 0
 
@@ -331,9 +337,18 @@ class ID2A:
         if self._relative and turn is not None and turn[2] > 0:
             ahead = min(max((self.step * turn[0] + beta * turn[1]) / turn[2], 0.0), 1.0)
         if self._relative and consensus > 0:  # 0: no step to compare with
-            o.reference = min(self.step * consensus, o.reference)
+            self._lower_target(consensus)
         sub.begin(ahead)
         self._prepare()
+
+    def _lower_target(self, consensus: float) -> None:
+        """Compare with the present step, and with less where steps no longer shrink."""
+        o = self.outer
+        o.reference = min(self.step * consensus, o.reference)
+        o.idle = 0 if consensus < o.least else o.idle + 1
+        o.least = min(consensus, o.least)
+        if o.idle == _PATIENCE:
+            o.idle, o.reference = 0, _TIGHTER * o.reference
 
     # -- rho = 0: subproblems without communication ---------------------------------------------
     def _advance_local(self) -> None:
