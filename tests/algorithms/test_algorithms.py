@@ -179,13 +179,15 @@ def test_the_next_test_of_a_subproblem_is_where_its_residual_should_meet_the_tar
 
 
 def test_subproblems_are_solved_better_where_outer_steps_no_longer_shrink():
-    """The target follows |𝐂λ| down, never up, and shrinks after five steps without a new least."""
+    """The target follows |𝐂λ| down, never up, and falls after 2/(1-β) steps without a new least."""
     problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
     network = d2.Network(nx.path_graph(problem.n))
     algorithm = plan_id2a(problem, network, Settings()).algorithm
     algorithm.start(np.zeros(20), np.zeros((5, 3)))
+    patience = math.ceil(2 / (1 - algorithm.constants.outer_momentum))
     targets = []
-    for consensus in (4.0, 2.0, 3.0, 2.0, 5.0, 2.5, 3.0, 2.0, 1.0):
+    for consensus in (4.0, 2.0, *[3.0] * patience, 1.0, 0.25):
         algorithm._outer_step(consensus)
         targets.append(algorithm._target() / (algorithm.options.eta * algorithm.step))
-    np.testing.assert_allclose(targets, [4.0, 2.0, 2.0, 2.0, 2.0, 2.0, 0.5, 0.5, 0.5])
+    expected = [4.0, 2.0, *[2.0] * (patience - 1), 0.5, 0.5, 0.25]
+    np.testing.assert_allclose(targets, expected)

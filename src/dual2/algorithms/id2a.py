@@ -46,9 +46,9 @@ _SOONEST, _SHARE = 4, 0.75
 """Fewest inner iterations between two tests; how much of the last subproblem's the first waits."""
 _GROWTH = 2.0
 """The relative rule's target never grows, but by this factor where it could not be reached."""
-_PATIENCE, _TIGHTER = 5, 0.25
-"""After so many outer steps in which |𝐂λ| found no new minimum, the target shrinks by this factor:
-with exact subproblems it would have fallen."""
+_PATIENCE, _TIGHTER = 2.0, 0.25
+"""The target shrinks by the second factor where |𝐂λ| finds no new minimum for the first one times
+the memory 1/(1-β) of the outer steps: with exact subproblems it would have fallen."""
 
 
 @dataclass(frozen=True)
@@ -337,17 +337,17 @@ class ID2A:
         if self._relative and turn is not None and turn[2] > 0:
             ahead = min(max((self.step * turn[0] + beta * turn[1]) / turn[2], 0.0), 1.0)
         if self._relative and consensus > 0:  # 0: no step to compare with
-            self._lower_target(consensus)
+            self._lower_target(consensus, beta)
         sub.begin(ahead)
         self._prepare()
 
-    def _lower_target(self, consensus: float) -> None:
+    def _lower_target(self, consensus: float, beta: float) -> None:
         """Compare with the present step, and with less where steps no longer shrink."""
         o = self.outer
         o.reference = min(self.step * consensus, o.reference)
-        o.idle = 0 if consensus < o.least else o.idle + 1
+        o.idle = 0 if consensus < o.least or o.since == 1 else o.idle + 1
         o.least = min(consensus, o.least)
-        if o.idle == _PATIENCE:
+        if o.idle * (1.0 - beta) >= _PATIENCE:
             o.idle, o.reference = 0, _TIGHTER * o.reference
 
     # -- rho = 0: subproblems without communication ---------------------------------------------
