@@ -111,7 +111,7 @@ def solve(
         state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
-        :class:`dual2.algorithms.id2a.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
+        :class:`dual2.algorithms.outer.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
         polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or ``"computation"``) for
         the automatic choice of the subsolver.
 

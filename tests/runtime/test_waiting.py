@@ -58,15 +58,20 @@ def wait(polls, seconds=60.0):
     waiting.wait_all(Request, [Request(polls)], [1], seconds, "rows")
 
 
+def naps_next(time):
+    """Whether the next wait naps."""
+    time.naps.clear()
+    wait(30)
+    return bool(time.naps)
+
+
 @pytest.mark.parametrize("offer, naps", [(1e-6, False), (5e-3, True)])
 def test_naps_follow_where_others_take_the_processor(at, offer, naps):
     time = at(offer)
     for _ in range(100):
         wait(30)
     before = time.offers
-    time.naps.clear()
-    wait(30)
-    assert bool(time.naps) is naps
+    assert naps_next(time) is naps
     assert (time.offers == before) is naps
 
 
@@ -78,9 +83,7 @@ def test_a_crowd_is_forgotten(at):
     time.offer = 1e-6
     for _ in range(3):
         wait(30)
-    time.naps.clear()
-    wait(30)
-    assert not time.naps
+    assert not naps_next(time)
 
 
 def test_a_rare_loss_is_no_crowd(at):
@@ -89,9 +92,7 @@ def test_a_rare_loss_is_no_crowd(at):
     for k in range(1000):
         time.offer = 5e-3 if k % 200 == 0 else 1e-6
         wait(30)
-    time.naps.clear()
-    wait(30)
-    assert not time.naps
+    assert not naps_next(time)
 
 
 def test_long_waits_are_slept_through(at):

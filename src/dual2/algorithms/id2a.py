@@ -19,12 +19,13 @@ Li & Lau, "Accelerated decentralized constraint-coupled optimization: a dual² a
 
 import math
 import time
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from dual2.errors import CapabilityError
+from dual2.algorithms.outer import Options, Outer
 from dual2.runtime import Stacked
 from dual2.subsolvers import Exact, Subsolver
 from dual2.subsolvers.base import LOCAL_STEPS
@@ -46,86 +47,6 @@ _SOONEST, _SHARE = 4, 0.75
 """Fewest inner iterations between two tests; how much of the last subproblem's the first waits."""
 _GROWTH = 2.0
 """The relative rule's target never grows, but by this factor where it could not be reached."""
-_PATIENCE, _TIGHTER = 2.0, 0.25
-"""The target shrinks by the second factor where |𝐂λ| finds no new minimum for the first one times
-the memory 1/(1-β) of the outer steps: with exact subproblems it would have fallen."""
-
-
-@dataclass(frozen=True)
-class Options:
-    """Parameters of iD2A that are not constants of the problem.
-
-    Attributes
-    ----------
-    accuracy : str
-        ``"relative"``: the subproblem's residual is at most ``eta`` times the last outer step.
-        ``"paper"``: the schedules of Theorem iD2A_complexity_convex (μ_F, μ_H > 0) or 1717.
-    eta : float
-        η of the relative rule, below 1.
-    c, delta : float
-        Constants of the printed schedules.
-    slack : float
-        δ of the subsolver's own inner accuracy.
-    mapping : str
-        ``"auto"``, ``"prox"`` or ``"smooth"``: how h* enters the subproblem.
-    restart : bool
-        Adaptive restart of the inner momentum also where μ_φ > 0 is known.
-    check : int
-        Inner iterations between two agreed tests, while these are few. With the relative rule
-        the next test is earlier if the residual's fall foretells it.
-    """
-
-    accuracy: str = "relative"
-    eta: float = 0.1
-    c: float = 2.0
-    delta: float = 1.0
-    slack: float = 0.3
-    mapping: str = "auto"
-    restart: bool = False
-    check: int = 10
-
-    def __post_init__(self) -> None:
-        if self.accuracy not in ("relative", "paper"):
-            raise CapabilityError(
-                f"accuracy={self.accuracy!r} is unknown; use 'auto', 'relative' or 'paper'."
-            )
-        ranges = {"eta": (0, 1), "c": (1, math.inf), "delta": (0, math.inf)}
-        ranges |= {"slack": (0, 1), "check": (0, 10**9)}
-        for name, (low, high) in ranges.items():
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or not low < value < high:
-                raise CapabilityError(
-                    f"{name} = {value!r} found; expected {low} < {name} < {high}."
-                )
-
-
-@dataclass
-class Outer:
-    """State of the outer loop beside w and z.
-
-    ``k`` counts outer iterations, ``since`` those since the last restart, ``inner`` the iterations
-    on the present subproblem, ``check``, ``tested`` and ``restarted`` where its next test, last
-    test (which found ``residual``) and last restart are, ``reference`` the size that the residual
-    is compared with. ``past`` is z of the subproblem before; ``idle`` counts outer steps since
-    |𝐂λ| was smallest, ``least``.
-    """
-
-    w: Array
-    z: Array
-    past: Array
-    scale: Array
-    k: int = 0
-    since: int = 0
-    inner: int = 0
-    check: int = 1
-    tested: int = 0
-    restarted: int = 0
-    residual: float = math.inf
-    reference: float = math.inf
-    least: float = math.inf
-    idle: int = 0
-    first: float = 0.0
-    rounds: int = 0
 
 
 class ID2A:
@@ -262,21 +183,21 @@ class ID2A:
         columns = [rows**2, sub.uphill(), _squares(sub.lam), _squares(sub.clam), primal**2]
         columns += self._outlook()
         total = self.runtime.agree_sum(np.column_stack(columns))
-        residual, size = math.sqrt(total[0]), math.sqrt(total[2])
+        residual2, uphill, size2, consensus2, primal2, ascent, *turn, z2 = map(float, total)
+        residual, size = math.sqrt(residual2), math.sqrt(size2)
         if o.reference == math.inf:
             o.reference = residual
             self._prepare()
         floor = 4 * _EPS * self.constants.L_phi * size
-        accurate = self._accurate(residual, math.sqrt(total[4]))
+        accurate = self._accurate(residual, math.sqrt(primal2))
         done = accurate or residual <= floor or o.inner >= sub.cap
         if done and self.facts.n > 1:
             if self._relative and not accurate:
                 o.reference *= _GROWTH
-            noise = 4 * _EPS * size * math.sqrt(total[9])
-            ascent = total[5] if total[5] < -noise else 0.0
-            self._outer_step(math.sqrt(total[3]), ascent, total[6:9])
+            noise = 4 * _EPS * size * math.sqrt(z2)
+            self._outer_step(math.sqrt(consensus2), ascent if ascent < -noise else 0.0, turn)
             return
-        if sub.restarts and total[1] > 0:
+        if sub.restarts and uphill > 0:
             sub.restart()
             o.restarted = o.inner
         o.check = o.inner + self._pause(residual)
@@ -316,7 +237,9 @@ class ID2A:
             return convex_error(o.reference, o.k, options.delta)
         return options.eta * o.reference
 
-    def _outer_step(self, consensus: float, ascent: float = 0.0, turn: Array | None = None) -> None:
+    def _outer_step(
+        self, consensus: float, ascent: float = 0.0, turn: Sequence[float] = (0.0, 0.0, 0.0)
+    ) -> None:
         """w⁺ = z + 𝐂λ/L_F, z⁺ = w⁺ + β(w⁺-w); restart where the momentum points uphill.
 
         ``consensus`` is |𝐂λ|, ``ascent`` and ``turn`` are the sums of :meth:`_outlook`.
@@ -334,21 +257,13 @@ class ID2A:
         o.check = max(_SOONEST, int(_SHARE * o.inner)) if self._relative else self.options.check
         o.inner, o.tested, o.restarted, o.residual = 0, 0, 0, math.inf
         ahead = 0.0
-        if self._relative and turn is not None and turn[2] > 0:
-            ahead = min(max((self.step * turn[0] + beta * turn[1]) / turn[2], 0.0), 1.0)
+        along, forward, length = turn
+        if self._relative and length > 0:
+            ahead = min(max((self.step * along + beta * forward) / length, 0.0), 1.0)
         if self._relative and consensus > 0:  # 0: no step to compare with
-            self._lower_target(consensus, beta)
+            o.lower_reference(self.step, consensus, beta)
         sub.begin(ahead)
         self._prepare()
-
-    def _lower_target(self, consensus: float, beta: float) -> None:
-        """Compare with the present step, and with less where steps no longer shrink."""
-        o = self.outer
-        o.reference = min(self.step * consensus, o.reference)
-        o.idle = 0 if consensus < o.least or o.since == 1 else o.idle + 1
-        o.least = min(consensus, o.least)
-        if o.idle * (1.0 - beta) >= _PATIENCE:
-            o.idle, o.reference = 0, _TIGHTER * o.reference
 
     # -- rho = 0: subproblems without communication ---------------------------------------------
     def _advance_local(self) -> None:

@@ -12,8 +12,9 @@ from dual2.algorithms.choice import (
     wanted_mapping,
     wanted_rho,
 )
-from dual2.algorithms.id2a import ID2A, Options
+from dual2.algorithms.id2a import ID2A
 from dual2.algorithms.method import Plan, Settings
+from dual2.algorithms.outer import Options
 from dual2.algorithms.parameters import unknown_parameter
 from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network

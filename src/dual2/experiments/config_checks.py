@@ -8,7 +8,7 @@ from typing import Any
 
 from dual2.algorithms import find_method
 from dual2.algorithms.choice import find_subsolver
-from dual2.algorithms.id2a import Options
+from dual2.algorithms.outer import Options
 from dual2.errors import Dual2Error, unknown_name
 from dual2.theory.selection import read_costs
 
