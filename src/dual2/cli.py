@@ -15,6 +15,7 @@ from dual2.commands.plot import plot
 from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
 from dual2.errors import Dual2Error
+from dual2.interrupts import ending_on_request
 
 COMMANDS = (example, solve, theory, reproduce, plot, bench, methods, info)
 """Each function is a command of the same name, in this order in the help."""
@@ -35,7 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if isinstance(stream, io.TextIOWrapper):  # a λ that the terminal cannot show is no failure
             stream.reconfigure(errors="replace")
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="dual2")
+        with ending_on_request():
+            app(args=None if arguments is None else list(arguments), prog_name="dual2")
     except (Dual2Error, OSError) as error:
         print(f"dual2: {error}", file=sys.stderr)
         raise SystemExit(2) from None

@@ -5,17 +5,15 @@ the loop pauses. So a run that was cut and continued equals one that was not.
 """
 
 import math
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dual2.algorithms.method import Plan
+from dual2.interrupts import on_interrupt
 from dual2.judge import Judge, Verdict, Wish
 from dual2.progress import Bar
 from dual2.result import Counts, Status
@@ -163,7 +161,7 @@ class Driver:
         self.runtime.circle.begin()
         self._trace(clock)
         self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
-        with _interrupts(self), np.errstate(over="ignore", invalid="ignore"):
+        with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
             while True:
                 status = self._limit(clock)
                 if status is not None:
@@ -366,22 +364,3 @@ class Clock:
     def now(self) -> float:
         """Seconds up to now, inside a ``with`` block."""
         return self.seconds + time.perf_counter() - self._begun
-
-
-@contextmanager
-def _interrupts(driver: Driver) -> Iterator[None]:
-    """Turn Ctrl-C into a request; a second one interrupts at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def handler(number: int, frame: Any) -> None:
-        driver.interrupt()
-        signal.signal(signal.SIGINT, before)
-
-    before = signal.getsignal(signal.SIGINT)
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -113,7 +113,8 @@ def test_what_the_launcher_says_about_the_end(tmp_path, monkeypatch, capfd, prog
     [
         ([signal.SIGINT], f"{KILLED} 10", 130),
         ([signal.SIGINT, signal.SIGINT], "", 130),
-        ([signal.SIGTERM], "", 143),
+        ([signal.SIGTERM], f"{KILLED} 10", 143),
+        ([signal.SIGINT, signal.SIGTERM], "", 143),
     ],
 )
 def test_the_operators_wish_is_no_failure(came, notices, code):
@@ -123,13 +124,15 @@ def test_the_operators_wish_is_no_failure(came, notices, code):
 
 
 def test_signals_are_passed_on():
-    """The first Ctrl-C as a request, whatever follows ends; then signals are as before."""
-    before, sent = signal.getsignal(signal.SIGTERM), []
-    with _passing_on(SimpleNamespace(send_signal=sent.append)) as came:
-        signal.raise_signal(signal.SIGINT)
-        signal.raise_signal(signal.SIGTERM)
-    assert sent == [signal.SIGUSR1, signal.SIGTERM]
-    assert came == [signal.SIGINT, signal.SIGTERM]
+    """The first as a request, whatever follows ends; then signals are as before."""
+    before = signal.getsignal(signal.SIGTERM)
+    for first in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        sent = []
+        with _passing_on(SimpleNamespace(send_signal=sent.append)) as came:
+            signal.raise_signal(first)
+            signal.raise_signal(signal.SIGTERM)
+        assert sent == [signal.SIGUSR1, signal.SIGTERM]
+        assert came == [first, signal.SIGTERM]
     assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -7,10 +7,13 @@ import networkx as nx
 import numpy as np
 from numpy.typing import NDArray
 
+from dual2.experiments.exact_linear import solve_exactly
 from dual2.experiments.experiment import Experiment
 from dual2.functions import L1Norm, SquaredLoss, SquaredNorm
 from dual2.network import Network
 from dual2.problem import Agent, Problem
+
+Vector = NDArray[np.float64]
 
 ALPHA = 100.0
 """Weight of the whole penalty."""
@@ -25,7 +28,7 @@ FEATURES = (
 """Columns of the feature matrix; agents 0 … 6 own one each, agent 7 the last two."""
 
 
-def housing() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def housing() -> tuple[Vector, Vector]:
     """The embedded rows as features X (20 × 9, raw, last column ones) and target y.
 
     The target is the median house value in 100 000 dollars. Where the rows come from is told
@@ -56,13 +59,13 @@ def housing() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def elastic_net(
-    X: NDArray[np.float64], y: NDArray[np.float64], l1: float, l2: float, sweeps: int = 10_000
-) -> NDArray[np.float64]:
-    """Minimise ½|Xθ − y|²/p + l1·|θ|₁ + (l2/2)|θ|² centrally, to machine precision.
+    X: Vector, y: Vector, l1: float, l2: float, sweeps: int = 10_000
+) -> tuple[Vector, Vector]:
+    """Minimise ½|Xθ − y|²/p + l1·|θ|₁ + (l2/2)|θ|² centrally, to the last bit.
 
-    Coordinate descent finds the support and the signs; on the support the solution is that of
-    the linear system (XᵀX/p + l2·I) θ = Xᵀy/p − l1·sign(θ). The optimality conditions are
-    checked before the solution is returned.
+    Coordinate descent finds the support and the signs; on the support θ and the price
+    λ = (Xθ − y)/p solve the linear system l2·θ + Xᵀλ = −l1·sign(θ), Xθ − pλ = y. The optimality
+    conditions are checked before the pair (θ, λ) is returned.
 
     Parameters
     ----------
@@ -75,8 +78,9 @@ def elastic_net(
 
     Examples
     --------
-    >>> elastic_net(np.eye(2), np.array([4.0, 0.1]), l1=0.5, l2=0.5)
-    array([1.5, 0. ])
+    >>> theta, price = elastic_net(np.eye(2), np.array([4.0, 0.1]), l1=0.5, l2=0.5)
+    >>> theta.tolist(), price.tolist()
+    ([1.5, 0.0], [-1.25, -0.05])
     """
     p, d = X.shape
     gram, moment = X.T @ X / p, X.T @ y / p
@@ -90,10 +94,11 @@ def elastic_net(
             break
     on = theta != 0
     signs = np.sign(theta[on])
-    theta[on] = np.linalg.solve(
-        gram[np.ix_(on, on)] + l2 * np.eye(on.sum()), moment[on] - l1 * signs
-    )
-    slope = gram @ theta + l2 * theta - moment
+    own = X[:, on]
+    system = np.block([[l2 * np.eye(own.shape[1]), own.T], [own, -p * np.eye(p)]])
+    solution = solve_exactly(system, np.concatenate([-l1 * signs, y]))
+    theta[on], price = solution[: len(signs)], solution[len(signs) :]
+    slope = X.T @ price + l2 * theta
     scale = max(l1, float(np.abs(moment).max()))
     violation = np.where(on, np.abs(slope + l1 * np.sign(theta)), np.maximum(np.abs(slope) - l1, 0))
     if violation.max() > 1e-12 * scale or np.any(np.sign(theta[on]) != signs):
@@ -101,7 +106,7 @@ def elastic_net(
             f"the support was not found in {sweeps} sweeps: the optimality conditions are violated "
             f"by {violation.max():.1e}; allow more sweeps"
         )
-    return theta
+    return theta, price
 
 
 def experiment1() -> Experiment:
@@ -123,6 +128,5 @@ def experiment1() -> Experiment:
     columns = [[i] for i in range(7)] + [[7, 8]]
     agents = [Agent(A=X[:, own], f=SquaredNorm(l2), g=L1Norm(l1)) for own in columns]
     problem = Problem(agents, h=SquaredLoss(y, scale=1 / len(y)))
-    theta = elastic_net(X, y, l1, l2)
-    price = problem.h.grad(X @ theta)
+    theta, price = elastic_net(X, y, l1, l2)
     return Experiment(problem, Network(nx.path_graph(8)), [theta[own] for own in columns], price)

@@ -2,13 +2,17 @@
 
 import networkx as nx
 import numpy as np
+from numpy.typing import NDArray
 
+from dual2.experiments.exact_linear import solve_exactly
 from dual2.experiments.exp1 import housing
 from dual2.experiments.experiment import Experiment
 from dual2.experiments.quadratic_program import solve_quadratic
 from dual2.functions import NonnegativeSquaredLoss, SquaredNorm
 from dual2.network import Network
 from dual2.problem import Agent, Problem
+
+Vector = NDArray[np.float64]
 
 ALPHA = 100.0
 """Weight of the ridge penalty."""
@@ -49,7 +53,25 @@ def experiment2(active: bool = False) -> Experiment:
     problem = Problem(agents, h=NonnegativeSquaredLoss(y, scale=1 / ROWS))
     P = X.T @ X / ROWS + ALPHA * np.eye(X.shape[1])
     found = solve_quadratic(P, -X.T @ y / ROWS, -X, np.zeros(ROWS))
-    price = (X @ found.x - y) / ROWS - found.price
-    reference = [found.x[own] for own in columns]
+    theta, price = _solution(X, y, found.active)
+    reference = [theta[own] for own in columns]
     rows = int(found.active.sum())
     return Experiment(problem, Network(nx.path_graph(8)), reference, price, rows)
+
+
+def _solution(X: Vector, y: Vector, active: NDArray[np.bool_]) -> tuple[Vector, Vector]:
+    """θ and λ from the data themselves, no product of which is rounded.
+
+    αθ + Xᵀλ = 0, Xθ - pλ - pμ = y and (Xθ)_j = 0 in the active rows, μ_j their multipliers.
+    """
+    d, rows = X.shape[1], np.eye(ROWS)[active]
+    k = len(rows)
+    system = np.block(
+        [
+            [ALPHA * np.eye(d), X.T, np.zeros((d, k))],
+            [X, -ROWS * np.eye(ROWS), -ROWS * rows.T],
+            [X[active], np.zeros((k, ROWS + k))],
+        ]
+    )
+    solution = solve_exactly(system, np.concatenate([np.zeros(d), y, np.zeros(k)]))
+    return solution[:d], solution[d : d + ROWS]

@@ -1,8 +1,8 @@
 """Small strictly convex quadratic programs solved centrally, to machine precision.
 
 min ½xᵀPx + qᵀx subject to Gx ≤ d. Lawson and Hanson's reduction to non-negative least squares
-finds which constraints bind; on those the optimality conditions are one linear system, solved with
-iterative refinement in extended precision. Nothing here shares code with the decentralised
+finds which constraints bind; on those the optimality conditions are one linear system, solved to
+the last bit. Nothing here shares code with the decentralised
 methods, so that their answers can be compared with it.
 """
 
@@ -11,10 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-Vector = NDArray[np.float64]
+from dual2.experiments.exact_linear import solve_exactly
 
-REFINEMENTS = 5
-"""Corrections of the linear system; each multiplies the error by about ε·cond."""
+Vector = NDArray[np.float64]
 
 FEASIBLE = 1e-12
 """Admissible violation of the other constraints, relative to the data."""
@@ -103,15 +102,7 @@ def binding(P: Vector, q: Vector, G: Vector, d: Vector) -> NDArray[np.bool_]:
 
 
 def _on_active(P: Vector, q: Vector, G: Vector, d: Vector) -> tuple[Vector, Vector]:
-    """x and the prices of the equalities Gx = d, refined in extended precision."""
-    m, k = len(q), len(d)
-    system = np.block([[P, G.T], [G, np.zeros((k, k))]])
-    right = np.concatenate([-q, d])
-    scale = 1.0 / np.sqrt(np.maximum(np.abs(system).max(axis=1), np.finfo(float).tiny))
-    scaled = system * np.outer(scale, scale)
-    exact, wanted = system.astype(np.longdouble), right.astype(np.longdouble)
-    solution = np.zeros(m + k, dtype=np.longdouble)
-    for _ in range(1 + REFINEMENTS):
-        residual = (wanted - exact @ solution).astype(float)
-        solution += scale * np.linalg.solve(scaled, scale * residual)
-    return solution[:m].astype(float), solution[m:].astype(float)
+    """x and the prices of the equalities Gx = d."""
+    system = np.block([[P, G.T], [G, np.zeros((len(d), len(d)))]])
+    solution = solve_exactly(system, np.concatenate([-q, d]))
+    return solution[: len(q)], solution[len(q) :]

@@ -20,6 +20,7 @@ from typing import Any
 from dual2.experiments.case import Case
 from dual2.experiments.run_case import machine_of, run_case
 from dual2.experiments.store import FAILED, Store, StoredRun
+from dual2.interrupts import ENDING
 
 ONE_THREAD = ("DUAL2_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Set to 1 in workers that share the machine, unless the caller has set them."""
@@ -71,7 +72,7 @@ class Worker:
 
     def stop(self) -> None:
         """End the process now; what it has stored stays."""
-        self.process.terminate()
+        self.process.kill()
         self.process.join()
         self.line.close()
 
@@ -134,7 +135,8 @@ class Crew:
 
 def _work(line: Connection, folder: Path, workers: int) -> None:
     """Body of a worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in ENDING:  # they reach the whole group of processes; the parent decides
+        signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_leave_with_parent, daemon=True).start()
     store, machine = Store(folder), machine_of(workers)
     while True:
@@ -168,11 +170,11 @@ def _one_thread() -> Iterator[None]:
 
 @contextmanager
 def _unheard() -> Iterator[None]:
-    """Processes started meanwhile never hear Ctrl-C: the parent does, and ends them."""
+    """Processes started meanwhile never hear Ctrl-C: the parent does, and kills them."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     try:
         yield
     finally:

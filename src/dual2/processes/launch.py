@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from dual2.errors import Dual2Error
+from dual2.interrupts import ENDING
 from dual2.processes.watching import WATCHED, Watcher
 
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
@@ -142,8 +143,7 @@ def _end(code: int, asked: Sequence[int], notices: bytes) -> End:
     found = _KILLED.search(notices)
     number = int(found[2]) if found else max(0, -code)
     killed = int(found[1]) if found else None
-    at_once = len(asked) > 1 or bool(set(asked) - {signal.SIGINT})
-    if at_once or (asked and number == signal.SIGUSR1):
+    if len(asked) > 1 or (asked and number == signal.SIGUSR1):
         return End(128 + asked[-1], killed, _name(number or asked[-1]), interrupted=True)
     if number == 0:
         return End(code)
@@ -159,15 +159,14 @@ def _name(number: int) -> str:
 
 @contextmanager
 def _passing_on(process: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
-    """Pass signals on to ``mpiexec``; the first Ctrl-C as a request. Yields those that came."""
+    """Pass signals on to ``mpiexec``, the first as a request. Yields those that came."""
     came: list[int] = []
 
     def pass_on(number: int, frame: object) -> None:
-        process.send_signal(signal.SIGTERM if came or number != signal.SIGINT else signal.SIGUSR1)
+        process.send_signal(signal.SIGTERM if came else signal.SIGUSR1)
         came.append(int(number))
 
-    caught = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, pass_on) for number in caught}
+    before = {number: signal.signal(number, pass_on) for number in ENDING}
     try:
         yield came
     finally:

@@ -34,8 +34,9 @@ _log = logging.getLogger("dual2")
 def take_part(orders: Orders) -> tuple[Result, bool]:
     """Run this process's part; its result, and whether another process reports it."""
     place = Mpi(partition=orders.partition, reduce=orders.reduce, timeout=orders.timeout)
-    if hasattr(signal, "SIGUSR1"):
+    if hasattr(signal, "SIGUSR1"):  # the launcher's request; mpiexec's own SIGTERM ends at once
         signal.signal(signal.SIGUSR1, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _demand(started_processes(), place.size)
     with ending_together(place) as owned, _logged(orders.log_dir, place.rank):
         return _run(place, orders, owned), place.rank != 0
