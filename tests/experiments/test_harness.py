@@ -21,7 +21,7 @@ from dual2.judge import Judge
 from dual2.result import Result, Status
 
 DEADLINE = 300
-"""Seconds after which a process that should have ended counts as hanging, also on a busy machine."""
+"""Seconds after which a process that should have ended hangs, also on a busy machine."""
 
 SMALL = {"n": 4, "p": 3, "d": 2, "network": {"build": "ring"}}
 

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from mpmath import mp
-from rounding import kkt_rounding
 
 from dual2.experiments import experiment2, experiment3
 from dual2.experiments.exact_linear import solve_exactly
@@ -12,6 +11,7 @@ from dual2.experiments.exp2 import ALPHA, SHIFT
 from dual2.experiments.exp3 import COUPLING, draw
 from dual2.experiments.quadratic_program import solve_quadratic
 from dual2.reference import solve_reference
+from rounding import kkt_rounding
 
 ALL = {
     "exp1": experiment1,
