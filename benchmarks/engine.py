@@ -111,7 +111,7 @@ def compile_c(folder: str) -> list[Callable[..., None]]:
 def c_runner(function: Callable[..., None], case: Case) -> Callable[[int], None]:
     """The C loop on the arrays of the case; an even number of steps leaves λ where it was."""
     solver, s, c = case.solver, case.solver.state, case.solver.constants
-    packed, n, p = solver.runtime.packed, solver.runtime.n, solver.runtime.p
+    rt, n, p = solver.runtime, solver.runtime.n, solver.runtime.p
     word, real = ctypes.c_int64, ctypes.c_double
     at = lambda array: ctypes.c_void_p(array.ctypes.data)  # noqa: E731
     scratch = np.zeros((2, p))
@@ -119,8 +119,8 @@ def c_runner(function: Callable[..., None], case: Case) -> Callable[[int], None]
 
     def run(steps: int) -> None:
         function(
-            word(n), word(p), at(packed.local[0]), at(packed.local[3]), real(WEIGHT), real(L1),
-            at(case.y), real(CURVATURE), *map(at, solver.runtime.neighbours),
+            word(n), word(p), at(rt.block.xptr), at(rt.block.cols), real(WEIGHT), real(L1),
+            at(case.y), real(CURVATURE), *map(at, rt.links[:3]),
             at(s.x), at(s.lam[now]), at(s.lam[old]), at(s.clam[now]), at(s.clam[old]), at(case.z),
             real(1 / c.L_phi), real(c.inner_momentum), real(c.rho), word(steps),
             at(scratch[0]), at(scratch[1]),

@@ -20,7 +20,7 @@ from report import Report, load
 
 import dual2 as d2
 from dual2.algorithms import Settings, find_method
-from dual2.engine.door import SHIP
+from dual2.engine.callbacks import SHIP
 from dual2.engine.threads import Team
 from dual2.problem import Problem
 from dual2.processes.launch import command, environment, find_mpiexec
@@ -140,7 +140,8 @@ def one_round(options: argparse.Namespace) -> dict[str, Any]:
     for method in METHODS:
         rt, run = shared(method, place, 8, p, 2, network)
         _, alone = whole(method, 8, p, 2, network)
-        handlers, ship = rt.packed.door.handlers, rt.packed.door.handlers[SHIP, 0]
+        handlers = rt.packed.callbacks.handlers
+        ship = handlers[SHIP, 0]
 
         def without(steps: int, run=run, handlers=handlers, ship=ship) -> None:
             handlers[SHIP, 0] = lambda: None

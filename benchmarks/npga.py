@@ -85,8 +85,8 @@ def c_runner(function: Callable[..., None], own: NPGA, y: np.ndarray) -> Callabl
 
     def run(count: int) -> None:
         function(
-            word(rt.n), word(rt.p), at(rt.packed.local[0]), at(rt.packed.local[3]), real(WEIGHT),
-            real(L1), at(y), real(CURVATURE), *map(at, rt.neighbours),
+            word(rt.n), word(rt.p), at(rt.block.xptr), at(rt.block.cols), real(WEIGHT),
+            real(L1), at(y), real(CURVATURE), *map(at, rt.links[:3]),
             at(x), at(Y[LAM]), at(Y[S]), at(Y[V]), at(Y[LV]),
             real(steps.alpha), real(steps.beta), real(own.matrices.powers[0, 0]), word(count),
         )  # fmt: skip

@@ -73,7 +73,7 @@ AGENTS = {
         matrix(13, 2), d2.SquaredNorm(1.5), d2.Proximable(soft, lambda x: 0.3 * np.abs(x).sum())
     ),
 }  # fmt: skip
-"""The last three leave the compiled loop through the door."""
+"""The last three leave the compiled loop for Python."""
 
 COMPILED = [name for name in AGENTS if name not in ("operator", "user f", "user g")]
 

@@ -285,8 +285,8 @@ def _fingerprint(plan: Plan) -> str:
     """Hash of everything that the iterates depend on."""
     digest = hashlib.blake2b(digest_size=16)
     rt = plan.runtime
-    arrays = (*rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h, *rt.neighbours)
-    for array in (*arrays, rt.recurrence):
+    links = rt.links
+    for array in (*rt.block.data, links.nptr, links.nidx, links.weights, links.recurrence):
         digest.update(np.ascontiguousarray(array).tobytes())
     digest.update(repr(sorted(plan.parameters.items())).encode())
     return digest.hexdigest()

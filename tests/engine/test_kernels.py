@@ -6,6 +6,7 @@ import pytest
 import dual2 as d2
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
+from dual2.functions.kernels import CALLBACK
 from dual2.judge import Judge
 from dual2.runtime import Stacked
 from dual2.testing import known_problem
@@ -24,72 +25,60 @@ def packed():
     return pack(PROBLEM)
 
 
-def parts(packed):
-    """The packed arrays by name."""
-    names = (
-        "xptr akind place cols sval sidx easy coef fkind fcoef fptr fpool fsize gptr gtab gpar "
-        "lip mu sigma"
-    ).split()
-    return dict(zip(names, packed.local, strict=True))
+@pytest.fixture(scope="module")
+def block(packed):
+    return packed.block
 
 
 def close(found, expected, scale=1.0):
     np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12 * scale)
 
 
-def test_every_kind_of_agent_is_there(packed):
-    arrays = parts(packed)
-    assert set(arrays["akind"]) == {0, 1, 2}
-    assert set(arrays["fkind"]) == {0, 1, 2, 4}
-    assert set(arrays["easy"]) == {0, 1}
-    assert 8 in arrays["gtab"][:, 0] and len(set(arrays["gtab"][:, 0])) >= 6
+def test_every_kind_of_agent_is_there(block):
+    assert set(block.akind) == {0, 1, 2}
+    assert set(block.fkind) == {0, 1, 2, 4}
+    assert set(block.easy) == {0, 1}
+    assert CALLBACK in block.gtab[:, 0] and len(set(block.gtab[:, 0])) >= 6
 
 
 @pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
-def test_products_with_a_matrix(i, packed):
-    a, agent = parts(packed), PROBLEM.agents[i]
-    matrices = [a[k] for k in "xptr akind place cols sval sidx".split()]
+def test_products_with_a_matrix(i, block):
+    agent = PROBLEM.agents[i]
     out, back = np.full(P, 9.0), np.full(agent.dim, 9.0)
-    assert apply(i, X[i], out, *matrices, *packed.doorway) == 0
-    assert adjoint(i, ROWS[i], back, *matrices, *packed.doorway) == 0
+    assert apply(block, i, X[i], out) == 0
+    assert adjoint(block, i, ROWS[i], back) == 0
     close(out, agent.apply(X[i]))
     close(back, agent.adjoint(ROWS[i]))
 
 
 @pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
 @pytest.mark.parametrize("size", [1.0, 40.0])
-def test_gradient_of_f(i, size, packed):
-    a, agent = parts(packed), PROBLEM.agents[i]
-    smooth = [a[k] for k in "fkind fcoef fptr fpool fsize".split()]
+def test_gradient_of_f(i, size, block):
+    agent = PROBLEM.agents[i]
     out, x = np.full(agent.dim, 9.0), size * X[i]
-    assert grad_f(i, x, out, a["xptr"][i], *smooth, *packed.doorway) == 0
+    assert grad_f(block, i, x, out) == 0
     close(out, agent.f.grad(x), 100 * size)
 
 
 @pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
 @pytest.mark.parametrize("step", [1e-3, 0.7, 50.0])
-def test_prox_of_g(i, step, packed):
-    a, agent = parts(packed), PROBLEM.agents[i]
+def test_prox_of_g(i, step, block):
+    agent = PROBLEM.agents[i]
     out, work = np.full(agent.dim, 9.0), np.empty(100)
-    blocks = (a["gptr"], a["gtab"], a["gpar"])
-    assert prox_g(i, step, X[i], out, *blocks, *packed.doorway, work) == 0
+    assert prox_g(block, i, step, X[i], out, work) == 0
     close(out, agent.g.prox(X[i], step))
 
 
 @pytest.mark.parametrize("i", range(N), ids=list(AGENTS))
-def test_local_minimiser(i, packed):
+def test_local_minimiser(i, block):
     """x* is where one proximal gradient step stays, and the error asked for is kept."""
-    a, agent = parts(packed), PROBLEM.agents[i]
+    agent = PROBLEM.agents[i]
     c, L = agent.adjoint(ROWS[i]), agent.f.L
 
     def minimise(error):
         x = X[i].copy()
-        steps = minimise_local(
-            i, c, x, error, a["lip"], a["mu"], a["xptr"][i], a["fkind"], a["fcoef"], a["fptr"],
-            a["fpool"], a["fsize"], a["gptr"], a["gtab"], a["gpar"], *packed.doorway,
-            np.empty((3, 20)), np.empty(100),
-        )  # fmt: skip
-        return x, steps
+        room = np.empty((3, 20)), np.empty(100)
+        return x, minimise_local(block, i, c, x, error, *room)
 
     best, many = minimise(0.0)
     still = agent.g.prox(best - (agent.f.grad(best) + c) / L, 1 / L)

@@ -50,5 +50,5 @@ def test_small_work_takes_one_thread(monkeypatch):
 
 def test_a_team_runs_everyone():
     seen = []
-    Team(3).run(lambda thread, threads, barrier: seen.append((thread, threads)))
+    Team(3).run(lambda member: seen.append((member.thread, member.threads)))
     assert sorted(seen) == [(0, 3), (1, 3), (2, 3)]

@@ -12,7 +12,7 @@ import dual2 as d2
 from dual2.runtime import Circle, Stacked, place, take_share
 from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
-from dual2.runtime.spread import Assembly, own_links
+from dual2.runtime.spread import Assembly, own_edges
 
 P = 3
 GRAPHS = {
@@ -147,7 +147,7 @@ def test_a_process_may_own_agents_far_apart():
 
 def test_only_the_rows_that_neighbours_need_travel():
     network = d2.Network(nx.path_graph(8))
-    found = own_links(network, partition(network, 2), 0)
+    found = own_edges(network, partition(network, 2), 0)
     assert found.outgoing[1].tolist() == [3] and found.incoming[1].tolist() == [4]
     assert found.ghosts.tolist() == [4]
 

@@ -35,7 +35,6 @@ products with 𝐂 in edge-difference form only, so their sums stay at rounding 
 """
 
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -55,6 +54,7 @@ from dual2.algorithms.admm_kernel import (
     SLOTS,
     SUM,
     TRACKING,
+    Data,
     admm_steps,
 )
 from dual2.algorithms.local_argmin import newton_rows
@@ -64,34 +64,6 @@ from dual2.runtime import Stacked
 Array = np.ndarray
 KINDS = {"Tracking-ADMM": TRACKING, "NECPD": NECPD, "DC-ADMM": DC, "IDC-ADMM": IDC, "DPMM": DPMM}
 """The methods by name."""
-
-
-@dataclass(frozen=True)
-class Data:
-    """What one of the methods needs beside the packed problem.
-
-    Attributes
-    ----------
-    kind : int
-        Which method, a value of ``KINDS``.
-    share : ndarray, shape (n, p)
-        b_i.
-    degrees : ndarray, shape (n,)
-        d_i, at least 1.
-    steep : ndarray, shape (n,)
-        β_i of IDC-ADMM.
-    scalars : ndarray
-        By the slots of the kernel.
-    penalty : ndarray, shape (n, 7p)
-        See :func:`.local_argmin.penalty_rows`.
-    """
-
-    kind: int
-    share: Array
-    degrees: Array
-    steep: Array
-    scalars: Array
-    penalty: Array
 
 
 class ADMM:
@@ -106,13 +78,13 @@ class ADMM:
     """
 
     def __init__(self, runtime: Stacked, data: Data) -> None:
-        self.runtime, self.data = runtime, data
+        self.runtime = runtime
+        self.data = data._replace(ways=newton_rows(runtime))
         self.stride = runtime.network.rounds
         self._per_round = 2 if data.kind == TRACKING else 1
-        self._newton = newton_rows(runtime)
-        nptr, nidx, weights = runtime.neighbours
-        plain = data.kind in (DC, IDC)
-        self._links = (nptr, nidx, np.ones_like(weights) if plain else weights)
+        self._links = links = runtime.links
+        if data.kind in (DC, IDC):
+            self._links = links._replace(weights=np.ones_like(links.weights))
         self._seconds = 1e-5
 
     # -- start, save, restore ----------------------------------------------------------------
@@ -146,10 +118,7 @@ class ADMM:
         self._steps(0)
 
     def _exchange(self, source: int, target: int) -> None:
-        rt = self.runtime
-        links = (*self._links, rt.recurrence)
-        stacks = (self.Y, source, self.Y, target, rt.buffers)
-        rt.run(lambda *team: mix(*rt.part(*team[:2]), *links, *stacks, *team))
+        self.runtime.run(mix, self._links, self.Y, source, self.Y, target)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
@@ -207,11 +176,9 @@ class ADMM:
             self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
 
     def _steps(self, steps: int) -> None:
-        rt, data = self.runtime, self.data
+        rt, before = self.runtime, np.empty_like(self.x_flat)
         rt.run(
-            admm_steps, *rt.packed.local, *rt.packed.doorway, *self._links, rt.recurrence,
-            rt.buffers, data.kind, self.x_flat, np.empty_like(self.x_flat), self.Y,
-            data.share, data.degrees, data.steep, data.scalars, data.penalty, self._newton,
+            admm_steps, rt.block, self._links, self.data, self.x_flat, before, self.Y,
             self.calls, steps,
         )  # fmt: skip
         self.k += steps

@@ -1,15 +1,18 @@
 """The compiled iteration that the methods of ADMM type share; formulas in :mod:`.admm`."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dual2.algorithms.local_argmin import local_argmin
-from dual2.algorithms.semismooth import ROWS, VECTORS
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
-from dual2.subsolvers.borrowing import borrow
-from dual2.subsolvers.newton_kernel import widest
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
+from dual2.subsolvers.newton_kernel import QUADRATIC_H, Task, new_scratch
 
+Array = np.ndarray
 TRACKING, NECPD, DC, IDC, DPMM = range(5)
 """Which method."""
 
@@ -21,6 +24,25 @@ and the target of the next local problem."""
 GAMMA, SIGMA, ETA, THETA, Q, SCALARS = range(6)
 """Scalars: the penalty (c, ρ or γ), W = I - σ𝐂, the step of the sum-free variable (η/ρ of NECPD,
 β of DPMM), DPMM's relaxation θ, the weight of the proximal term."""
+
+
+class Data(NamedTuple):
+    """What one of the methods needs beside the packed problem."""
+
+    kind: int
+    """Which method."""
+    share: Array
+    """(n, p): b_i."""
+    degrees: Array
+    """(n,): d_i, at least 1."""
+    steep: Array
+    """(n,): β_i of IDC-ADMM."""
+    scalars: Array
+    """By the slots above."""
+    penalty: Array
+    """(n, 7p): see :func:`.local_argmin.penalty_rows`."""
+    ways: Array = np.zeros(0, np.int64)
+    """(n,): how each local problem is solved, see :func:`.local_argmin.newton_rows`."""
 
 
 @compiled
@@ -77,95 +99,61 @@ def set_sum(kind, i, Y, s):
 
 
 @compiled
-def linearised_step(
-    i, own, new, Y, degree, steep, gamma, vectors, slope,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
-    inbox, outbox, address, work,
-):  # fmt: skip
+def linearised_step(block, i, own, new, Y, degree, steep, gamma, scratch):
     """IDC-ADMM: one proximal gradient step on the local problem, to ``new``; 0 or FAILED."""
-    d = own.shape[0]
-    grad, pull = vectors[0, :d], vectors[1]
-    if grad_f(i, own, grad, xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
+    scratch = unowned(scratch)
+    d, slope = own.shape[0], scratch.rows[1]
+    grad, pull = scratch.V[0, :d], scratch.V[1]
+    if grad_f(block, i, own, grad):
         return FAILED
     for k in range(slope.shape[0]):
         slope[k] = (Y[AX, i, k] / gamma + Y[MSG, i, k]) / (2.0 * degree)
-    if adjoint(i, slope, pull, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+    if adjoint(block, i, slope, pull):
         return FAILED
     for j in range(d):
         grad[j] = own[j] - (grad[j] + pull[j]) / steep
-    return prox_g(i, 1.0 / steep, grad, new, gptr, gtab, gpar, inbox, outbox, address, work)
+    return prox_g(block, i, 1.0 / steep, grad, new, scratch.work)
 
 
 @compiled
-def admm_steps(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers,
-    kind, x, before, Y, share, degrees, steep, scalars, penalty, newton, calls, steps,
-    thread, threads, barrier,
-):  # fmt: skip
+def admm_steps(block, links, data, x, before, Y, calls, steps, member):
     """``steps`` iterations on the flat x and the rows Y (slots, n, p), in place.
 
-    ``before`` has room for one more x; ``share`` (n, p) are the b_i, ``degrees`` the numbers of
-    neighbours, ``steep`` IDC-ADMM's β_i, ``penalty`` and ``newton`` what :func:`local_argmin`
-    reads. ``calls`` (n,) counts the inner gradients. Returns 0, or FAILED if a user's function
-    raised.
+    ``before`` has room for one more x. ``calls`` (n,) counts the inner gradients. Returns 0, or
+    FAILED if a user's function raised.
     """
-    (
-        xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
-        gpar, lip, mu, sigma, inbox, outbox, nptr, nidx, nw, recurrence, buffers, x, before, Y,
-        share, degrees, steep, scalars, penalty, newton, calls,
-    ) = borrow((
-        xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab,
-        gpar, lip, mu, sigma, inbox, outbox, nptr, nidx, nw, recurrence, buffers, x, before, Y,
-        share, degrees, steep, scalars, penalty, newton, calls,
-    ))  # fmt: skip
+    block, links, data, member = unowned(block), unowned(links), unowned(data), unowned(member)
+    x, before, Y, calls = unowned(x), unowned(before), unowned(Y), unowned(calls)
+    kind, share, degrees, s = data.kind, data.share, data.degrees, data.scalars
     n, p = share.shape
-    first, last = n * thread // threads, n * (thread + 1) // threads
-    wide, target = widest(xptr), Y[TARGET]
-    full, reduced = np.empty((wide, wide)), np.empty((wide, wide))
-    derivative, vectors = np.empty((wide, wide)), np.empty((VECTORS, wide))
-    free, side, rows = np.empty(wide, np.int64), np.empty(wide, np.int64), np.empty((ROWS, p))
-    work = np.empty(3 * wide + 8)
+    first, last = own_rows(member, n)
+    scratch, target = new_scratch(block), Y[TARGET]
     for _ in range(steps):
         for i in range(first, last):
-            a, b = xptr[i], xptr[i + 1]
+            a, b = block.xptr[i], block.xptr[i + 1]
+            penalty = data.penalty[i]
             copy(x[a:b], before[a:b], b - a)
-            set_target(kind, i, Y, share[i], degrees[i], scalars)
+            set_target(kind, i, Y, share[i], degrees[i], s)
             if kind == IDC:
-                tried = 1
+                tried, steep = 1, data.steep[i]
                 if linearised_step(
-                    i, before[a:b], x[a:b], Y, degrees[i], steep[i], scalars[GAMMA], vectors,
-                    rows[1], xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool,
-                    fsize, gptr, gtab, gpar, inbox, outbox, address, work,
-                ):  # fmt: skip
+                    block, i, before[a:b], x[a:b], Y, degrees[i], steep, s[GAMMA], scratch
+                ):
                     return FAILED
             else:
-                tried = local_argmin(
-                    i, x, target, before, scalars[Q], penalty, newton, vectors, free, side, full,
-                    reduced, derivative, rows, xptr, akind, place, cols, sval, sidx, coef, fkind,
-                    fcoef, fptr, fpool, fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox,
-                    address, work,
-                )  # fmt: skip
+                task = Task(x, target, before, s[Q], QUADRATIC_H, penalty, 1.0)
+                tried = local_argmin(block, i, task, data.ways[i], scratch)
             calls[i] += tried
-            if tried == FAILED or apply(
-                i, x[a:b], Y[AX, i], xptr, akind, place, cols, sval, sidx, inbox, outbox, address
-            ):
+            if tried == FAILED or apply(block, i, x[a:b], Y[AX, i]):
                 return FAILED
-            low, high = penalty[i, 5 * p : 6 * p], penalty[i, 6 * p :]
-            set_message(kind, i, Y, share[i], degrees[i], low, high, scalars)
-            if scalars[THETA] != 1.0:
+            low, high = penalty[5 * p : 6 * p], penalty[6 * p :]
+            set_message(kind, i, Y, share[i], degrees[i], low, high, s)
+            if s[THETA] != 1.0:
                 for j in range(a, b):
-                    x[j] = before[j] + scalars[THETA] * (x[j] - before[j])
-        mix(
-            first, last, nptr, nidx, nw, recurrence, Y, MSG, Y, CMSG, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
+                    x[j] = before[j] + s[THETA] * (x[j] - before[j])
+        mix(links, Y, MSG, Y, CMSG, member)
         if kind == TRACKING:
-            mix(
-                first, last, nptr, nidx, nw, recurrence, Y, AUX, Y, CAUX, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            mix(links, Y, AUX, Y, CAUX, member)
         for i in range(first, last):
-            set_sum(kind, i, Y, scalars)
+            set_sum(kind, i, Y, s)
     return 0

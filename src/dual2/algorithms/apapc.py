@@ -143,8 +143,8 @@ class APAPC:
     def _run(self, steps: int) -> None:
         rt = self.runtime
         rt.run(
-            apapc_steps, *rt.packed.local, *rt.packed.doorway, *rt.neighbours, rt.recurrence,
-            rt.buffers, self.X, self.Y, self.D, self._share, self.constants, self.degree, steps,
+            apapc_steps, rt.block, rt.links, self.X, self.Y, self.D, self._share, self.constants,
+            self.degree, steps,
         )  # fmt: skip
 
 

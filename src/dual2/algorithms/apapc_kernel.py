@@ -17,6 +17,8 @@ import numpy as np
 from dual2.compiled import compiled, inlined
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
 
 U, UF, UG, UH, Z, NORMAL, GRAD, POINT, MOVE, SUM, SLOTS = range(11)
 """Rows of the stacks of x and y: the variables above, BᵀBu - Bᵀb, ∇G, and the semi-iteration."""
@@ -36,32 +38,22 @@ def combine(target, t, a, s, b, r, first, last):
 
 
 @compiled
-def normal_equations(
-    slot, first, last, X, Y, D, share, gamma,
-    xptr, akind, place, cols, sval, sidx, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers, thread, threads, barrier,
-):  # fmt: skip
+def normal_equations(block, links, slot, X, Y, D, share, gamma, member):
     """D[REST] = Bu - b and (X, Y)[NORMAL] = Bᵀ(Bu - b) at u = (X, Y)[slot]; 0 on success."""
-    p = D.shape[2]
+    block, X, D = unowned(block), unowned(X), unowned(D)
+    n, p = D.shape[1], D.shape[2]
+    first, last = own_rows(member, n)
     ax = np.empty(p)
-    mix(
-        first, last, nptr, nidx, nw, recurrence, Y, slot, D, REST, buffers,
-        thread, threads, barrier,
-    )  # fmt: skip
+    mix(links, Y, slot, D, REST, member)
     for i in range(first, last):
-        own = X[slot, xptr[i] : xptr[i + 1]]
-        if apply(i, own, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        x0, x1 = block.xptr[i], block.xptr[i + 1]
+        if apply(block, i, X[slot, x0:x1], ax):
             return FAILED
         for k in range(p):
             D[REST, i, k] = gamma * D[REST, i, k] + ax[k] - share[k]
-        out = X[NORMAL, xptr[i] : xptr[i + 1]]
-        rest = D[REST, i]
-        if adjoint(i, rest, out, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        if adjoint(block, i, D[REST, i], X[NORMAL, x0:x1]):
             return FAILED
-    mix(
-        first, last, nptr, nidx, nw, recurrence, D, REST, Y, NORMAL, buffers,
-        thread, threads, barrier,
-    )  # fmt: skip
+    mix(links, D, REST, Y, NORMAL, member)
     for i in range(first, last):
         for k in range(p):
             Y[NORMAL, i, k] *= gamma
@@ -69,19 +61,16 @@ def normal_equations(
 
 
 @compiled
-def apapc_steps(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers,
-    X, Y, D, share, constants, degree, steps, thread, threads, barrier,
-):  # fmt: skip
+def apapc_steps(block, links, X, Y, D, share, constants, degree, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
 
     ``degree`` is the number N of steps of the semi-iteration, 0 for K(u) = Bᵀ(Bu - b); ``share``
     is b/n.
     """
-    n, p = D.shape[1], D.shape[2]
-    first, last = n * thread // threads, n * (thread + 1) // threads
+    block, links, member = unowned(block), unowned(links), unowned(member)
+    X, Y, D = unowned(X), unowned(Y), unowned(D)
+    n, p, xptr = D.shape[1], D.shape[2], block.xptr
+    first, last = own_rows(member, n)
     x0, x1 = xptr[first], xptr[last]
     y0, y1, size = first * p, last * p, n * p
     V, E = Y.reshape((Y.shape[0], size)), D.reshape((D.shape[0], size))
@@ -91,18 +80,11 @@ def apapc_steps(
     for _ in range(steps):
         combine(X, UG, tau, U, 1.0 - tau, UF, x0, x1)
         combine(V, UG, tau, U, 1.0 - tau, UF, y0, y1)
-        if normal_equations(
-            UG, first, last, X, Y, D, share, gamma,
-            xptr, akind, place, cols, sval, sidx, inbox, outbox, address,
-            nptr, nidx, nw, recurrence, buffers, thread, threads, barrier,
-        ):  # fmt: skip
+        if normal_equations(block, links, UG, X, Y, D, share, gamma, member):
             return FAILED
         for i in range(first, last):
             b0, b1 = xptr[i], xptr[i + 1]
-            if grad_f(
-                i, X[UG, b0:b1], X[GRAD, b0:b1], b0, fkind, fcoef, fptr, fpool, fsize,
-                inbox, outbox, address,
-            ):  # fmt: skip
+            if grad_f(block, i, X[UG, b0:b1], X[GRAD, b0:b1]):
                 return FAILED
         for j in range(x0, x1):
             X[GRAD, j] += r * X[NORMAL, j] - a * X[UG, j]
@@ -113,11 +95,7 @@ def apapc_steps(
         slot = UH
         omega = -0.5 * nu
         for k in range(max(degree, 1)):
-            if normal_equations(
-                slot, first, last, X, Y, D, share, gamma,
-                xptr, akind, place, cols, sval, sidx, inbox, outbox, address,
-                nptr, nidx, nw, recurrence, buffers, thread, threads, barrier,
-            ):  # fmt: skip
+            if normal_equations(block, links, slot, X, Y, D, share, gamma, member):
                 return FAILED
             if degree == 0:
                 break

@@ -72,7 +72,7 @@ def choose_subsolver(
     if callable(name):
         return Choice(_title(name), "given", name)
     if name == "auto":
-        closed = runtime.problem.first(runtime.packed.local[6] == 0) is None
+        closed = runtime.problem.first(runtime.block.easy == 0) is None
         rounds = runtime.network.rounds
         found, why = select_subsolver(constants, facts, cost, rounds, closed)
         return Choice(found, why)

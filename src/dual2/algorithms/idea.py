@@ -32,7 +32,8 @@ from dual2.algorithms.parameters import given_parameters, positive
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
-from dual2.engine.threads import new_barrier
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError, unknown_name
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
@@ -50,40 +51,36 @@ INTEGRATORS = ("RK45", "RK23", "DOP853", "Radau", "BDF", "LSODA")
 
 
 @compiled
-def flow(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers, rates, share, x, rows, dx, drows, barrier,
-):  # fmt: skip
+def flow(block, links, rates, share, x, rows, dx, drows, member):
     """The right-hand side: ``rows`` stacks y and λ, ``drows`` their derivatives and two more.
 
     Returns 0, or FAILED if a user's function raised.
     """
+    block, links, member, drows = unowned(block), unowned(links), unowned(member), unowned(drows)
     n, p = share.shape
-    wide = max(1, inbox.shape[0])
+    first, last = own_rows(member, n)
+    wide = max(1, block.inbox.shape[0])
     grad, pull, new, work = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(3 * wide + 8)
     gamma, tau = rates[GAMMA], rates[TAU]
-    for i in range(n):
-        a, d = xptr[i], xptr[i + 1] - xptr[i]
+    for i in range(first, last):
+        a, d = block.xptr[i], block.xptr[i + 1] - block.xptr[i]
         own, ax, message = x[a : a + d], drows[1, i], drows[2, i]
-        if apply(i, own, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        if apply(block, i, own, ax):
             return FAILED
         for k in range(p):
             ax[k] -= share[i, k] + rows[0, i, k]
             message[k] = rows[1, i, k] + gamma * ax[k]
             ax[k] *= rates[KAPPA] * gamma
-        if grad_f(i, own, grad[:d], a, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
-            return FAILED
-        if adjoint(i, message, pull, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        if grad_f(block, i, own, grad[:d]) or adjoint(block, i, message, pull):
             return FAILED
         for j in range(d):
             grad[j] = own[j] - tau * (grad[j] + pull[j])
-        if prox_g(i, tau, grad[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
+        if prox_g(block, i, tau, grad[:d], new[:d], work):
             return FAILED
         for j in range(d):
             dx[a + j] = (new[j] - own[j]) / tau
-    mix(0, n, nptr, nidx, nw, recurrence, drows, 2, drows, 0, buffers, 0, 1, barrier)
-    for i in range(n):
+    mix(links, drows, 2, drows, 0, member)
+    for i in range(first, last):
         for k in range(p):
             drows[0, i, k] *= rates[OMEGA]
     return 0
@@ -113,7 +110,6 @@ class IDEA:
         self.integrator, self.rtol = integrator, rtol
         self.stride = runtime.network.rounds
         self._slots = np.zeros((3, runtime.n, runtime.p))
-        self._barrier = new_barrier()
         self.first = _FIRST * float(rates[TAU])
 
     # -- start, save, restore ----------------------------------------------------------------
@@ -195,10 +191,8 @@ class IDEA:
         size = rt.packed.size
         out = np.empty_like(point)
         rows = np.ascontiguousarray(point[size:]).reshape(2, rt.n, rt.p)
-        rt.call(
-            flow, *rt.neighbours, rt.recurrence, rt.buffers, self.rates, self.share,
-            np.ascontiguousarray(point[:size]), rows, out[:size], slots, self._barrier,
-        )  # fmt: skip
+        x = np.ascontiguousarray(point[:size])
+        rt.run(flow, rt.block, rt.links, self.rates, self.share, x, rows, out[:size], slots)
         out[size:] = slots[:2].ravel()
         self.k += 1
         return out

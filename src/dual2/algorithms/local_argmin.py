@@ -19,7 +19,7 @@ from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.runtime import Stacked
-from dual2.subsolvers.newton_kernel import QUADRATIC_H, solve_local
+from dual2.subsolvers.newton_kernel import solve_local
 
 Array = np.ndarray
 GRADIENTS, SEMISMOOTH, ACTIVE_SET = range(3)
@@ -27,31 +27,19 @@ GRADIENTS, SEMISMOOTH, ACTIVE_SET = range(3)
 
 
 @compiled
-def local_argmin(
-    i, x, target, anchor, q, penalty, newton, vectors, free, side, full, reduced, derivative, rows,
-    xptr, akind, place, cols, sval, sidx, coef, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
-    lip, mu, sigma, inbox, outbox, address, work,
-):  # fmt: skip
+def local_argmin(block, i, task, way, scratch):
     """The local problem of agent i, from the flat x, in place.
 
-    ``penalty`` (n, 7p) has 1/r, 0 and the bounds of ψ' in columns 0, 1, 5 and 6 (the form of a
-    separable conjugate), ``target`` (n, p) the t. ``newton[i]`` says how it is solved. ``vectors``,
-    ``free``, ``side``, ``full``, ``reduced``, ``derivative``, ``rows`` and ``work`` are scratch.
-    Returns the number of gradients, or FAILED.
+    ``task.par`` (7p) has 1/r, 0 and the bounds of ψ' in places 0, 1, 5 and 6 (the form of a
+    separable conjugate), ``task.z`` (n, p) the t. ``way`` says how it is solved. Returns the number
+    of gradients, or FAILED.
     """
     tried = 0
-    if newton[i] == ACTIVE_SET:
-        tried, settled = solve_local(
-            i, x, target, anchor, q, full, reduced, vectors, free, side, rows, QUADRATIC_H,
-            penalty[i], 1.0, xptr, place, cols, coef, fkind, fptr, fpool, lip, mu, sigma,
-        )  # fmt: skip
+    if way == ACTIVE_SET:
+        tried, settled = solve_local(block, i, task, scratch)
         if settled:
             return tried
-    more = minimise(
-        i, x, target[i], anchor, q, penalty[i], newton[i] != GRADIENTS, vectors, rows, full,
-        reduced, derivative, xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool,
-        fsize, gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, work,
-    )  # fmt: skip
+    more = minimise(block, i, task, way != GRADIENTS, scratch)
     return FAILED if more == FAILED else tried + more
 
 
@@ -73,7 +61,7 @@ def penalty_rows(r: Array, low: Array, high: Array) -> Array:
 
 def newton_rows(runtime: Stacked) -> Array:
     """How the local problem of each agent is solved: ACTIVE_SET, SEMISMOOTH or GRADIENTS."""
-    akind, fkind = runtime.packed.local[1], runtime.packed.local[8]
+    akind, fkind = runtime.block.akind, runtime.block.fkind
     ways = np.full(runtime.n, SEMISMOOTH, dtype=np.int64)
     for i, agent in enumerate(runtime.problem.agents):
         blocks = prox_blocks(agent.g, agent.dim)

@@ -23,6 +23,8 @@ from dual2.algorithms.parameters import given_parameters, positive
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
@@ -36,43 +38,36 @@ _X, _MOVE, _Y = range(3)
 
 
 @compiled
-def gradients(
-    xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address, P, G, first, last
-):  # fmt: skip
-    """G[0]_i = ∇f_i(y_i) on the rows first … last-1; 0 on success."""
+def gradients(block, P, G, member):
+    """G[0]_i = ∇f_i(y_i) on the rows of this thread; 0 on success."""
+    block, P, G = unowned(block), unowned(P), unowned(G)
+    first, last = own_rows(member, G.shape[1])
     for i in range(first, last):
-        if fkind[i] == SIMPLE_F:
+        if block.fkind[i] == SIMPLE_F:
             for k in range(G.shape[2]):
-                j = xptr[i] + k
-                G[0, i, k] = fcoef[0, j] * P[_Y, i, k] + fcoef[1, j]
-        elif grad_f(
-            i, P[_Y, i], G[0, i], xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
-        ):
+                j = block.xptr[i] + k
+                G[0, i, k] = block.fcoef[0, j] * P[_Y, i, k] + block.fcoef[1, j]
+        elif grad_f(block, i, P[_Y, i], G[0, i]):
             return FAILED
     return 0
 
 
 @compiled
-def nedic_steps(
-    xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers, P, G, step, q, steps, thread, threads, barrier,
-):  # fmt: skip
+def nedic_steps(block, links, P, G, step, q, steps, member):
     """Advance by ``steps`` iterations; P = (x, δ, y), G = (∇f(y), C∇f(y)). Returns 0, or FAILED."""
-    n, p = G.shape[1], G.shape[2]
-    first, last = n * thread // threads, n * (thread + 1) // threads
+    block, links, member, P, G = (
+        unowned(block), unowned(links), unowned(member), unowned(P), unowned(G)
+    )  # fmt: skip
+    first, last = own_rows(member, G.shape[1])
     for _ in range(steps):
-        mix(
-            first, last, nptr, nidx, nw, recurrence, G, 0, G, 1, buffers, thread, threads, barrier
-        )  # fmt: skip
+        mix(links, G, 0, G, 1, member)
         for i in range(first, last):
-            for k in range(p):
+            for k in range(G.shape[2]):
                 move = q * P[_MOVE, i, k] - step * G[1, i, k]
                 P[_X, i, k] += move
                 P[_MOVE, i, k] = move
                 P[_Y, i, k] = P[_X, i, k] + q * move
-        if gradients(
-            xptr, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address, P, G, first, last
-        ):
+        if gradients(block, P, G, member):
             return FAILED
     return 0
 
@@ -90,8 +85,6 @@ class Nedic:
 
     def __init__(self, runtime: Stacked, step: float, q: float) -> None:
         self.runtime, self.step, self.q = runtime, step, q
-        local = runtime.packed.local
-        self._local = (local[0], *local[8:13], *runtime.packed.doorway)
         self._seconds = 1e-6
 
     # -- start, save, restore ------------------------------------------------------------------
@@ -105,8 +98,7 @@ class Nedic:
         self.P = np.stack([rows, np.zeros_like(rows), rows])
         self.G = np.zeros((2, rt.n, rt.p))
         self.iterations = 0
-        gradients(*self._local, self.P, self.G, 0, rt.n)
-        rt.packed.door.check()
+        rt.run(gradients, rt.block, self.P, self.G)
         self._run(0)
 
     def state(self) -> dict[str, Any]:
@@ -163,10 +155,7 @@ class Nedic:
 
     def _run(self, steps: int) -> None:
         rt = self.runtime
-        rt.run(
-            nedic_steps, *self._local, *rt.neighbours, rt.recurrence, rt.buffers,
-            self.P, self.G, self.step, self.q, steps,
-        )  # fmt: skip
+        rt.run(nedic_steps, rt.block, rt.links, self.P, self.G, self.step, self.q, steps)
 
 
 def plan_nedic(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:

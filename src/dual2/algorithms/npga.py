@@ -35,7 +35,17 @@ from dual2.algorithms.mixing import (
     mixing_scale,
     nids,
 )
-from dual2.algorithms.npga_kernel import CL, LAM, SLOTS, STEP_ROWS, S, mix_duals, npga_steps
+from dual2.algorithms.npga_kernel import (
+    CL,
+    LAM,
+    SLOTS,
+    STEP_ROWS,
+    Mixing,
+    Rule,
+    S,
+    mix_duals,
+    npga_steps,
+)
 from dual2.algorithms.parameters import given_parameters, positive
 from dual2.engine.local import DENSE_A, SIMPLE_F
 from dual2.engine.pack import Packed
@@ -77,11 +87,15 @@ class NPGA:
     def __init__(self, runtime: Stacked, matrices: Matrices, steps: Steps) -> None:
         self.runtime, self.matrices, self.steps = runtime, matrices, steps
         self._powers = matrices.powers * [[steps.gamma], [1.0], [1.0]]
-        self._weights = np.ascontiguousarray(matrices.weights[:, runtime.links])
+        weights = np.ascontiguousarray(matrices.weights[:, runtime.edges])
         differ = not np.array_equal(matrices.weights[0], matrices.weights[2])
-        self._own = bool(differ and np.any(matrices.powers[2]))
-        self._quick, self._fast = fold_local_step(runtime.packed, steps.alpha)
-        self._clip = fold_clip(runtime.packed, steps.beta / runtime.problem.n)
+        own = bool(differ and np.any(matrices.powers[2]))
+        self._mixing = Mixing(weights, self._powers, own)
+        packed, n = runtime.packed, runtime.problem.n
+        self._rule = Rule(
+            steps.alpha, steps.beta, steps.theta, 1.0 / n, *fold_local_step(packed, steps.alpha),
+            packed.clip, fold_clip(packed, steps.beta / n),
+        )  # fmt: skip
         self._seconds = 1e-6
 
     # -- start, save, restore ------------------------------------------------------------------
@@ -98,17 +112,10 @@ class NPGA:
             products = rt.products(self._x)
             self.Y[S] = self.steps.beta * (products - rt.agree_sum(products) / rt.problem.n)
         if rt.anywhere(lam) and self.matrices.first:
-            rt.run(self._couple)
+            links = rt.links._replace(weights=self._mixing.weights[1])
+            rt.run(mix_duals, links, self.Y, *map(float, self._powers[1]))
             self._rounds = self._vectors = self.matrices.first
         self._run(0)
-
-    def _couple(self, thread: int, threads: int, barrier: Array) -> None:
-        rt = self.runtime
-        one, two = (float(value) for value in self._powers[1])
-        mix_duals(
-            *rt.part(thread, threads), *rt.neighbours[:2], self._weights[1], rt.recurrence, self.Y,
-            one, two, rt.buffers, thread, threads, barrier,
-        )  # fmt: skip
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
@@ -172,13 +179,9 @@ class NPGA:
                 self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
 
     def _run(self, steps: int) -> None:
-        rt, s = self.runtime, self.steps
+        rt = self.runtime
         rt.run(
-            npga_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.doorway,
-            *rt.neighbours[:2], self._weights, rt.recurrence, rt.buffers,
-            self._x, self.Y, self._quick, self._fast, self._clip, self._powers,
-            s.alpha, s.beta, s.theta, 1.0 / rt.problem.n, rt.packed.clip, self._own,
-            steps,
+            npga_steps, rt.block, rt.links, self._x, self.Y, self._rule, self._mixing, steps
         )  # fmt: skip
 
 
@@ -190,16 +193,16 @@ def fold_local_step(packed: Packed, alpha: float) -> tuple[Array, Array]:
 
     Returns a mark per agent and, per coordinate, the rows of ``step_coordinate``.
     """
-    xptr, akind, fkind, fcoef = (packed.local[k] for k in (0, 1, 8, 9))
-    gptr, gtab, gpar = packed.local[13:16]
+    block, fcoef, gtab = packed.block, packed.block.fcoef, packed.block.gtab
     quick, fast = np.zeros(packed.n, np.int64), np.zeros((STEP_ROWS, packed.size))
     for i in range(packed.n):
-        blocks, part = gtab[gptr[i] : gptr[i + 1]], slice(xptr[i], xptr[i + 1])
+        blocks = gtab[block.gptr[i] : block.gptr[i + 1]]
+        part = slice(block.xptr[i], block.xptr[i + 1])
         separable = len(blocks) == 1 and blocks[0, 0] == 0 and blocks[0, 1] in (0, 4)
-        if akind[i] != DENSE_A or fkind[i] != SIMPLE_F or not separable:
+        if block.akind[i] != DENSE_A or block.fkind[i] != SIMPLE_F or not separable:
             continue
         quick[i] = 1
-        g = gpar[blocks[0, 4] : blocks[0, 5]].reshape(7, -1)
+        g = block.gpar[blocks[0, 4] : blocks[0, 5]].reshape(7, -1)
         weight = 1.0 / (1.0 + alpha * g[0])
         keep = (1.0 - alpha * fcoef[0, part]) * weight
         push = alpha * weight
@@ -213,7 +216,7 @@ def fold_clip(packed: Packed, step: float) -> Array:
     """Factor, shift and bounds of prox_{step·h*} where it is a scaled clip; else unused."""
     if not packed.clip:
         return np.zeros((4, 1))
-    h = packed.prox_h[1].reshape(7, -1)
+    h = packed.block.hpar.reshape(7, -1)
     factor = 1.0 / (1.0 + step * h[0])
     return np.ascontiguousarray([factor, step * factor * h[1], h[5], h[6]])
 

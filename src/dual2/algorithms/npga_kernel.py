@@ -11,19 +11,51 @@ Each matrix is a polynomial p₁L + p₂L² of a weighted Laplacian L (𝐃 is t
 L acts by differences over the edges, so that Σ_i s_i stays at rounding level for ever.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dual2.compiled import compiled, fast_compiled, inlined
-from dual2.engine.gossip import differences, mix
-from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
-from dual2.engine.threads import EXCHANGE, meet
-from dual2.subsolvers.dual_oracles import prox_h
+from dual2.engine.gossip import mix, mix_in_line, reweighted
+from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g, prox_h
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
 
+Array = np.ndarray
 LAM, S, V, LV, LLV, CL, DV, SLOTS = range(8)
 """Rows of the stack: λ, s, v, Lv, L²v, 𝐂λ, Lv with the weights of 𝐃."""
 
 KEEP, FORCE, PUSH, RIGHT, LEFT, KINK, LOWER, UPPER, STEP_ROWS = range(9)
 """Rows of the folded coordinate step, see :func:`step_coordinate`."""
+
+
+class Rule(NamedTuple):
+    """Step sizes, and local steps with everything folded that does not change."""
+
+    alpha: float
+    beta: float
+    theta: float
+    share: float
+    """1/n."""
+    quick: Array
+    """1 for agents whose step is :func:`step_coordinate`."""
+    fast: Array
+    """(STEP_ROWS, D): its coefficients."""
+    clipped: bool
+    """Whether prox_{(β/n)h*} is one scaled clip,"""
+    clip: Array
+    """(4, p): with this factor, shift and bounds."""
+
+
+class Mixing(NamedTuple):
+    """The Laplacians in γ𝐁², 𝐂 and 𝐃."""
+
+    weights: Array
+    """(3, ·): their edge weights."""
+    powers: Array
+    """(3, 2): their coefficients p₁, p₂."""
+    own: bool
+    """Whether 𝐃 has edge weights of its own."""
 
 
 @fast_compiled
@@ -99,28 +131,6 @@ def clip_mixed(lam, i, v, d, lv, clip):
 
 
 @inlined
-def exchange(
-    first, last, nptr, nidx, nw, recurrence, Y, source, target, buffers, thread, threads, barrier
-):
-    """Y[target] = L Y[source] on the rows first … last-1.
-
-    The network's own L is taken in line: for short rows the call costs more than the work.
-    """
-    plain = recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0
-    if plain and barrier[EXCHANGE] == 0:
-        if threads > 1:
-            meet(barrier, threads)
-        differences(first, last, nptr, nidx, nw, Y, source, Y, target)
-        if threads > 1:
-            meet(barrier, threads)
-    else:
-        mix(
-            first, last, nptr, nidx, nw, recurrence, Y, source, Y, target, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
-
-
-@inlined
 def set_coupling(Y, i, one, two):
     """(𝐂λ)_i = one·(Lλ)_i + two·(L²λ)_i, which lie in Y[CL] and Y[LLV]."""
     for k in range(Y.shape[2]):
@@ -128,126 +138,94 @@ def set_coupling(Y, i, one, two):
 
 
 @compiled
-def mix_duals(
-    first, last, nptr, nidx, nw, recurrence, Y, one, two, buffers, thread, threads, barrier
-):
-    """Y[CL] = one·Lλ + two·L²λ on the rows first … last-1."""
-    mix(
-        first, last, nptr, nidx, nw, recurrence, Y, LAM, Y, CL, buffers,
-        thread, threads, barrier,
-    )  # fmt: skip
+def mix_duals(links, Y, one, two, member):
+    """Y[CL] = one·Lλ + two·L²λ on the rows of this thread."""
+    mix(links, Y, LAM, Y, CL, member)
     if two != 0.0:
-        mix(
-            first, last, nptr, nidx, nw, recurrence, Y, CL, Y, LLV, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
+        mix(links, Y, CL, Y, LLV, member)
     if two != 0.0 or one != 1.0:
+        first, last = own_rows(member, Y.shape[1])
         for i in range(first, last):
             set_coupling(Y, i, one, two)
 
 
 @compiled
-def general_step(
-    i, x, lam, ax, alpha, theta,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, inbox, outbox, address, scratch, work,
-):  # fmt: skip
+def general_step(block, i, x, lam, ax, alpha, theta, scratch, work):
     """x = prox_{αg_i}(x - α(∇f_i(x) + A_iᵀλ)) and ax = A_i(x + θ(x - x_prev)); 0 on success."""
     d = x.shape[0]
     c, w, new = scratch[0], scratch[1, :d], scratch[2, :d]
-    if adjoint(i, lam, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
-        return FAILED
-    if grad_f(i, x, w, xptr[i], fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
+    if adjoint(block, i, lam, c) or grad_f(block, i, x, w):
         return FAILED
     for j in range(d):
         w[j] = x[j] - alpha * (w[j] + c[j])
-    if prox_g(i, alpha, w, new, gptr, gtab, gpar, inbox, outbox, address, work):
+    if prox_g(block, i, alpha, w, new, work):
         return FAILED
     for j in range(d):
         w[j] = new[j] + theta * (new[j] - x[j])
         x[j] = new[j]
-    return apply(i, w, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address)
+    return apply(block, i, w, ax)
+
+
+@inlined
+def quick_step(block, i, x, Y, rule, coupled):
+    """The same coordinate by coordinate, and v_i."""
+    lam, s, v, clam, cols = Y[LAM], Y[S], Y[V], Y[CL], block.cols
+    for j in range(block.xptr[i], block.xptr[i + 1]):
+        column, before = block.place[j, 0], x[j]
+        x[j] = step_coordinate(rule.fast, j, before, dot_dual(cols, column, lam, i))
+        factor = rule.beta * (x[j] + rule.theta * (x[j] - before))
+        if j == block.xptr[i] and coupled:
+            begin_v(v, i, lam, clam, s, factor, cols, column)
+        elif j == block.xptr[i]:
+            begin_v_uncoupled(v, i, lam, s, factor, cols, column)
+        else:
+            add_to_v(v, i, factor, cols, column)
 
 
 @compiled
-def npga_steps(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, ptab, ppar, inbox, outbox, address,
-    nptr, nidx, weights, recurrence, buffers,
-    x, Y, quick, fast, clip, powers, alpha, beta, theta, share, clipped, own, steps,
-    thread, threads, barrier,
-):  # fmt: skip
-    """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
-
-    ``weights`` holds the edge weights of the Laplacians in γ𝐁², 𝐂 and 𝐃, ``powers`` their
-    coefficients (p₁, p₂). ``quick`` marks agents whose local step is ``step_coordinate`` with
-    ``fast``; ``clipped`` says that prox_{(β/n)h*} is ``clip``; ``share`` = 1/n; ``own``, that 𝐃 has
-    edge weights of its own.
-    """
-    p = Y.shape[2]
-    n = xptr.shape[0] - 1
-    first, last = n * thread // threads, n * (thread + 1) // threads
-    width = max(1, inbox.shape[0])
+def npga_steps(block, links, x, Y, rule, mixing, steps, member):
+    """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
+    block, links, member, mixing = unowned(block), unowned(links), unowned(member), unowned(mixing)
+    x, Y, rule = unowned(x), unowned(Y), unowned(rule)
+    p, xptr, powers, own = Y.shape[2], block.xptr, mixing.powers, mixing.own
+    first, last = own_rows(member, xptr.shape[0] - 1)
+    width = max(1, block.inbox.shape[0])
     scratch, work, ax = np.empty((3, width)), np.empty(3 * width + 8), np.empty(p)
     lam, s, v, lv, llv, clam, dv = Y[LAM], Y[S], Y[V], Y[LV], Y[LLV], Y[CL], Y[DV]
-    weights_b, weights_c, weights_d = weights[0], weights[1], weights[2]
-    b1, b2, c1, c2, d1, d2 = (
-        powers[0, 0], powers[0, 1], powers[1, 0], powers[1, 1], powers[2, 0], powers[2, 1]
-    )  # fmt: skip
+    links_b, links_c = reweighted(links, mixing.weights[0]), reweighted(links, mixing.weights[1])
+    links_d = reweighted(links, mixing.weights[2])
+    b1, b2, c1, c2 = powers[0, 0], powers[0, 1], powers[1, 0], powers[1, 1]
+    d1, d2 = powers[2, 0], powers[2, 1]
     deep = b2 != 0.0 or d2 != 0.0
     coupled = c1 != 0.0 or c2 != 0.0
     for _ in range(steps):
         for i in range(first, last):
-            if quick[i] != 0:
-                for j in range(xptr[i], xptr[i + 1]):
-                    column, before = place[j, 0], x[j]
-                    x[j] = step_coordinate(fast, j, before, dot_dual(cols, column, lam, i))
-                    factor = beta * (x[j] + theta * (x[j] - before))
-                    if j == xptr[i] and coupled:
-                        begin_v(v, i, lam, clam, s, factor, cols, column)
-                    elif j == xptr[i]:
-                        begin_v_uncoupled(v, i, lam, s, factor, cols, column)
-                    else:
-                        add_to_v(v, i, factor, cols, column)
+            if rule.quick[i] != 0:
+                quick_step(block, i, x, Y, rule, coupled)
                 continue
-            if general_step(
-                i, x[xptr[i] : xptr[i + 1]], lam[i], ax, alpha, theta,
-                xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize,
-                gptr, gtab, gpar, inbox, outbox, address, scratch, work,
-            ):  # fmt: skip
+            own_x = x[xptr[i] : xptr[i + 1]]
+            if general_step(block, i, own_x, lam[i], ax, rule.alpha, rule.theta, scratch, work):
                 return FAILED
-            set_v(v, i, lam, clam, s, beta, ax)
-        exchange(
-            first, last, nptr, nidx, weights_b, recurrence, Y, V, LV, buffers,
-            thread, threads, barrier,
-        )  # fmt: skip
+            set_v(v, i, lam, clam, s, rule.beta, ax)
+        mix_in_line(links_b, Y, V, Y, LV, member)
         if deep:
-            mix(
-                first, last, nptr, nidx, weights_b, recurrence, Y, LV, Y, LLV, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            mix(links_b, Y, LV, Y, LLV, member)
         if own:
-            mix(
-                first, last, nptr, nidx, weights_d, recurrence, Y, V, Y, DV, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            mix(links_d, Y, V, Y, DV, member)
         for i in range(first, last):
             add_row(s, i, b1, lv)
             if deep:
                 add_row(s, i, b2, llv)
-            elif clipped and not own:
-                clip_mixed(lam, i, v, d1, lv, clip)
+            elif rule.clipped and not own:
+                clip_mixed(lam, i, v, d1, lv, rule.clip)
                 continue
             add_row(v, i, -d1, dv if own else lv)
             if deep:
                 add_row(v, i, -d2, llv)
-            if clipped:
-                clip_dual(lam, i, v, clip)
-            elif prox_h(beta * share, v[i], lam[i], ptab, ppar, inbox, outbox, address, work):
+            if rule.clipped:
+                clip_dual(lam, i, v, rule.clip)
+            elif prox_h(block, rule.beta * rule.share, v[i], lam[i], work):
                 return FAILED
         if coupled:
-            mix_duals(
-                first, last, nptr, nidx, weights_c, recurrence, Y, c1, c2, buffers,
-                thread, threads, barrier,
-            )  # fmt: skip
+            mix_duals(links_c, Y, c1, c2, member)
     return 0

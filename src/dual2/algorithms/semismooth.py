@@ -29,13 +29,13 @@ from dual2.engine.local import (
     grad_f,
     prox_g,
 )
+from dual2.engine.unowned import unowned
 from dual2.functions.jacobians import prox_jacobian
+from dual2.subsolvers.newton_kernel import AX, BEND, COLUMN, SLOPE
 
-U, W, PULL, NEW, OLD, TRIAL_U, TRIAL_W, TRIAL_NEW, VECTORS = range(9)
+U, W, PULL, NEW, OLD, TRIAL_U, TRIAL_W, TRIAL_NEW = range(8)
 """Work vectors of length d: the point, where its prox is taken, A_iᵀψ', the prox; the last prox;
 the same of a trial."""
-AX, SLOPE, BEND, COLUMN, ROWS = range(5)
-"""Work vectors of length p: A_i x, ψ', ψ''; a column of A_i."""
 _CAP = 60.0
 _FLAT_CAP = 20_000
 """Most gradient steps on one local problem without known strong convexity."""
@@ -49,64 +49,61 @@ costs about as much as d gradients, so that with more coordinates that many grad
 
 
 @compiled
-def prox_point(
-    i, L, u, w, new, target, anchor, q, penalty, vectors, rows,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
-    inbox, outbox, address, work,
-):  # fmt: skip
-    """Rows w = x - ∇F(x)/L and new = prox_{g/L}(w) for x = row u of ``vectors``.
+def prox_point(block, i, L, u, w, new, task, scratch):
+    """Rows w = x - ∇F(x)/L and new = prox_{g/L}(w) for x = row u of ``V``.
 
     ``rows`` is left with A_i x, ψ' and ψ''. Returns the size of the gradient's terms, or FAILED.
     """
-    a, d, p = xptr[i], xptr[i + 1] - xptr[i], rows.shape[1]
+    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
+    vectors, rows, penalty = scratch.V, scratch.rows, task.par
+    a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     x, step, pull = vectors[u, :d], vectors[w, :d], vectors[PULL]
-    if grad_f(i, x, step, a, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address) != 0:
-        return FAILED
-    if apply(i, x, rows[AX], xptr, akind, place, cols, sval, sidx, inbox, outbox, address) != 0:
+    if grad_f(block, i, x, step) != 0 or apply(block, i, x, rows[AX]) != 0:
         return FAILED
     for k in range(p):
-        slope = (rows[AX, k] - target[k]) / penalty[k]
+        slope = (rows[AX, k] - task.z[i, k]) / penalty[k]
         rows[SLOPE, k] = min(max(slope, penalty[5 * p + k]), penalty[6 * p + k])
         rows[BEND, k] = 1.0 / penalty[k] if rows[SLOPE, k] == slope else 0.0
-    if adjoint(i, rows[SLOPE], pull, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+    if adjoint(block, i, rows[SLOPE], pull):
         return FAILED
     force = math.sqrt(dot(step, step)) + math.sqrt(dot(pull[:d], pull[:d]))
     for j in range(d):
-        step[j] = x[j] - (step[j] + pull[j] + q * (x[j] - anchor[a + j])) / L
-    if prox_g(i, 1.0 / L, step, vectors[new, :d], gptr, gtab, gpar, inbox, outbox, address, work):
+        step[j] = x[j] - (step[j] + pull[j] + task.weight * (x[j] - task.anchor[a + j])) / L
+    if prox_g(block, i, 1.0 / L, step, vectors[new, :d], scratch.work):
         return FAILED
     return force
 
 
 @compiled
-def curvature(
-    i, more, u, vectors, rows, full,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize,
-):  # fmt: skip
-    """full = ∇²f_i + A_iᵀ diag(ψ'') A_i + more·I at row u of ``vectors``, ψ'' in ``rows``."""
-    a, d, p = xptr[i], xptr[i + 1] - xptr[i], rows.shape[1]
+def curvature(block, i, more, scratch):
+    """full = ∇²f_i + A_iᵀ diag(ψ'') A_i + more·I at row U of ``V``, ψ'' in ``rows``."""
+    block, scratch = unowned(block), unowned(scratch)
+    full, rows, place, cols = scratch.full, scratch.rows, block.place, block.cols
+    fkind, fpool, sidx, sval = block.fkind[i], block.fpool, block.sidx, block.sval
+    a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
+    dense = block.akind[i] == DENSE_A
     for j in range(d):
         for k in range(p):
-            rows[COLUMN, k] = rows[BEND, k] * cols[place[a + j, 0], k] if akind[i] == DENSE_A else 0
-        if akind[i] != DENSE_A:
+            rows[COLUMN, k] = rows[BEND, k] * cols[place[a + j, 0], k] if dense else 0
+        if not dense:
             for e in range(place[a + j, 0], place[a + j, 1]):
                 rows[COLUMN, sidx[e]] = rows[BEND, sidx[e]] * sval[e]
         for m in range(j + 1):
-            s = fcoef[0, a + j] + more if m == j else 0.0
-            if fkind[i] & DENSE_F:
-                s += fpool[fptr[i] + j * d + m]
-            if akind[i] == DENSE_A:
+            s = block.fcoef[0, a + j] + more if m == j else 0.0
+            if fkind & DENSE_F:
+                s += fpool[block.fptr[i] + j * d + m]
+            if dense:
                 for k in range(p):
                     s += rows[COLUMN, k] * cols[place[a + m, 0], k]
             else:
                 for e in range(place[a + m, 0], place[a + m, 1]):
                     s += rows[COLUMN, sidx[e]] * sval[e]
             full[j, m], full[m, j] = s, s
-    if fkind[i] & LOGISTIC_F:
-        size, at = fsize[i], fptr[i] + (d * d if fkind[i] & DENSE_F else 0)
+    if fkind & LOGISTIC_F:
+        size, at = block.fsize[i], block.fptr[i] + (d * d if fkind & DENSE_F else 0)
         for r in range(size):
             row = at + r * d
-            margin = dot(fpool[row : row + d], vectors[u, :d]) + fpool[at + size * d + r]
+            margin = dot(fpool[row : row + d], scratch.V[U, :d]) + fpool[at + size * d + r]
             e = math.exp(-abs(margin))
             bend = fpool[at + size * d + size + r] * e / (1.0 + e) ** 2
             for j in range(d):
@@ -145,22 +142,16 @@ def solve_general(matrix, right, size):
 
 
 @compiled
-def newton_trial(
-    i, L, more, vectors, rows, full, reduced, derivative,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, work,
-):  # fmt: skip
+def newton_trial(block, i, L, more, scratch):
     """Row TRIAL_U = the semismooth Newton step from row U; False if its matrix is singular."""
-    d = xptr[i + 1] - xptr[i]
-    curvature(
-        i, more, U, vectors, rows, full, xptr, akind, place, cols, sval, sidx,
-        fkind, fcoef, fptr, fpool, fsize,
-    )  # fmt: skip
-    for b in range(gptr[i], gptr[i + 1]):
-        at, end = gtab[b, 2], gtab[b, 2] + gtab[b, 3]
-        prox_jacobian(
-            gtab[b, 0], gtab[b, 1], 1.0 / L, vectors[W, at:end], derivative, at,
-            gpar[gtab[b, 4] : gtab[b, 5]], work,
-        )  # fmt: skip
+    block, scratch = unowned(block), unowned(scratch)
+    d, table, vectors = block.xptr[i + 1] - block.xptr[i], block.gtab, scratch.V
+    full, reduced, derivative = scratch.full, scratch.reduced, scratch.derivative
+    curvature(block, i, more, scratch)
+    for b in range(block.gptr[i], block.gptr[i + 1]):
+        at, end = table[b, 2], table[b, 2] + table[b, 3]
+        v, params = vectors[W, at:end], block.gpar[table[b, 4] : table[b, 5]]
+        prox_jacobian(table[b, 0], table[b, 1], 1.0 / L, v, derivative, at, params, scratch.work)
         for j in range(at, end):
             for m in range(d):
                 reduced[j, m] = 0.0
@@ -200,35 +191,28 @@ def accelerate(d, kappa, since, vectors):
 
 
 @compiled
-def minimise(
-    i, x, target, anchor, q, penalty, newton, vectors, rows, full, reduced, derivative,
-    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar,
-    lip, mu, sigma, inbox, outbox, address, work,
-):  # fmt: skip
+def minimise(block, i, task, newton, scratch):
     """The local problem of agent i from the flat x, in place, with Newton trials if ``newton``.
 
-    L = L_i + rσ̄²(A_i) + q; the momentum is (√κ-1)/(√κ+1) with κ = L/(μ_i + q), or k/(k+3) with
+    L = L_i + rσ̄²(A_i) + w; the momentum is (√κ-1)/(√κ+1) with κ = L/(μ_i + w), or k/(k+3) with
     restarts where it points uphill if κ is infinite. Returns the number of gradients, or FAILED if
     a user's function raised.
     """
-    a, d = xptr[i], xptr[i + 1] - xptr[i]
-    L, strong = lip[i] + sigma[i] ** 2 / penalty[0] + q, mu[i] + q
+    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
+    a, d, vectors, q = block.xptr[i], block.xptr[i + 1] - block.xptr[i], scratch.V, task.weight
+    L, strong = block.lip[i] + block.sigma[i] ** 2 / task.par[0] + q, block.mu[i] + q
     L = L if L > 0.0 else 1.0
     more = q if strong > 0.0 else _TINY * L
     kappa = math.sqrt(L / strong) if strong > 0.0 else math.inf
     most = int(_CAP * kappa) + 10 if strong > 0.0 else _FLAT_CAP
     for j in range(d):
-        vectors[U, j], vectors[OLD, j] = x[a + j], x[a + j]
+        vectors[U, j], vectors[OLD, j] = task.x[a + j], task.x[a + j]
     u, new = vectors[U, :d], vectors[NEW, :d]
     pause, due = (_WAIT, 0) if d <= _SMALL else (d, d)
     tried, since, wait, fresh, force = 0, 0, pause, True, 0.0
     while True:
         if fresh:
-            force = prox_point(
-                i, L, U, W, NEW, target, anchor, q, penalty, vectors, rows, xptr, akind, place,
-                cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, inbox,
-                outbox, address, work,
-            )  # fmt: skip
+            force = prox_point(block, i, L, U, W, NEW, task, scratch)
             if force == FAILED:
                 return FAILED
             tried += 1
@@ -240,15 +224,8 @@ def minimise(
         fresh = True
         if newton and tried >= due:
             better, pressure = False, 0.0
-            if newton_trial(
-                i, L, more, vectors, rows, full, reduced, derivative, xptr, akind, place, cols,
-                sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr, gtab, gpar, work,
-            ):  # fmt: skip
-                pressure = prox_point(
-                    i, L, TRIAL_U, TRIAL_W, TRIAL_NEW, target, anchor, q, penalty, vectors, rows,
-                    xptr, akind, place, cols, sval, sidx, fkind, fcoef, fptr, fpool, fsize, gptr,
-                    gtab, gpar, inbox, outbox, address, work,
-                )  # fmt: skip
+            if newton_trial(block, i, L, more, scratch):
+                pressure = prox_point(block, i, L, TRIAL_U, TRIAL_W, TRIAL_NEW, task, scratch)
                 if pressure == FAILED:
                     return FAILED
                 tried += 1
@@ -265,5 +242,5 @@ def minimise(
             due, wait = tried + wait, 2 * wait
         since = accelerate(d, kappa, since, vectors)
     for j in range(d):
-        x[a + j] = new[j]
+        task.x[a + j] = new[j]
     return tried

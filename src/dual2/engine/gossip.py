@@ -5,13 +5,41 @@ difference up to its sign, so Σ_i (𝐂V)_i stays at rounding level for ever, w
 matrix C does not guarantee.
 """
 
+from typing import NamedTuple
+
+import numpy as np
+
 from dual2.compiled import compiled, inlined
-from dual2.engine.door import SHIP, knock
-from dual2.engine.threads import EXCHANGE, meet
+from dual2.engine.callbacks import SHIP, call_python
+from dual2.engine.threads import EXCHANGE, meet, own_rows
+from dual2.engine.unowned import unowned
+
+Array = np.ndarray
 
 STAGE = 2
 """The matrix of ``buffers`` from which rows travel to other processes. Behind the owned rows it has
 those of their neighbours elsewhere, which every exchange refreshes."""
+
+
+class Links(NamedTuple):
+    """The edges at the rows of a block, and the polynomial of 𝐂 that is meant."""
+
+    nptr: Array
+    """Edges nptr[i] … nptr[i+1]-1 are those of row i."""
+    nidx: Array
+    """Row at the other end; behind the block's own rows those of other processes."""
+    weights: Array
+    """c_ij of the edges."""
+    recurrence: Array
+    """(K, 3): see :func:`mix`."""
+    buffers: Array
+    """(3, rows, p): room for the polynomial, and ``STAGE``."""
+
+
+@inlined
+def reweighted(links, weights):
+    """The same edges with other weights."""
+    return Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers)
 
 
 @inlined
@@ -38,13 +66,14 @@ def add_two(target, t, i, weight, source, s, j, other, h):
 
 
 @inlined
-def differences(first, last, nptr, nidx, nw, source, s, target, t):
+def differences(links, first, last, source, s, target, t):
     """target[t]_i = Σ_j w_ij (source[s]_i - source[s]_j) for the rows first … last-1.
 
     Neighbours are taken two at a time: fewer passes over the target row.
     """
+    nidx, nw = links.nidx, links.weights
     for i in range(first, last):
-        e, end = nptr[i], nptr[i + 1]
+        e, end = links.nptr[i], links.nptr[i + 1]
         if e == end:
             for k in range(target.shape[2]):
                 target[t, i, k] = 0.0
@@ -60,49 +89,69 @@ def differences(first, last, nptr, nidx, nw, source, s, target, t):
 
 
 @inlined
-def refresh(thread, threads, barrier):
+def refresh(member):
     """Wait for the other threads, and for the rows of neighbours in other processes.
 
-    If that fails the door keeps the error and answers no more; whoever called the kernel raises it.
+    If that fails the callbacks keep the error and answer no more; whoever called the kernel raises
+    it.
     """
-    meet(barrier, threads)
-    if barrier[EXCHANGE] != 0:
-        if thread == 0:
-            knock(barrier[EXCHANGE], SHIP, 0)
-        meet(barrier, threads)
+    meet(member)
+    if member.barrier[EXCHANGE] != 0:
+        if member.thread == 0:
+            call_python(member.barrier[EXCHANGE], SHIP, 0)
+        meet(member)
+
+
+@inlined
+def mix_in_line(links, source, s, target, t, member):
+    """The same as :func:`mix`, the network's own 𝐂 without a call.
+
+    For short rows the call costs more than the work.
+    """
+    recurrence = links.recurrence
+    plain = recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0
+    if plain and member.barrier[EXCHANGE] == 0:
+        first, last = own_rows(member, links.nptr.shape[0] - 1)
+        if member.threads > 1:
+            meet(member)
+        differences(links, first, last, source, s, target, t)
+        if member.threads > 1:
+            meet(member)
+    else:
+        mix(links, source, s, target, t, member)
 
 
 @compiled
-def mix(
-    first, last, nptr, nidx, nw, recurrence, source, s, target, t, buffers,
-    thread, threads, barrier,
-):  # fmt: skip
-    """target[t] = P_K(𝐂) source[s] on the rows first … last-1, K the rows of ``recurrence``.
+def mix(links, source, s, target, t, member):
+    """target[t] = P_K(𝐂) source[s] on this thread's rows, K the rows of ``recurrence``.
 
     With r₀ = 0 and rows (a_k, b_k, c_k) of ``recurrence``:
     r_{k+1} = a_k (r_k + c_k 𝐂(V - r_k)) - b_k r_{k-1};  P_K(𝐂)V = r_K.
     For the network itself K = 1 and the row is (1, 0, 1). ``source`` and ``target`` are stacks of
-    matrices (·, n, p) with the index of the one meant; ``buffers`` has shape (3, n, p), or more
-    rows (``STAGE``) where some neighbours live in other processes.
+    matrices (·, n, p) with the index of the one meant. ``buffers`` has more rows than the block
+    (``STAGE``) where some neighbours live in other processes.
     """
+    links, member = unowned(links), unowned(member)
+    recurrence, buffers = links.recurrence, links.buffers
+    first, last = own_rows(member, links.nptr.shape[0] - 1)
     p = source.shape[2]
     degree = recurrence.shape[0]
     if degree == 1:
-        if barrier[EXCHANGE] == 0:
-            meet(barrier, threads)
-            differences(first, last, nptr, nidx, nw, source, s, target, t)
+        if member.barrier[EXCHANGE] == 0:
+            meet(member)
+            differences(links, first, last, source, s, target, t)
         else:
             for i in range(first, last):
                 for k in range(p):
                     buffers[STAGE, i, k] = source[s, i, k]
-            refresh(thread, threads, barrier)
-            differences(first, last, nptr, nidx, nw, buffers, STAGE, target, t)
+            refresh(member)
+            differences(links, first, last, buffers, STAGE, target, t)
         scale = recurrence[0, 0] * recurrence[0, 2]
         if scale != 1.0:
             for i in range(first, last):
                 for k in range(p):
                     target[t, i, k] *= scale
-        meet(barrier, threads)
+        meet(member)
         return
     old, now = 0, 1
     for i in range(first, last):
@@ -114,15 +163,15 @@ def mix(
         for i in range(first, last):
             for k in range(p):
                 buffers[STAGE, i, k] = source[s, i, k] - buffers[now, i, k]
-        refresh(thread, threads, barrier)
-        differences(first, last, nptr, nidx, nw, buffers, STAGE, target, t)
+        refresh(member)
+        differences(links, first, last, buffers, STAGE, target, t)
         for i in range(first, last):
             for k in range(p):
                 fresh = a * (buffers[now, i, k] + c * target[t, i, k]) - b * buffers[old, i, k]
                 buffers[old, i, k] = fresh
         old, now = now, old
-        meet(barrier, threads)
+        meet(member)
     for i in range(first, last):
         for k in range(p):
             target[t, i, k] = buffers[now, i, k]
-    meet(barrier, threads)
+    meet(member)

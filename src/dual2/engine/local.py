@@ -3,18 +3,27 @@
 Products with A_i, the gradient of f_i, the prox of g_i, and the minimisation of f_i + g_i + <c, ·>
 by the accelerated proximal gradient method.
 
-The arguments are the arrays of :class:`dual2.engine.pack.Packed`, explained there.
+Also the oracles of h*, which every agent knows. ``block`` is a :class:`dual2.engine.block.Block`.
+All kernels with an answer return 0 on success, FAILED if a user's Python function raised.
 """
 
 import math
 
 from dual2.compiled import compiled, fast_compiled, inlined
-from dual2.engine.door import ADJOINT, APPLY, GRAD_F, PROX_G, knock
-from dual2.functions.kernels import dot, prox_block
+from dual2.engine.callbacks import (
+    ADJOINT,
+    APPLY,
+    GRAD_F,
+    GRAD_H,
+    PROX_G,
+    PROX_H,
+    call_python,
+)
+from dual2.engine.unowned import unowned
+from dual2.functions.kernels import CALLBACK, conjugate_grad_separable, dot, prox_block
 
 DENSE_A, SPARSE_A, OPERATOR_A = 0, 1, 2
 SIMPLE_F, DENSE_F, LOGISTIC_F, CALLBACK_F = 0, 1, 2, 4
-CALLBACK_KIND = 8
 FAILED = -1
 _CAP = 40.0
 
@@ -59,67 +68,71 @@ def add_column(out, x, cols, j):
 
 
 @compiled
-def adjoint(i, v, out, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
-    """out = A_iᵀ v; 0 on success."""
-    first, last, kind = xptr[i], xptr[i + 1], akind[i]
+def adjoint(block, i, v, out):
+    """out = A_iᵀ v."""
+    block = unowned(block)
+    first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
+    place = block.place
     if kind == OPERATOR_A:
-        copy(v, inbox, v.shape[0])
-        if knock(address, ADJOINT, i) != 0:
+        copy(v, block.inbox, v.shape[0])
+        if call_python(block.address, ADJOINT, i) != 0:
             return FAILED
-        copy(outbox, out, last - first)
+        copy(block.outbox, out, last - first)
         return 0
     for j in range(first, last):
         if kind == DENSE_A:
-            out[j - first] = dot_column(cols, place[j, 0], v)
+            out[j - first] = dot_column(block.cols, place[j, 0], v)
         else:
             s = 0.0
             for e in range(place[j, 0], place[j, 1]):
-                s += sval[e] * v[sidx[e]]
+                s += block.sval[e] * v[block.sidx[e]]
             out[j - first] = s
     return 0
 
 
 @compiled
-def apply(i, x, out, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
-    """out = A_i x, x the agent's own part; 0 on success."""
-    first, last, kind = xptr[i], xptr[i + 1], akind[i]
+def apply(block, i, x, out):
+    """out = A_i x, x the agent's own part."""
+    block = unowned(block)
+    first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
+    place = block.place
     if kind == OPERATOR_A:
-        copy(x, inbox, last - first)
-        if knock(address, APPLY, i) != 0:
+        copy(x, block.inbox, last - first)
+        if call_python(block.address, APPLY, i) != 0:
             return FAILED
-        copy(outbox, out, out.shape[0])
+        copy(block.outbox, out, out.shape[0])
         return 0
     for k in range(out.shape[0]):
         out[k] = 0.0
     for j in range(first, last):
         if kind == DENSE_A:
-            add_column(out, x[j - first], cols, place[j, 0])
+            add_column(out, x[j - first], block.cols, place[j, 0])
         else:
             for e in range(place[j, 0], place[j, 1]):
-                out[sidx[e]] += x[j - first] * sval[e]
+                out[block.sidx[e]] += x[j - first] * block.sval[e]
     return 0
 
 
 @compiled
-def grad_f(i, x, out, first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address):
+def grad_f(block, i, x, out):
     """out = ∇f_i(x) for f_i(x) = ½xᵀ(diag + P)x + qᵀx + Σ_r w_r log(1 + exp(-(Mx + o)_r))."""
-    d = out.shape[0]
-    kind = fkind[i]
+    block = unowned(block)
+    d, first, kind = out.shape[0], block.xptr[i], block.fkind[i]
     if kind == CALLBACK_F:
-        copy(x, inbox, d)
-        if knock(address, GRAD_F, i) != 0:
+        copy(x, block.inbox, d)
+        if call_python(block.address, GRAD_F, i) != 0:
             return FAILED
-        copy(outbox, out, d)
+        copy(block.outbox, out, d)
         return 0
     for j in range(d):
-        out[j] = fcoef[0, first + j] * x[j] + fcoef[1, first + j]
-    at = fptr[i]
+        out[j] = block.fcoef[0, first + j] * x[j] + block.fcoef[1, first + j]
+    at, fpool = block.fptr[i], block.fpool
     if kind & DENSE_F:
         for j in range(d):
             out[j] += dot(fpool[at : at + d], x)
             at += d
     if kind & LOGISTIC_F:
-        m = fsize[i]
+        m = block.fsize[i]
         side = at + m * d
         for r in range(m):
             row = fpool[at : at + d]
@@ -131,48 +144,90 @@ def grad_f(i, x, out, first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, ad
     return 0
 
 
+@inlined
+def ask_python(block, what, b, v, out):
+    """out = the answer of a user's function to v; FAILED if it raised."""
+    copy(v, block.inbox, v.shape[0])
+    if call_python(block.address, what, b) != 0:
+        return FAILED
+    copy(block.outbox, out, out.shape[0])
+    return 0
+
+
 @compiled
-def prox_g(i, step, v, out, gptr, gtab, gpar, inbox, outbox, address, work):
-    """out = prox_{step·g_i}(v), block by block; 0 on success."""
-    for b in range(gptr[i], gptr[i + 1]):
-        kind, flags, start = gtab[b, 0], gtab[b, 1], gtab[b, 2]
-        end = start + gtab[b, 3]
-        if kind == CALLBACK_KIND:
-            copy(v[start:end], inbox, end - start)
-            inbox[inbox.shape[0] - 1] = step
-            if knock(address, PROX_G, b) != 0:
+def prox_g(block, i, step, v, out, work):
+    """out = prox_{step·g_i}(v), block by block."""
+    block = unowned(block)
+    table = block.gtab
+    for b in range(block.gptr[i], block.gptr[i + 1]):
+        kind, flags, start = table[b, 0], table[b, 1], table[b, 2]
+        end = start + table[b, 3]
+        if kind == CALLBACK:
+            block.inbox[block.inbox.shape[0] - 1] = step
+            if ask_python(block, PROX_G, b, v[start:end], out[start:end]) != 0:
                 return FAILED
-            copy(outbox, out[start:end], end - start)
         else:
-            params = gpar[gtab[b, 4] : gtab[b, 5]]
+            params = block.gpar[table[b, 4] : table[b, 5]]
             prox_block(kind, flags, step, v[start:end], out[start:end], params, work)
     return 0
 
 
 @compiled
-def minimise_local(
-    i, c, x, error, lip, mu, first, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, inbox, outbox, address, scratch, work,
-):  # fmt: skip
+def prox_h(block, step, v, out, work):
+    """out = prox_{step·h*}(v), block by block."""
+    block = unowned(block)
+    table = block.htab
+    for b in range(table.shape[0]):
+        kind, flags, start = table[b, 0], table[b, 1], table[b, 2]
+        end = start + table[b, 3]
+        if kind == CALLBACK:
+            block.inbox[block.inbox.shape[0] - 1] = step
+            if ask_python(block, PROX_H, b, v[start:end], out[start:end]) != 0:
+                return FAILED
+        else:
+            params = block.hpar[table[b, 4] : table[b, 5]]
+            prox_block(kind, flags, step, v[start:end], out[start:end], params, work)
+    return 0
+
+
+@compiled
+def grad_h(block, v, out):
+    """out = ∇h*(v), block by block (here the blocks describe h, not h*)."""
+    block = unowned(block)
+    table = block.stab
+    for b in range(table.shape[0]):
+        start = table[b, 2]
+        end = start + table[b, 3]
+        if table[b, 0] == CALLBACK:
+            if ask_python(block, GRAD_H, b, v[start:end], out[start:end]) != 0:
+                return FAILED
+        else:
+            params = block.spar[table[b, 4] : table[b, 5]]
+            conjugate_grad_separable(v[start:end], out[start:end], params)
+    return 0
+
+
+@compiled
+def minimise_local(block, i, c, x, error, scratch, work):
     """Minimise f_i + g_i + <c, ·> from x, in place, until |x - x*| ≤ ``error``.
 
     Accelerated proximal gradient with step 1/L and momentum (√κ-1)/(√κ+1). The minimiser is
     within (L-μ)|u - x⁺|/μ of x⁺ = prox_{g/L}(u - (∇f(u)+c)/L), which needs no further
-    gradient. Returns the number of steps, or FAILED if a user's function raised.
+    gradient. Returns the number of steps, or FAILED.
     """
     d = x.shape[0]
-    bound, strong = lip[i], mu[i]
+    bound, strong = block.lip[i], block.mu[i]
     force = math.sqrt(dot(c[:d], c[:d]))
     kappa = math.sqrt(bound / strong)
     momentum = (kappa - 1.0) / (kappa + 1.0)
     u, w, new = scratch[0, :d], scratch[1, :d], scratch[2, :d]
     copy(x, u, d)
     for step in range(int(_CAP * kappa) + 10):
-        if grad_f(i, u, w, first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address) != 0:
+        if grad_f(block, i, u, w) != 0:
             return FAILED
         for j in range(d):
             w[j] = u[j] - (w[j] + c[j]) / bound
-        if prox_g(i, 1.0 / bound, w, new, gptr, gtab, gpar, inbox, outbox, address, work) != 0:
+        if prox_g(block, i, 1.0 / bound, w, new, work) != 0:
             return FAILED
         moved = distance(u, new)
         size = math.sqrt(dot(new, new))

@@ -1,20 +1,19 @@
 """Lowering: user objects become the arrays that the compiled loops read.
 
-A :class:`Packed` block holds everything the owned agents (rows) know, in arrays of one dtype and
-layout each, so that every kernel has exactly one signature. What has no compiled kernel (a
-user's Python function, a LinearOperator) is reached through the block's :class:`Door`.
+A :class:`~dual2.engine.block.Block` holds everything the owned agents (rows) know. What has no
+compiled kernel (a user's Python function, a LinearOperator) is reached through its callbacks.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.engine.door import ADJOINT, APPLY, GRAD_F, GRAD_H, PROX_G, PROX_H, Door
+from dual2.engine.block import Block
+from dual2.engine.callbacks import ADJOINT, APPLY, GRAD_F, GRAD_H, PROX_G, PROX_H, Callbacks
 from dual2.engine.local import (
     CALLBACK_F,
-    CALLBACK_KIND,
     DENSE_A,
     DENSE_F,
     LOGISTIC_F,
@@ -34,88 +33,81 @@ _SPARSE_BELOW = 0.15
 
 @dataclass(frozen=True)
 class Packed:
-    """One block of agents as arrays. D = Σ d_i; agent i owns x[xptr[i]:xptr[i+1]].
+    """A lowered problem.
 
     Attributes
     ----------
-    n, p : int
-        Owned agents (rows) and coupling rows.
-    local : tuple of arrays
-        xptr, akind, place (D, 2), cols (·, p), sval, sidx: column j of A_i is row place[j, 0] of
-        cols if A_i is dense, else entries place[j, 0] … place[j, 1] of sval, sidx; easy (1: the
-        local problem separates and is solved coordinate by coordinate), coef (7, D) (curvature,
-        linear, slopes, kink and bounds of g_i where separable, plus the diagonal part of f_i),
-        fkind, fcoef (2, D), fptr, fpool, fsize (f_i), gptr, gtab, gpar (prox blocks of g_i), lip,
-        mu, sigma (L_i, μ_i, |A_i|).
-    prox_h, smooth_h : tuple of arrays
-        (htab, hpar) of the blocks of h* (for its prox) and of h (for the gradient of h*).
-    doorway : tuple
-        inbox, outbox, address of the door.
+    block : Block
+        What the kernels read.
     clip : bool
         Whether prox_{h*} is one scaled clip.
     smooth : Function
-        What ``smooth_h`` gives the gradient of: h*, or a term of its own beside it.
+        What ``grad_h`` gives the gradient of: h*, or a term of its own beside it.
+    callbacks : Callbacks
+        The Python functions that the kernels call.
     """
 
-    n: int
-    p: int
-    local: tuple[Array, ...]
-    prox_h: tuple[Array, Array]
-    smooth_h: tuple[Array, Array]
-    doorway: tuple[Array, Array, int]
+    block: Block
     clip: bool
     smooth: Function
-    door: Door
+    callbacks: Callbacks
+
+    @property
+    def n(self) -> int:
+        """Owned agents (rows)."""
+        return len(self.block.xptr) - 1
+
+    @property
+    def p(self) -> int:
+        """Coupling rows."""
+        return self.block.cols.shape[1]
 
     @property
     def size(self) -> int:
         """Length D of the flat x."""
-        return int(self.local[0][-1])
+        return int(self.block.xptr[-1])
 
     @property
     def has_callbacks(self) -> bool:
         """Whether a loop over this block ever leaves compiled code."""
-        return bool(self.door.handlers)
+        return bool(self.callbacks.handlers)
 
     @property
     def work(self) -> float:
         """Multiply-adds of one iteration, roughly."""
-        cols, sval, fpool = self.local[3], self.local[4], self.local[11]
-        return float(2 * (cols.size + sval.size) + 12 * self.n * self.p + 2 * fpool.size)
+        b = self.block
+        return float(2 * (b.cols.size + b.sval.size) + 12 * self.n * self.p + 2 * b.fpool.size)
 
     def split(self, x: Array) -> list[Array]:
         """The flat x as one copy per agent."""
-        return [part.copy() for part in np.split(x, self.local[0][1:-1])]
+        return [part.copy() for part in np.split(x, self.block.xptr[1:-1])]
 
 
 def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     """Lower a problem to arrays; ``smooth`` replaces h* where a gradient is taken."""
     agents, p = problem.agents, problem.p
-    door = Door()
     dims = np.array([a.dim for a in agents], dtype=np.int64)
     xptr = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
-    width = int(max(p, dims.max(), 1)) + 1
-    inbox, outbox = np.zeros(width), np.zeros(width)
-    akind, *matrices = _pack_matrices(agents, p, door, inbox, outbox)
-    fkind, fcoef, fptr, fpool, fsize = _pack_smooth(agents, xptr, door, inbox, outbox)
+    callbacks = Callbacks(int(max(p, dims.max(), 1)) + 1)
+    akind, place, cols, sval, sidx = _pack_matrices(agents, p, callbacks)
+    fkind, fcoef, fptr, fpool, fsize = _pack_smooth(agents, xptr, callbacks)
     blocks = [prox_blocks(a.g, a.dim) for a in agents]
-    gptr = np.concatenate([[0], np.cumsum([len(b) for b in blocks])]).astype(np.int64)
-    gtab, gpar = _pack_blocks(blocks, PROX_G, door, inbox, outbox)
+    gtab, gpar = _pack_blocks(blocks, PROX_G, callbacks)
     easy, coef = _pack_easy(agents, xptr, akind, fkind, fcoef, blocks)
-    lip, mu = np.array([a.f.L for a in agents], float), np.array([a.f.mu for a in agents], float)
-    sigma = np.sqrt(problem.sigma.max2)
-    dual_blocks = prox_blocks(problem.h.conjugate, p)
-    clip = len(dual_blocks) == 1 and _is_clip(dual_blocks[0])
+    dual = prox_blocks(problem.h.conjugate, p)
+    htab, hpar = _pack_blocks([dual], PROX_H, callbacks)
     smooth = problem.h.conjugate if smooth is None else smooth
-    own = _smooth_blocks(smooth.conjugate, p)
-    return Packed(
-        n=len(agents), p=p, door=door, clip=clip, smooth=smooth,
-        local=(xptr, akind, *matrices, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-               gptr, gtab, gpar, lip, mu, sigma),
-        prox_h=_pack_blocks([dual_blocks], PROX_H, door, inbox, outbox),
-        smooth_h=_pack_blocks([own], GRAD_H, door, inbox, outbox),
-        doorway=(inbox, outbox, door.address),
+    stab, spar = _pack_blocks([_smooth_blocks(smooth.conjugate, p)], GRAD_H, callbacks)
+    block = Block(
+        xptr=xptr, akind=akind, place=place, cols=cols, sval=sval, sidx=sidx, easy=easy, coef=coef,
+        fkind=fkind, fcoef=fcoef, fptr=fptr, fpool=fpool, fsize=fsize,
+        gptr=np.concatenate([[0], np.cumsum([len(b) for b in blocks])]).astype(np.int64),
+        gtab=gtab, gpar=gpar, lip=np.array([a.f.L for a in agents], float),
+        mu=np.array([a.f.mu for a in agents], float), sigma=np.sqrt(problem.sigma.max2),
+        htab=htab, hpar=hpar, stab=stab, spar=spar,
+        inbox=callbacks.inbox, outbox=callbacks.outbox, address=callbacks.address,
     )  # fmt: skip
+    return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
 def is_separable(blocks: Sequence[ProxBlock]) -> bool:
@@ -128,7 +120,7 @@ def _is_clip(block: ProxBlock) -> bool:
 
 
 def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
-    """Blocks of h whose conjugate has a compiled gradient; otherwise one for the door."""
+    """Blocks of h whose conjugate has a compiled gradient; otherwise a callback."""
     if not h.conjugate.smooth:
         return []
     form = separable_form(h, p)
@@ -138,7 +130,7 @@ def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
 
 
 def _pack_matrices(
-    agents: Sequence[Agent], p: int, door: Door, inbox: Array, outbox: Array
+    agents: Sequence[Agent], p: int, callbacks: Callbacks
 ) -> tuple[Array, Array, Array, Array, Array]:
     kinds = np.zeros(len(agents), dtype=np.int64)
     place: list[Array] = []
@@ -163,15 +155,15 @@ def _pack_matrices(
         else:
             kinds[i] = OPERATOR_A
             place.append(np.zeros((d, 2)))
-            door.open(APPLY, i, _handler(agent.apply, inbox, d, outbox, p))
-            door.open(ADJOINT, i, _handler(agent.adjoint, inbox, p, outbox, d))
+            callbacks.add_function(APPLY, i, agent.apply, d, p)
+            callbacks.add_function(ADJOINT, i, agent.adjoint, p, d)
     cols = np.ascontiguousarray(np.vstack([np.zeros((0, p)), *dense]), dtype=np.float64)
     where = np.ascontiguousarray(np.vstack(place), dtype=np.int64)
     return kinds, where, cols, np.concatenate(values), np.concatenate(indices).astype(np.int64)
 
 
 def _pack_smooth(
-    agents: Sequence[Agent], xptr: Array, door: Door, inbox: Array, outbox: Array
+    agents: Sequence[Agent], xptr: Array, callbacks: Callbacks
 ) -> tuple[Array, Array, Array, Array, Array]:
     n = len(agents)
     fkind, fptr, fsize = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
@@ -186,7 +178,7 @@ def _pack_smooth(
         fptr[i + 1] = fptr[i]
         if form is None:
             fkind[i] = CALLBACK_F
-            door.open(GRAD_F, i, _handler(agent.f.grad, inbox, agent.dim, outbox, agent.dim))
+            callbacks.add_function(GRAD_F, i, agent.f.grad, agent.dim, agent.dim)
             continue
         fcoef[0, xptr[i] : xptr[i + 1]] = form.diagonal
         fcoef[1, xptr[i] : xptr[i + 1]] = form.linear
@@ -224,7 +216,7 @@ def _pack_easy(
 
 
 def _pack_blocks(
-    owners: Sequence[Sequence[ProxBlock]], what: int, door: Door, inbox: Array, outbox: Array
+    owners: Sequence[Sequence[ProxBlock]], what: int, callbacks: Callbacks
 ) -> tuple[Array, Array]:
     """Rows (kind, flags, start, size, first parameter, end of parameters) and their pool."""
     table: list[tuple[int, ...]] = []
@@ -233,36 +225,17 @@ def _pack_blocks(
     for blocks in owners:
         start = 0
         for block in blocks:
-            if block.kind == CALLBACK_KIND:
-                handler = _block_handler(what, block, inbox, outbox)
-                door.open(what, len(table), handler)
+            if block.kind == Kind.CALLBACK and what == GRAD_H:
+                gradient = block.function.conjugate.grad
+                callbacks.add_function(what, len(table), gradient, block.size, block.size)
+            elif block.kind == Kind.CALLBACK:
+                callbacks.add_prox(what, len(table), block.function.prox, block.size)
             end = used + block.params.size
             table.append((int(block.kind), block.flags, start, block.size, used, end))
             pool.append(block.params)
             start, used = start + block.size, end
     rows = np.array(table, dtype=np.int64).reshape(-1, 6)
     return rows, _nonempty(np.concatenate([np.zeros(0), *pool]))
-
-
-def _block_handler(what: int, block: ProxBlock, inbox: Array, outbox: Array) -> Callable[[], None]:
-    """Handler for a prox (the step is the inbox's last entry) or for the gradient of h*."""
-    size, function = block.size, block.function
-    if what == GRAD_H:
-        return _handler(function.conjugate.grad, inbox, size, outbox, size)
-
-    def prox() -> None:
-        outbox[:size] = function.prox(inbox[:size].copy(), float(inbox[-1]))
-
-    return prox
-
-
-def _handler(
-    function: Callable[[Array], Array], inbox: Array, taken: int, outbox: Array, given: int
-) -> Callable[[], None]:
-    def answer() -> None:
-        outbox[:given] = function(inbox[:taken].copy())
-
-    return answer
 
 
 def _nonempty(array: Array) -> Array:

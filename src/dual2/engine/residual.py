@@ -6,6 +6,7 @@ import numpy as np
 
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f, prox_g
+from dual2.engine.unowned import unowned
 
 
 @compiled
@@ -18,34 +19,29 @@ def step_constant(lip, slope, size):
 
 
 @compiled
-def stationarity_rows(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, x, dual, out,
-):  # fmt: skip
+def stationarity_rows(block, x, dual, out):
     """Per agent: L_i|x_i - prox_{g_i/L_i}(x_i - (∇f_i(x_i)+A_iᵀλ_i)/L_i)|, |∇f_i(x_i)|, |A_iᵀλ_i|.
 
     ``dual`` has one row per agent, or a single row for all. Returns 0, or FAILED.
     """
-    width = max(1, inbox.shape[0])
+    block = unowned(block)
+    xptr, width = block.xptr, max(1, block.inbox.shape[0])
     c, grad, w, new = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
     work = np.empty(3 * width + 8)
     for i in range(xptr.shape[0] - 1):
         first, last = xptr[i], xptr[i + 1]
         d = last - first
         own = x[first:last]
-        row = dual[min(i, dual.shape[0] - 1)]
-        if adjoint(i, row, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+        if adjoint(block, i, dual[min(i, dual.shape[0] - 1)], c):
             return FAILED
-        if grad_f(
-            i, own, grad[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
-        ):
+        if grad_f(block, i, own, grad[:d]):
             return FAILED
         out[i, 1] = math.sqrt(dot(grad[:d], grad[:d]))
         out[i, 2] = math.sqrt(dot(c[:d], c[:d]))
-        L = step_constant(lip[i], max(out[i, 1], out[i, 2]), math.sqrt(dot(own, own)))
+        L = step_constant(block.lip[i], max(out[i, 1], out[i, 2]), math.sqrt(dot(own, own)))
         for j in range(d):
             w[j] = own[j] - (grad[j] + c[j]) / L
-        if prox_g(i, 1.0 / L, w[:d], new[:d], gptr, gtab, gpar, inbox, outbox, address, work):
+        if prox_g(block, i, 1.0 / L, w[:d], new[:d], work):
             return FAILED
         s = 0.0
         for j in range(d):
@@ -55,26 +51,18 @@ def stationarity_rows(
 
 
 @compiled
-def products(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, x, out,
-):  # fmt: skip
+def products(block, x, out):
     """out_i = A_i x_i for every owned agent. Returns 0, or FAILED."""
-    for i in range(xptr.shape[0] - 1):
-        own = x[xptr[i] : xptr[i + 1]]
-        if apply(i, own, out[i], xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+    for i in range(block.xptr.shape[0] - 1):
+        if apply(block, i, x[block.xptr[i] : block.xptr[i + 1]], out[i]):
             return FAILED
     return 0
 
 
 @compiled
-def adjoints(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address, rows, out,
-):  # fmt: skip
+def adjoints(block, rows, out):
     """Flat vector of all A_iᵀ rows_i. Returns 0, or FAILED."""
-    for i in range(xptr.shape[0] - 1):
-        own = out[xptr[i] : xptr[i + 1]]
-        if adjoint(i, rows[i], own, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+    for i in range(block.xptr.shape[0] - 1):
+        if adjoint(block, i, rows[i], out[block.xptr[i] : block.xptr[i + 1]]):
             return FAILED
     return 0

@@ -1,4 +1,4 @@
-"""Threads over a serial kernel: the same compiled code with (thread, threads) and a barrier.
+"""Threads over a serial kernel: the same compiled code, told which member of a team runs it.
 
 Every thread owns a fixed range of rows and meets the others at :func:`meet`. Nothing depends on
 how many threads there are: each row is computed by one of them with the same operations.
@@ -7,22 +7,30 @@ how many threads there are: each row is computed by one of them with the same op
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from dual2.compiled import compiled
+from dual2.compiled import compiled, inlined
 
 _SPINS = 4000
 _ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
 """Entries of a barrier, on cache lines of their own: threads that have arrived, how often all have,
-and the address of the door through which rows travel to other processes (0: there are none)."""
+and the address of the callbacks by which rows travel to other processes (0: there are none)."""
 _yield_cpu = types.ExternalFunction("sched_yield", types.int32())
 
 WORTH = 1.0e5
 """Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
+
+
+class Member(NamedTuple):
+    """One thread of a team: its number, how many there are, and where they meet."""
+
+    thread: int
+    threads: int
+    barrier: np.ndarray
 
 
 def _pointer(context: Any, builder: Any, kind: Any, array: Any, index: Any) -> Any:
@@ -48,14 +56,21 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.int64), codegen
 
 
+@inlined
+def own_rows(member, n):
+    """First and last (excluded) of the n rows that are this thread's."""
+    return n * member.thread // member.threads, n * (member.thread + 1) // member.threads
+
+
 @compiled
-def meet(barrier, threads):
-    """Wait until all ``threads`` have arrived at the barrier of :func:`new_barrier`."""
-    if threads == 1:
+def meet(member):
+    """Wait until all threads of the team have arrived at its barrier."""
+    if member.threads == 1:
         return
+    barrier = member.barrier
     phase = _load(barrier, _PHASE)  # pyright: ignore[reportCallIssue]
-    if _fetch_add(barrier, _ARRIVED, 1) == threads - 1:
-        _fetch_add(barrier, _ARRIVED, -threads)
+    if _fetch_add(barrier, _ARRIVED, 1) == member.threads - 1:
+        _fetch_add(barrier, _ARRIVED, -member.threads)
         _fetch_add(barrier, _PHASE, 1)
         return
     spins = 0
@@ -63,13 +78,6 @@ def meet(barrier, threads):
         spins += 1
         if spins > _SPINS:
             _yield_cpu()
-
-
-def new_barrier(exchange: int = 0) -> np.ndarray:
-    """A barrier, which also says where rows are exchanged with other processes."""
-    barrier = np.zeros(24, dtype=np.int64)
-    barrier[EXCHANGE] = exchange
-    return barrier
 
 
 def choose_threads(work: float) -> int:
@@ -90,35 +98,35 @@ def choose_threads(work: float) -> int:
 
 
 class Team:
-    """Runs ``kernel(..., thread, threads, barrier)`` on a number of threads.
+    """Runs ``kernel(..., member)`` on a number of threads.
 
     Parameters
     ----------
     threads : int
         How many.
     exchange : int
-        Address of the door through which the first of them exchanges rows with other processes.
+        Address of the callbacks by which the first of them exchanges rows with other processes.
 
     Examples
     --------
-    >>> Team(1).run(lambda thread, threads, barrier: thread + threads)
-    1
+    >>> Team(1).run(lambda x, member: x + member.threads, 4)
+    5
     """
 
     def __init__(self, threads: int, exchange: int = 0) -> None:
         self.threads = threads
-        self._barrier = new_barrier(exchange)
+        barrier = np.zeros(24, dtype=np.int64)
+        barrier[EXCHANGE] = exchange
+        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run the kernel on all threads and return the first thread's answer."""
+        first, *rest = self._members
         if self._pool is None:
-            return kernel(*args, 0, 1, self._barrier)
-        others = [
-            self._pool.submit(kernel, *args, t, self.threads, self._barrier)
-            for t in range(1, self.threads)
-        ]
-        answer = kernel(*args, 0, self.threads, self._barrier)
+            return kernel(*args, first)
+        others = [self._pool.submit(kernel, *args, member) for member in rest]
+        answer = kernel(*args, first)
         for other in others:
             other.result()
         return answer

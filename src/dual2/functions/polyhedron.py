@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Entries, entries, matrix, store
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.projection import EMPTY, SOLVED, project
+from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
 ROUNDING = 1e-12
 """Relative size of what counts as rounding: bounds that cross, directions that leave a cone."""
@@ -29,16 +29,6 @@ class EmptySet(ProblemError):
     def __init__(self, message: str, rows: list[int], sides: list[str]) -> None:
         super().__init__(message)
         self.rows, self.sides = rows, sides
-
-
-class Scaled(NamedTuple):
-    """The set with rows of length one; rows with a single entry are bounds of that coordinate."""
-
-    M: Array
-    lower: Array
-    upper: Array
-    box_lower: Array
-    box_upper: Array
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,7 +102,7 @@ class IndicatorPolyhedron(Function):
 
     @cached_property
     def scaled(self) -> Scaled:
-        """The same set as :class:`Scaled`."""
+        """The same set; rows with a single entry are bounds of that coordinate."""
         (lower, upper), (lengths, rows, bounds) = self._bounds, self._sorted
         for k in np.flatnonzero((lower > upper) | ((lengths == 0) & ((lower > 0) | (upper < 0)))):
             self._refuse([int(k)], ["lower" if lower[k] > 0 else "upper"])
@@ -132,7 +122,7 @@ class IndicatorPolyhedron(Function):
 
     def _project(self, v: Array) -> Array:
         out, work = np.empty_like(v), np.empty(len(self.scaled.M) + len(v))
-        status = project(v, out, *self.scaled, work)
+        status = project(v, out, self.scaled, work)
         if status == SOLVED:
             return out
         if status == EMPTY:

@@ -8,12 +8,14 @@ constraints, N = QᵀR in the first rows of Q.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dual2.compiled import compiled
 from dual2.functions.kernels import dot
 
+Array = np.ndarray
 SOLVED, EMPTY, UNSETTLED = range(3)
 _DEPENDENT = 1e-11
 """A unit normal this close to the span of the others counts as dependent."""
@@ -21,56 +23,82 @@ _SLACK = 1e-13
 """Violation that counts as none, relative to max(1, |v|, |bound|)."""
 
 
+class Scaled(NamedTuple):
+    """{box_lower ≤ x ≤ box_upper, lower ≤ Mx ≤ upper} with rows of M of length one."""
+
+    M: Array
+    lower: Array
+    upper: Array
+    box_lower: Array
+    box_upper: Array
+
+
+class _Active(NamedTuple):
+    """The active constraints: their normals N = QᵀR, numbers, sides and multipliers; room."""
+
+    Q: Array
+    R: Array
+    number: Array
+    sign: Array
+    y: Array
+    normal: Array
+    along: Array
+    r: Array
+    z: Array
+
+
 @compiled
-def project(v, out, M, low, up, box_low, box_up, multipliers):
-    """Projection of v onto {box_low ≤ x ≤ box_up, low ≤ Mx ≤ up}, the rows of M of length one.
+def project(v, out, polyhedron, multipliers):
+    """Projection of v onto a polyhedron.
 
     ``multipliers`` (rows of M, then coordinates) holds those of the upper sides minus those of
     the lower ones; if the set is EMPTY, the weights of a contradictory combination. Returns
     SOLVED, EMPTY or UNSETTLED.
     """
-    m, d = M.shape
+    m, d = polyhedron.M.shape
     multipliers[:] = 0.0
     scale = 1.0
     for j in range(d):
         scale = max(scale, abs(v[j]))
-        out[j] = min(max(v[j], box_low[j]), box_up[j])
-    worst, side = _worst(out, M, low, up, box_low, box_up, scale)
+        out[j] = min(max(v[j], polyhedron.box_lower[j]), polyhedron.box_upper[j])
+    worst, side = _worst(out, polyhedron, scale)
     if worst < 0:
         for j in range(d):
             multipliers[m + j] = v[j] - out[j]
         return SOLVED
-    Q, R, active, signs, y, q = _clipped(v, out, box_low, box_up, m)
-    normal, along, r, z = np.empty(d), np.empty(d), np.empty(d + 1), np.empty(d)
+    active, q = _clipped(v, out, m)
     for _ in range(50 * (m + d)):
-        bound = _normal(worst, side, M, low, up, box_low, box_up, normal)
-        status, q = _add(
-            worst, side, bound, normal, out, Q, R, active, signs, y, q,
-            along, r, z, low, up, box_low, box_up, m,
-        )  # fmt: skip
+        status, q = _add(worst, side, out, polyhedron, active, q)
         if status == EMPTY:
             multipliers[worst] = side
             for k in range(q):
-                multipliers[active[k]] = -r[k] * signs[k]
+                multipliers[active.number[k]] = -active.r[k] * active.sign[k]
             return EMPTY
-        worst, side = _worst(out, M, low, up, box_low, box_up, scale)
+        worst, side = _worst(out, polyhedron, scale)
         if worst < 0:
             for k in range(q):
-                multipliers[active[k]] = y[k] * signs[k]
+                multipliers[active.number[k]] = active.y[k] * active.sign[k]
             return SOLVED
     return UNSETTLED
 
 
 @compiled
-def _worst(x, M, low, up, box_low, box_up, scale):
+def _bounds(k, polyhedron):
+    """Both sides of constraint k, a row of M or a coordinate."""
+    m = polyhedron.M.shape[0]
+    if k < m:
+        return polyhedron.lower[k], polyhedron.upper[k]
+    return polyhedron.box_lower[k - m], polyhedron.box_upper[k - m]
+
+
+@compiled
+def _worst(x, polyhedron, scale):
     """The most violated constraint and its side (1 upper, -1 lower); -1 if none is."""
-    m, d = M.shape
+    m, d = polyhedron.M.shape
     worst, side, most = -1, 0.0, 0.0
     for k in range(m + d):
-        if k < m:
-            value, lower, upper = dot(M[k], x), low[k], up[k]
-        else:
-            value, lower, upper = x[k - m], box_low[k - m], box_up[k - m]
+        value = dot(polyhedron.M[k], x) if k < m else x[k - m]
+        lower, upper = _bounds(k, polyhedron)
         if value > upper:
             excess = (value - upper) / max(scale, abs(upper))
             if excess > most:
@@ -85,45 +113,46 @@ def _worst(x, M, low, up, box_low, box_up, scale):
 
 
 @compiled
-def _clipped(v, x, box_low, box_up, m):
+def _clipped(v, x, m):
     """Active set at the projection onto the box: the coordinates that were clipped."""
     d = v.shape[0]
     Q, R = np.zeros((d, d)), np.zeros((d, d))
-    active, signs, y = np.empty(d + 1, np.int64), np.empty(d + 1), np.zeros(d + 1)
+    number, sign, y = np.empty(d + 1, np.int64), np.empty(d + 1), np.zeros(d + 1)
     q, last = 0, d - 1
     for j in range(d):
         if v[j] != x[j]:
             side = 1.0 if v[j] > x[j] else -1.0
             Q[q, j], R[q, q] = 1.0, -side
-            active[q], signs[q], y[q] = m + j, side, abs(v[j] - x[j])
+            number[q], sign[q], y[q] = m + j, side, abs(v[j] - x[j])
             q += 1
         else:
             Q[last, j] = 1.0
             last -= 1
-    return Q, R, active, signs, y, q
+    room = np.empty(d), np.empty(d), np.empty(d + 1), np.empty(d)
+    return _Active(Q, R, number, sign, y, room[0], room[1], room[2], room[3]), q
 
 
 @compiled
-def _normal(k, side, M, low, up, box_low, box_up, normal):
+def _set_normal(k, side, polyhedron, normal):
     """Inner normal of a constraint, written into ``normal``; returns b of <normal, x> ≥ b."""
-    m = M.shape[0]
+    m = polyhedron.M.shape[0]
     if k < m:
         for j in range(normal.shape[0]):
-            normal[j] = -side * M[k, j]
-        return -up[k] if side > 0 else low[k]
-    normal[:] = 0.0
-    normal[k - m] = -side
-    return -box_up[k - m] if side > 0 else box_low[k - m]
+            normal[j] = -side * polyhedron.M[k, j]
+    else:
+        normal[:] = 0.0
+        normal[k - m] = -side
+    lower, upper = _bounds(k, polyhedron)
+    return -upper if side > 0 else lower
 
 
 @compiled
-def _add(
-    k, side, bound, normal, x, Q, R, active, signs, y, q,
-    along, r, z, low, up, box_low, box_up, m,
-):  # fmt: skip
+def _add(k, side, x, polyhedron, active, q):
     """Make constraint k active, dropping others where their multipliers would turn negative."""
-    d = x.shape[0]
-    own = 0.0
+    Q, R, y, normal, along, r = (
+        active.Q, active.R, active.y, active.normal, active.along, active.r
+    )  # fmt: skip
+    d, own, bound = x.shape[0], 0.0, _set_normal(k, side, polyhedron, normal)
     while True:
         for j in range(d):
             along[j] = dot(Q[j], normal)
@@ -138,36 +167,26 @@ def _add(
             full = (bound - dot(normal, x)) / free
         part, drop = math.inf, -1
         for i in range(q):
-            if (
-                r[i] > 0.0
-                and y[i] < part * r[i]
-                and not _equation(active[i], low, up, box_low, box_up, m)
-            ):
-                part, drop = y[i] / r[i], i
+            if r[i] > 0.0 and y[i] < part * r[i]:
+                lower, upper = _bounds(active.number[i], polyhedron)
+                if lower != upper:  # an equation is never dropped
+                    part, drop = y[i] / r[i], i
         step = min(full, part)
         if step == math.inf:
             return EMPTY, q
         if full < math.inf:
-            _combine(Q, along, q, z)
+            _combine(Q, along, q, active.z)
             for j in range(d):
-                x[j] += step * z[j]
+                x[j] += step * active.z[j]
         for i in range(q):
             y[i] -= step * r[i]
         own += step
         if full <= part:
             _append(Q, R, along, q)
-            active[q], signs[q], y[q] = k, side, own
+            active.number[q], active.sign[q], y[q] = k, side, own
             return SOLVED, q + 1
-        _drop(Q, R, active, signs, y, q, drop)
+        _drop(active, q, drop)
         q -= 1
-
-
-@compiled
-def _equation(k, low, up, box_low, box_up, m):
-    """Whether both sides of a constraint coincide: then it is never dropped."""
-    if k < m:
-        return low[k] == up[k]
-    return box_low[k - m] == box_up[k - m]
 
 
 @compiled
@@ -203,10 +222,11 @@ def _append(Q, R, along, q):
 
 
 @compiled
-def _drop(Q, R, active, signs, y, q, k):
+def _drop(active, q, k):
     """Remove active constraint k; rotations make R triangular again."""
+    Q, R, number, sign, y = active.Q, active.R, active.number, active.sign, active.y
     for j in range(k + 1, q):
-        active[j - 1], signs[j - 1], y[j - 1] = active[j], signs[j], y[j]
+        number[j - 1], sign[j - 1], y[j - 1] = number[j], sign[j], y[j]
         for i in range(j + 1):
             R[i, j - 1] = R[i, j]
     for j in range(k, q - 1):

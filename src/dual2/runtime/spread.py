@@ -10,12 +10,12 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dual2.engine.door import SHIP
-from dual2.engine.gossip import STAGE
+from dual2.engine.callbacks import SHIP
+from dual2.engine.gossip import STAGE, Links
 from dual2.engine.threads import Team, choose_threads
 from dual2.network import ChebyshevNetwork, Network
 from dual2.runtime.circle import Circle
-from dual2.runtime.stacked import Stacked
+from dual2.runtime.stacked import Stacked, recurrence_rows
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -150,14 +150,14 @@ class Assembly(Circle):
         operation.at(total, level.parents, rows)
 
 
-class Links(NamedTuple):
+class OwnEdges(NamedTuple):
     """The edges at the rows of one process.
 
     Attributes
     ----------
     neighbours : tuple of arrays
         CSR arrays of the weights; columns at or beyond the number of rows are ghosts.
-    links : ndarray
+    edges : ndarray
         Which of the network's neighbours these are.
     ghosts : ndarray
         Numbers of the neighbours in other processes, rank by rank.
@@ -166,26 +166,26 @@ class Links(NamedTuple):
     """
 
     neighbours: tuple[Array, Array, Array]
-    links: Array
+    edges: Array
     ghosts: Array
     outgoing: dict[int, Array]
     incoming: dict[int, Array]
 
 
-def own_links(network: Network | ChebyshevNetwork, assignment: Array, rank: int) -> Links:
+def own_edges(network: Network | ChebyshevNetwork, assignment: Array, rank: int) -> OwnEdges:
     """Local view of the public graph.
 
     Examples
     --------
-    >>> found = own_links(Network([(0, 1), (1, 2)]), np.array([0, 0, 1]), 0)
+    >>> found = own_edges(Network([(0, 1), (1, 2)]), np.array([0, 0, 1]), 0)
     >>> found.neighbours[1].tolist(), found.ghosts.tolist(), found.outgoing[1].tolist()
     ([1, 0, 2], [2], [1])
     """
     nptr, nidx, weights = network.neighbours
     owned = np.flatnonzero(assignment == rank)
     parts = [np.arange(nptr[i], nptr[i + 1]) for i in owned]
-    links = np.concatenate([np.zeros(0, np.int64), *parts])
-    ends = nidx[links]
+    edges = np.concatenate([np.zeros(0, np.int64), *parts])
+    ends = nidx[edges]
     ghosts = np.unique(ends[assignment[ends] != rank])
     ghosts = ghosts[np.argsort(assignment[ghosts], kind="stable")]
     place = np.full(network.n, -1)
@@ -194,9 +194,9 @@ def own_links(network: Network | ChebyshevNetwork, assignment: Array, rank: int)
     pointers = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
     starts = np.repeat(np.arange(len(owned)), np.diff(pointers))
     others = sorted({int(r) for r in assignment[ghosts]})
-    return Links(
-        (pointers, place[ends].astype(np.int64), np.ascontiguousarray(weights[links])),
-        links,
+    return OwnEdges(
+        (pointers, place[ends].astype(np.int64), np.ascontiguousarray(weights[edges])),
+        edges,
         ghosts,
         {r: np.unique(starts[assignment[ends] == r]) for r in others},
         {r: len(owned) + np.flatnonzero(assignment[ghosts] == r) for r in others},
@@ -206,18 +206,19 @@ def own_links(network: Network | ChebyshevNetwork, assignment: Array, rank: int)
 class Spread(Stacked):
     """The rows of the agents of one process; neighbours elsewhere are ghost rows of the stage.
 
-    The compiled loops are those of :class:`Stacked`: before they take differences they knock at
-    the door, and the wire exchanges the rows that neighbours need.
+    The compiled loops are those of :class:`Stacked`: before they take differences they call
+    back, and the wire exchanges the rows that neighbours need.
     """
 
     def _connect(self) -> None:
         circle = self.circle
         assert isinstance(circle, Assembly)
-        found = own_links(self.network, circle.assignment, circle.rank)
-        self.neighbours, self.links = found.neighbours, found.links
-        self.buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
-        door, alone = self.packed.door, self.packed.has_callbacks
+        found = own_edges(self.network, circle.assignment, circle.rank)
+        self.edges = found.edges
+        buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
+        self.links = Links(*found.neighbours, recurrence_rows(self.network), buffers)
+        callbacks, alone = self.packed.callbacks, self.packed.has_callbacks
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
-        stage = self.buffers[STAGE]
-        door.open(SHIP, 0, circle.wire.exchange(stage, found.outgoing, found.incoming))
-        self.team = Team(threads, door.address)
+        ship = circle.wire.exchange(buffers[STAGE], found.outgoing, found.incoming)
+        callbacks.add(SHIP, 0, ship)
+        self.team = Team(threads, callbacks.address)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2.engine import pack as packing
-from dual2.engine.gossip import mix
+from dual2.engine.gossip import Links, mix
 from dual2.engine.residual import adjoints, products, stationarity_rows
 from dual2.engine.threads import Team, choose_threads
 from dual2.functions import Function
@@ -36,9 +36,11 @@ class Stacked:
     ----------
     n, p : int
         Rows of the block (``problem.n`` is the number of all agents) and their length.
-    neighbours : tuple of arrays
-        CSR arrays of the edge weights between the rows of the block and their neighbours.
-    links : ndarray or slice
+    block : Block
+        What the agents know, for kernels.
+    links : Links
+        The edges between the rows of the block and their neighbours, for kernels.
+    edges : ndarray or slice
         Which of the network's own ``neighbours`` these are.
     """
 
@@ -48,39 +50,35 @@ class Stacked:
         self.problem, self.network = share_of(problem, network), network
         self.circle = self.problem.agreement
         self.packed = packing.pack(self.problem, smooth)
+        self.block = self.packed.block
         self.n, self.p = self.packed.n, self.packed.p
-        self.recurrence = _recurrence(network)
         self._connect()
 
     def _connect(self) -> None:
-        """Set what the exchange needs: neighbours, links, buffers and team."""
-        self.neighbours, self.links = self.network.neighbours, slice(None)
-        deep = self.recurrence.shape[0] > 1
-        self.buffers = np.zeros((3, self.n, self.p) if deep else (3, 1, 1))
-        work = self.packed.work + 3.0 * self.neighbours[1].size * self.p * self.network.rounds
+        """Set what the exchange needs: links, edges and team."""
+        recurrence = recurrence_rows(self.network)
+        buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
+        self.links = Links(*self.network.neighbours, recurrence, buffers)
+        self.edges: Array | slice = slice(None)
+        work = self.packed.work + 3.0 * self.links.nidx.size * self.p * self.network.rounds
         self.team = Team(1 if self.packed.has_callbacks else choose_threads(work))
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run a kernel on the team; errors of user functions and of the exchange surface here."""
-        answer = self.team.run(kernel, *args)
-        self.packed.door.check()
-        return answer
+        """Run ``kernel(*args, member)`` on the team.
 
-    def part(self, thread: int, threads: int) -> tuple[int, int]:
-        """First and last row of a thread."""
-        return self.n * thread // threads, self.n * (thread + 1) // threads
+        Errors of user functions and of the exchange surface here.
+        """
+        answer = self.team.run(kernel, *args)
+        self.packed.callbacks.check()
+        return answer
 
     # -- exchange -------------------------------------------------------------------------
     def mix(self, rows: Array) -> Array:
         """𝐂 rows, or P_K(𝐂) rows: ``network.rounds`` exchanges with the neighbours."""
         rows = np.ascontiguousarray(rows)
         out = np.empty_like(rows)
-        self.run(self._mix, rows, out)
+        self.run(mix, self.links, rows[None], 0, out[None], 0)
         return out
-
-    def _mix(self, rows: Array, out: Array, thread: int, threads: int, barrier: Array) -> None:
-        arrays = (*self.neighbours, self.recurrence, rows[None], 0, out[None], 0, self.buffers)
-        mix(*self.part(thread, threads), *arrays, thread, threads, barrier)
 
     # -- agreement ------------------------------------------------------------------------
     def agree_max(self, values: Array) -> Array:
@@ -115,9 +113,9 @@ class Stacked:
 
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
-        """Run a kernel on the packed arrays; errors of user functions surface here."""
-        kernel(*self.packed.local, *self.packed.doorway, *args)
-        self.packed.door.check()
+        """Run ``kernel(block, *args)``; errors of user functions surface here."""
+        kernel(self.block, *args)
+        self.packed.callbacks.check()
 
     def stationarity(self, x: Array, dual: Array) -> Array:
         """(n, 3): residual, |∇f_i| and |A_iᵀλ| per agent; see ``stationarity_rows``."""
@@ -138,7 +136,7 @@ class Stacked:
         return out
 
 
-def _recurrence(network: Network | ChebyshevNetwork) -> Array:
+def recurrence_rows(network: Network | ChebyshevNetwork) -> Array:
     """Rows (a_k, b_k, c_k) for the compiled exchange: (1, 0, 1) for C itself."""
     if isinstance(network, Network):
         return np.array([[1.0, 0.0, 1.0]])

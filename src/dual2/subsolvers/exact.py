@@ -14,8 +14,8 @@ from dual2.functions.lowering import Kind, prox_blocks
 from dual2.problem import Problem
 from dual2.runtime import Stacked
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
-from dual2.subsolvers.exact_kernel import exact_steps
-from dual2.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H
+from dual2.subsolvers.exact_kernel import Rows, exact_steps
+from dual2.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, Task
 from dual2.theory import Constants, Facts
 
 
@@ -76,11 +76,10 @@ class Exact(Subsolver):
     ) -> Array:
         """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one."""
         rt, ascent = self.runtime, np.zeros(self.runtime.n)
-        rt.run(
-            exact_steps, *rt.packed.local, *rt.packed.doorway, *rt.neighbours, rt.recurrence,
-            rt.buffers, self.x_flat, self.stack, w, z, self._kind, self._par,
-            1.0 / rt.problem.n, steps, step, beta, since, ascent, self.calls,
-        )  # fmt: skip
+        rows = Rows(self.stack, w, z, ascent, self.calls)
+        x, share = self.x_flat, 1.0 / rt.problem.n
+        task = Task(x, z, x, 0.0, self._kind, self._par, 1.0 / share)
+        rt.run(exact_steps, rt.block, rt.links, rows, task, steps, step, beta, since)
         return ascent
 
     def _steps(self, z: Array, steps: int) -> None:
@@ -121,7 +120,7 @@ def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
 
 
 def _require_quadratic(runtime: Stacked) -> None:
-    akind, fkind = runtime.packed.local[1], runtime.packed.local[8]
+    akind, fkind = runtime.block.akind, runtime.block.fkind
     lacks = []
     for i, agent in enumerate(runtime.problem.agents):
         fits = akind[i] == DENSE_A and fkind[i] in (0, DENSE_F)

@@ -14,7 +14,15 @@ import numpy as np
 
 from dual2.runtime import Stacked
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
-from dual2.subsolvers.idapg_kernel import BLOCK_H, BOTH_H, CLIP_H, SMOOTH_H, idapg_steps
+from dual2.subsolvers.idapg_kernel import (
+    BLOCK_H,
+    BOTH_H,
+    CLIP_H,
+    SMOOTH_H,
+    Rows,
+    Rule,
+    idapg_steps,
+)
 from dual2.theory import Constants, Facts, momentum
 from dual2.theory.constants import condition
 
@@ -194,13 +202,12 @@ class IDAPG(Subsolver):
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt, s, c = self.runtime, self.state, self.constants
-        rt.run(
-            idapg_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
-            *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
-            s.x, s.lam, s.clam, s.v, s.cv, z, s.moved, s.since, s.calls, s.finished,
-            s.now, steps, self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n,
-            self._mode, self.slack, self.floor, local, stop,
+        rows = Rows(**{name: getattr(s, name) for name in Rows._fields[:-1]}, z=z)
+        rule = Rule(
+            self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n, self._mode, self.slack,
+            self.floor,
         )  # fmt: skip
+        rt.run(idapg_steps, rt.block, rt.links, rows, rule, s.now, steps, stop, local)
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
@@ -219,7 +226,7 @@ class IDAPG(Subsolver):
         primal = np.zeros(len(rows))
         if with_primal:
             pull = self.runtime.adjoints(self.lam - s.v)
-            primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.packed.local[0][:-1]))
+            primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.block.xptr[:-1]))
             s.extra += 1
         return primal, np.linalg.norm(rows, axis=1)
 

@@ -13,10 +13,12 @@ ends with an exchange. With ρ = 0 each row is a group of its own that iterates,
 exchange, until its residual |v - λ⁺|/t is at most ``stop``.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from dual2.compiled import compiled, inlined
-from dual2.engine.gossip import differences, mix
+from dual2.engine.gossip import mix_in_line
 from dual2.engine.local import (
     FAILED,
     add_column,
@@ -25,21 +27,58 @@ from dual2.engine.local import (
     copy,
     distance,
     dot_column,
+    grad_h,
     minimise_local,
+    prox_h,
     set_column,
 )
-from dual2.engine.threads import EXCHANGE, meet
-from dual2.subsolvers.dual_oracles import grad_h, prox_h
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
 
+Array = np.ndarray
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
 """How the dual terms enter: prox by one scaled clip, or block by block; gradient; both."""
 
 
+class Rows(NamedTuple):
+    """The state on the rows of a block, by the names of :class:`.idapg.IDAPGState`, and z."""
+
+    x: Array
+    lam: Array
+    clam: Array
+    v: Array
+    cv: Array
+    moved: Array
+    since: Array
+    calls: Array
+    finished: Array
+    z: Array
+
+
+class Rule(NamedTuple):
+    """How steps are taken."""
+
+    step: Array
+    """t of each row."""
+    beta: Array
+    """β of each row; negative: k/(k+3), k the iterations since the last restart."""
+    rho: float
+    share: float
+    """1/n."""
+    mode: int
+    """How the dual terms enter."""
+    slack: float
+    """A_i(x_i - x_i*) may be this much of the last dual movement/t,"""
+    floor: float
+    """or this."""
+
+
 @inlined
-def extrapolate(v, lam, at, i, beta):
-    """v = λ_i + β (λ_i - λ_prev,i)."""
-    for k in range(v.shape[0]):
-        v[k] = lam[at, i, k] + beta * (lam[at, i, k] - lam[1 - at, i, k])
+def extrapolate(out, rows, i, at, beta):
+    """out = λ_i + β (λ_i - λ_prev,i)."""
+    lam = rows.lam
+    for k in range(out.shape[0]):
+        out[k] = lam[at, i, k] + beta * (lam[at, i, k] - lam[1 - at, i, k])
 
 
 @inlined
@@ -52,17 +91,31 @@ def solve_coordinate(coef, j, r):
 
 
 @inlined
-def gradient_step(out, v, clam, at, i, beta, t, rho, z, ax):
+def solve_coordinates(block, i, x, v, ax):
+    """x_i = argmin f_i + g_i + <A_iᵀ v, ·> coordinate by coordinate, ax = A_i x_i."""
+    first, cols, place = block.xptr[i], block.cols, block.place
+    for j in range(first, block.xptr[i + 1]):
+        x[j] = solve_coordinate(block.coef, j, -dot_column(cols, place[j, 0], v))
+        if j == first:
+            set_column(ax, x[j], cols, place[j, 0])
+        else:
+            add_column(ax, x[j], cols, place[j, 0])
+
+
+@inlined
+def gradient_step(out, v, rows, i, at, beta, t, rho, ax):
     """out = v - t (ρ (𝐂v)_i + z_i - A_i x)."""
+    clam, z = rows.clam, rows.z
     for k in range(v.shape[0]):
         cv = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
         out[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
 
 
 @inlined
-def clipped_step(lam, v, clam, at, i, beta, t, rho, z, ax, share, h, shrink):
+def clipped_step(v, rows, i, at, beta, t, rule, ax, h, shrink):
     """λ⁺ = clip((w - s·h_1)·shrink, h_5, h_6), w the gradient step, s = t/n: prox of a clip."""
-    s = t * share
+    lam, clam, z = rows.lam, rows.clam, rows.z
+    rho, s = rule.rho, t * rule.share
     for k in range(v.shape[0]):
         cv = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
         w = v[k] - t * (rho * cv + z[i, k] - ax[k])
@@ -70,122 +123,99 @@ def clipped_step(lam, v, clam, at, i, beta, t, rho, z, ax, share, h, shrink):
 
 
 @inlined
-def keep_point(v, cv, i, row, clam, at, beta):
+def keep_point(rows, i, at, beta, v):
     """Store v_i and (𝐂v)_i for the residual."""
-    for k in range(row.shape[0]):
-        v[i, k] = row[k]
-        cv[i, k] = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
+    clam = rows.clam
+    for k in range(v.shape[0]):
+        rows.v[i, k] = v[k]
+        rows.cv[i, k] = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
 
 
 @compiled
-def points_uphill(row, lam, at, i):
+def points_uphill(v, lam, at, i):
     """Whether <v - λ⁺, λ⁺ - λ> > 0."""
     s = 0.0
-    for k in range(row.shape[0]):
-        s += (row[k] - lam[1 - at, i, k]) * (lam[1 - at, i, k] - lam[at, i, k])
+    for k in range(v.shape[0]):
+        s += (v[k] - lam[1 - at, i, k]) * (lam[1 - at, i, k] - lam[at, i, k])
     return s > 0.0
 
 
 @compiled
-def idapg_steps(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, ptab, ppar, dtab, dpar, inbox, outbox, address,
-    nptr, nidx, nw, recurrence, buffers,
-    x, lam, clam, v, cv, z, moved, since, calls, finished,
-    now, steps, step, beta, rho, share, mode, slack, floor, local, stop,
-    thread, threads, barrier,
-):  # fmt: skip
+def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
 
     ``lam[now]`` and ``lam[1-now]`` are λ and λ_prev on entry; after s iterations λ is
     ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again). ``since`` counts iterations since the
     last restart, ``calls`` local gradients and iterations. ``v``, ``cv`` keep the last extrapolated
-    point. ``step``, ``beta`` (negative: k/(k+3)) and ``stop`` are per row.
+    point. ``stop`` is per row.
     """
-    n, p = z.shape
-    first, last = n * thread // threads, n * (thread + 1) // threads
-    row, ax, u, shrink = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
-    width = max(1, inbox.shape[0])
+    block, links, rows, member = unowned(block), unowned(links), unowned(rows), unowned(member)
+    rule = unowned(rule)
+    x, lam, since, calls, moved = rows.x, rows.lam, rows.since, rows.calls, rows.moved
+    n, p = rows.z.shape
+    first, last = own_rows(member, n)
+    v, ax, u, shrink = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
+    width = max(1, block.inbox.shape[0])
     c, scratch, work = np.empty(width), np.empty((3, width)), np.empty(3 * width + 8)
-    h = ppar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
+    mode = rule.mode
+    h = block.hpar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
     shrunk_for = -1.0
-    plain = recurrence.shape[0] == 1 and recurrence[0, 2] == 1.0 and barrier[EXCHANGE] == 0
 
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
-        if local and finished[r0] != 0:
+        if local and rows.finished[r0] != 0:
             continue
         at = now
         for it in range(steps):
             for i in range(r0, r1):
-                t, b = step[i], beta[i]
+                t, b = rule.step[i], rule.beta[i]
                 if since[i] == 0 or b < 0.0:
                     b = since[i] / (since[i] + 3.0)
                 since[i] += 1
                 calls[1, i] += 1
-                extrapolate(row, lam, at, i, b)
-                if easy[i] != 0:
-                    for j in range(xptr[i], xptr[i + 1]):
-                        x[j] = solve_coordinate(coef, j, -dot_column(cols, place[j, 0], row))
-                        if j == xptr[i]:
-                            set_column(ax, x[j], cols, place[j, 0])
-                        else:
-                            add_column(ax, x[j], cols, place[j, 0])
+                extrapolate(v, rows, i, at, b)
+                if block.easy[i] != 0:
+                    solve_coordinates(block, i, x, v, ax)
                     calls[0, i] += 1
                 else:
-                    own = x[xptr[i] : xptr[i + 1]]
-                    error = max(slack * moved[i], floor) / max(sigma[i], 1e-300)
-                    if adjoint(
-                        i, row, c, xptr, akind, place, cols, sval, sidx, inbox, outbox, address
-                    ):
+                    own = x[block.xptr[i] : block.xptr[i + 1]]
+                    error = max(rule.slack * moved[i], rule.floor) / max(block.sigma[i], 1e-300)
+                    if adjoint(block, i, v, c):
                         return FAILED
-                    done = minimise_local(
-                        i, c, own, error, lip, mu, xptr[i], fkind, fcoef, fptr, fpool, fsize,
-                        gptr, gtab, gpar, inbox, outbox, address, scratch, work,
-                    )  # fmt: skip
-                    if done == FAILED or apply(
-                        i, own, ax, xptr, akind, place, cols, sval, sidx, inbox, outbox, address
-                    ):
+                    done = minimise_local(block, i, c, own, error, scratch, work)
+                    if done == FAILED or apply(block, i, own, ax):
                         return FAILED
                     calls[0, i] += done
                 if it == steps - 1 or local:
-                    keep_point(v, cv, i, row, clam, at, b)
+                    keep_point(rows, i, at, b, v)
                 if mode == CLIP_H:
                     if t != shrunk_for:
                         shrunk_for = t
                         for k in range(p):
-                            shrink[k] = 1.0 / (1.0 + t * share * h[0, k])
-                    clipped_step(lam, row, clam, at, i, b, t, rho, z, ax, share, h, shrink)
+                            shrink[k] = 1.0 / (1.0 + t * rule.share * h[0, k])
+                    clipped_step(v, rows, i, at, b, t, rule, ax, h, shrink)
                 else:
-                    gradient_step(ax, row, clam, at, i, b, t, rho, z, ax)
+                    gradient_step(ax, v, rows, i, at, b, t, rule.rho, ax)
                     if mode >= SMOOTH_H:
-                        if grad_h(row, u, dtab, dpar, inbox, outbox, address):
+                        if grad_h(block, v, u):
                             return FAILED
                         for k in range(p):
-                            ax[k] -= t * share * u[k]
+                            ax[k] -= t * rule.share * u[k]
                     new = lam[1 - at, i]
                     if mode == SMOOTH_H:
                         copy(ax, new, p)
-                    elif prox_h(t * share, ax, new, ptab, ppar, inbox, outbox, address, work):
+                    elif prox_h(block, t * rule.share, ax, new, work):
                         return FAILED
-                if local or easy[i] == 0:
-                    moved[i] = distance(row, lam[1 - at, i]) / t
-                if local and beta[i] < 0.0 and points_uphill(row, lam, at, i):
+                if local or block.easy[i] == 0:
+                    moved[i] = distance(v, lam[1 - at, i]) / t
+                if local and rule.beta[i] < 0.0 and points_uphill(v, lam, at, i):
                     since[i] = 0
             at = 1 - at
-            if local:
-                if not moved[r0] > stop[r0]:
-                    finished[r0] = 1
-                    break
-            elif plain:
-                meet(barrier, threads)
-                differences(r0, r1, nptr, nidx, nw, lam, at, clam, at)
-                meet(barrier, threads)
-            else:
-                mix(
-                    r0, r1, nptr, nidx, nw, recurrence, lam, at, clam, at, buffers,
-                    thread, threads, barrier,
-                )  # fmt: skip
+            if not local:
+                mix_in_line(links, lam, at, rows.clam, at, member)
+            elif not moved[r0] > stop[r0]:
+                rows.finished[r0] = 1
+                break
         if local and at != now:
             for k in range(p):
                 swap = lam[now, r0, k]

@@ -13,19 +13,83 @@ Arrays belong to all agents, so that no call makes views: x and ``anchor`` are f
 """
 
 import math
+from typing import NamedTuple
+
+import numpy as np
 
 from dual2.compiled import compiled, fast_compiled, inlined
+from dual2.engine.unowned import unowned
 
+Array = np.ndarray
 QUADRATIC_H, LOGISTIC_H, POISSON_H = range(3)
-G, T, BASE, R, STEP, V_SLOTS = range(6)
+G, T, BASE, R, STEP = range(5)
 """Work vectors of length d: gradient, target, start of the line search, model gradient, step."""
-AX, SLOPE, BEND, ROWS = range(4)
-"""Work vectors of length p: A_i x, ψ' and ψ''."""
+AX, SLOPE, BEND, COLUMN, ROWS = range(5)
+"""Work vectors of length p: A_i x, ψ' and ψ''; a column of A_i."""
+VECTORS = 8
+"""Most work vectors of length d that a method on a local problem needs."""
 _ROUNDS, _TRIALS = 200, 40
 _FLOOR = 1e-15
 """A proximal gradient step this small, relative to its terms, is rounding."""
 _TINY = 1e-9
 """Curvature, relative to the largest, that the model gets where the problem may have none."""
+
+
+class Task(NamedTuple):
+    """A local problem of each agent, see the module's text."""
+
+    x: Array
+    """The flat x, in which the answer is left."""
+    z: Array
+    """(n, p)."""
+    anchor: Array
+    weight: float
+    """w."""
+    kind: int
+    """QUADRATIC_H, LOGISTIC_H or POISSON_H."""
+    par: Array
+    """Parameters of ψ by the kind."""
+    inverse: float
+    """The n of ψ_k(u) = h_k(n(u - z_k))/n."""
+
+
+class Scratch(NamedTuple):
+    """Room for one local problem; d stands for the largest d_i."""
+
+    full: Array
+    """(d, d): a Hessian."""
+    reduced: Array
+    """(d, d): a system to solve."""
+    derivative: Array
+    """(d, d): derivative of a prox."""
+    V: Array
+    """(VECTORS, d)."""
+    rows: Array
+    """(ROWS, p)."""
+    free: Array
+    """(d,): numbers of the coordinates that move."""
+    side: Array
+    """(d,): 0 for a coordinate that is held, else the sign of (t - kink)."""
+    work: Array
+    """For proxes."""
+
+
+@compiled
+def new_scratch(block):
+    """Room for the largest agent of the block."""
+    d, p = 1, block.cols.shape[1]
+    for i in range(block.xptr.shape[0] - 1):
+        d = max(d, block.xptr[i + 1] - block.xptr[i])
+    return Scratch(
+        np.empty((d, d)),
+        np.empty((d, d)),
+        np.empty((d, d)),
+        np.empty((VECTORS, d)),
+        np.empty((ROWS, p)),
+        np.empty(d, np.int64),
+        np.empty(d, np.int64),
+        np.empty(3 * d + 8),
+    )
 
 
 @fast_compiled
@@ -38,23 +102,23 @@ def dot_rows(cols, j, rows, r):
 
 
 @inlined
-def quadratic_slopes(i, z, hpar, inverse, rows):
-    """ψ' and ψ'' where h* has curvature hpar[k], slope hpar[p+k] at 0 and a domain: a clip."""
-    p = rows.shape[1]
+def quadratic_slopes(i, task, rows):
+    """ψ' and ψ'' where h* has curvature par[k], slope par[p+k] at 0 and a domain: a clip."""
+    p, z, par, inverse = rows.shape[1], task.z, task.par, task.inverse
     for k in range(p):
-        w = ((rows[AX, k] - z[i, k]) * inverse - hpar[p + k]) / hpar[k]
-        low, high = hpar[5 * p + k], hpar[6 * p + k]
+        w = ((rows[AX, k] - z[i, k]) * inverse - par[p + k]) / par[k]
+        low, high = par[5 * p + k], par[6 * p + k]
         rows[SLOPE, k] = min(max(w, low), high)
-        rows[BEND, k] = inverse / hpar[k] if low <= w <= high else 0.0
+        rows[BEND, k] = inverse / par[k] if low <= w <= high else 0.0
 
 
 @inlined
-def other_slopes(i, z, kind, hpar, inverse, rows):
+def other_slopes(i, task, rows):
     """ψ' and ψ'' of logistic and Poisson losses, data and scale as in the lowering."""
-    p = rows.shape[1]
+    p, z, par, inverse = rows.shape[1], task.z, task.par, task.inverse
     for k in range(p):
-        u, data, scale = (rows[AX, k] - z[i, k]) * inverse, hpar[k], hpar[p + k]
-        if kind == LOGISTIC_H:
+        u, data, scale = (rows[AX, k] - z[i, k]) * inverse, par[k], par[p + k]
+        if task.kind == LOGISTIC_H:
             e = math.exp(-abs(data * u))
             share = e / (1.0 + e) if data * u > 0.0 else 1.0 / (1.0 + e)
             rows[SLOPE, k] = -data * scale * share
@@ -65,28 +129,31 @@ def other_slopes(i, z, kind, hpar, inverse, rows):
 
 
 @compiled
-def objective(i, x, z, anchor, weight, kind, hpar, inverse, rows, xptr, coef, fkind, fptr, fpool):
+def objective(block, i, task, rows):
     """f_i + g_i + Σψ + (w/2)|x - anchor|² at x, up to a constant; rows[AX] is A_i x."""
-    a, d, p = xptr[i], xptr[i + 1] - xptr[i], rows.shape[1]
+    block, task, rows = unowned(block), unowned(task), unowned(rows)
+    a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
+    x, z, kind, par, inverse = task.x, task.z, task.kind, task.par, task.inverse
+    coef, fpool = block.coef, block.fpool
     value = 0.0
     for k in range(p):
         u = (rows[AX, k] - z[i, k]) * inverse
         if kind == QUADRATIC_H:
             w = rows[SLOPE, k]
-            value += w * (u - hpar[p + k] - 0.5 * hpar[k] * w)
+            value += w * (u - par[p + k] - 0.5 * par[k] * w)
         elif kind == LOGISTIC_H:
-            m = hpar[k] * u
-            value += hpar[p + k] * (math.log1p(math.exp(-abs(m))) + max(-m, 0.0))
+            m = par[k] * u
+            value += par[p + k] * (math.log1p(math.exp(-abs(m))) + max(-m, 0.0))
         else:
-            value += hpar[p + k] * (math.exp(min(u, 700.0)) - hpar[k] * u)
+            value += par[p + k] * (math.exp(min(u, 700.0)) - par[k] * u)
     value /= inverse
     for j in range(d):
         half = coef[0, a + j] * x[a + j]
-        if fkind[i] != 0:
+        if block.fkind[i] != 0:
             for m in range(d):
-                half += fpool[fptr[i] + j * d + m] * x[a + m]
+                half += fpool[block.fptr[i] + j * d + m] * x[a + m]
         value += (0.5 * half + coef[1, a + j]) * x[a + j] + linear_part(coef, a + j, x[a + j])
-        value += 0.5 * weight * (x[a + j] - anchor[a + j]) ** 2
+        value += 0.5 * task.weight * (x[a + j] - task.anchor[a + j]) ** 2
     return value
 
 
@@ -108,37 +175,39 @@ def chord(coef, j, x, t):
 
 
 @compiled
-def differentiate(
-    i, x, z, anchor, weight, kind, hpar, inverse, rows, V,
-    xptr, place, cols, coef, fkind, fptr, fpool,
-):  # fmt: skip
+def differentiate(block, i, task, scratch):
     """V[G] = gradient of all that is smooth at x, rows = A_i x, ψ', ψ''; the size of its terms."""
-    a, d, p = xptr[i], xptr[i + 1] - xptr[i], rows.shape[1]
+    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
+    V, rows = scratch.V, scratch.rows
+    a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
+    x, place, cols, coef, fpool = task.x, block.place, block.cols, block.coef, block.fpool
     for k in range(p):
         rows[AX, k] = x[a] * cols[place[a, 0], k]
     for j in range(a + 1, a + d):
         for k in range(p):
             rows[AX, k] += x[j] * cols[place[j, 0], k]
-    if kind == QUADRATIC_H:
-        quadratic_slopes(i, z, hpar, inverse, rows)
+    if task.kind == QUADRATIC_H:
+        quadratic_slopes(i, task, rows)
     else:
-        other_slopes(i, z, kind, hpar, inverse, rows)
+        other_slopes(i, task, rows)
     size = 0.0
     for j in range(d):
         pull, own = dot_rows(cols, place[a + j, 0], rows, SLOPE), coef[0, a + j] * x[a + j]
-        if fkind[i] != 0:
+        if block.fkind[i] != 0:
             for m in range(d):
-                own += fpool[fptr[i] + j * d + m] * x[a + m]
-        lag = weight * (x[a + j] - anchor[a + j])
+                own += fpool[block.fptr[i] + j * d + m] * x[a + m]
+        lag = task.weight * (x[a + j] - task.anchor[a + j])
         size = max(size, abs(pull) + abs(own) + abs(coef[1, a + j]) + abs(lag))
         V[G, j] = pull + own + coef[1, a + j] + lag
     return size
 
 
 @compiled
-def hessian(i, more, rows, full, xptr, place, cols, coef, fkind, fptr, fpool):
+def hessian(block, i, more, scratch):
     """full = P + diag(curvature + more) + A_iᵀ diag(ψ'') A_i; rows[AX] is used for work."""
-    a, d, p = xptr[i], xptr[i + 1] - xptr[i], rows.shape[1]
+    block, scratch = unowned(block), unowned(scratch)
+    full, rows, place, cols, coef = scratch.full, scratch.rows, block.place, block.cols, block.coef
+    a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     for j in range(d):
         one = place[a + j, 0]
         for k in range(p):
@@ -146,8 +215,8 @@ def hessian(i, more, rows, full, xptr, place, cols, coef, fkind, fptr, fpool):
         for m in range(j + 1):
             s = dot_rows(cols, place[a + m, 0], rows, AX)
             s += coef[0, a + j] + more if m == j else 0.0
-            if fkind[i] != 0:
-                s += fpool[fptr[i] + j * d + m]
+            if block.fkind[i] != 0:
+                s += block.fpool[block.fptr[i] + j * d + m]
             full[j, m], full[m, j] = s, s
 
 
@@ -188,11 +257,12 @@ def prox_step(a, d, x, gamma, coef, V):
 
 
 @inlined
-def release(a, d, V, side, full, coef, size):
+def release(a, d, coef, scratch, size):
     """Free the fixed coordinate that wants most to leave its kink or bound; False if none does.
 
     ``side[j]`` is 0 for a fixed coordinate, else the sign of (t - kink) that decides its slope.
     """
+    V, side, full = scratch.V, scratch.side, scratch.full
     best, chosen, way = 0.0, -1, 0
     for j in range(d):
         if side[j] != 0:
@@ -225,12 +295,21 @@ def model_gradient(a, d, x, V, full):
 
 
 @compiled
-def minimise_model(a, d, x, V, full, coef, side, free, reduced, size):
+def minimise_model(block, i, x, scratch, size):
     """V[T] = argmin ½(t-x)ᵀH(t-x) + <∇, t-x> + Σ s_j(t_j)(t_j - kink_j) on [lower, upper].
 
     It starts at V[T]: a Newton step of the free coordinates ends at the first kink or bound on its
     way, which then holds its coordinate; where none is met, one coordinate is released.
     """
+    block, x, scratch = unowned(block), unowned(x), unowned(scratch)
+    a, d, coef = block.xptr[i], block.xptr[i + 1] - block.xptr[i], block.coef
+    V, full, reduced, free, side = (
+        scratch.V,
+        scratch.full,
+        scratch.reduced,
+        scratch.free,
+        scratch.side,
+    )
     for j in range(d):
         t, kink = V[T, j], coef[4, a + j]
         held = t <= coef[5, a + j] or t >= coef[6, a + j]
@@ -264,45 +343,37 @@ def minimise_model(a, d, x, V, full, coef, side, free, reduced, size):
         if count == d:
             return
         model_gradient(a, d, x, V, full)
-        if not release(a, d, V, side, full, coef, size):
+        if not release(a, d, coef, scratch, size):
             return
 
 
 @compiled
-def solve_local(
-    i, x, z, anchor, weight, full, reduced, V, free, side, rows, kind, hpar, inverse,
-    xptr, place, cols, coef, fkind, fptr, fpool, lip, mu, sigma,
-):  # fmt: skip
+def solve_local(block, i, task, scratch):
     """Solve the problem of agent i from x, in place; rows[SLOPE] is left as λ_i.
 
-    ``weight`` is w, ``inverse`` the n of ψ; ``full``, ``reduced``, ``V``, ``free``, ``side`` and
-    ``rows`` are scratch. Returns the number of gradients and whether x is exact to rounding.
+    Returns the number of gradients and whether x is exact to rounding.
     """
-    a, d, tried = xptr[i], xptr[i + 1] - xptr[i], 1
+    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
+    x, weight, coef, V, rows = task.x, task.weight, block.coef, scratch.V, scratch.rows
+    a, d, tried = block.xptr[i], block.xptr[i + 1] - block.xptr[i], 1
     for j in range(a, a + d):
         x[j] = min(max(x[j], coef[5, j]), coef[6, j])
-    size = differentiate(
-        i, x, z, anchor, weight, kind, hpar, inverse, rows, V,
-        xptr, place, cols, coef, fkind, fptr, fpool,
-    )  # fmt: skip
+    size = differentiate(block, i, task, scratch)
     before = math.inf
     for _ in range(_ROUNDS):
         steep = 0.0
         for k in range(rows.shape[1]):
             steep = max(steep, rows[BEND, k])
-        steep = lip[i] + steep * sigma[i] ** 2 + weight
+        steep = block.lip[i] + steep * block.sigma[i] ** 2 + weight
         gamma = 1.0 / steep if steep > 0.0 else 1.0
         worst, reach = prox_step(a, d, x, gamma, coef, V)
         scale = reach + gamma * size
         if worst <= _FLOOR * scale or (worst <= 1e3 * _FLOOR * scale and worst > 0.3 * before):
             return tried, True
         before = worst
-        value = objective(
-            i, x, z, anchor, weight, kind, hpar, inverse, rows, xptr, coef, fkind, fptr, fpool
-        )
-        more = weight if mu[i] + weight > 0.0 else _TINY * steep
-        hessian(i, more, rows, full, xptr, place, cols, coef, fkind, fptr, fpool)
-        minimise_model(a, d, x, V, full, coef, side, free, reduced, size)
+        value = objective(block, i, task, rows)
+        hessian(block, i, weight if block.mu[i] + weight > 0.0 else _TINY * steep, scratch)
+        minimise_model(block, i, x, scratch, size)
         promise, alpha = 0.0, 1.0
         for j in range(d):
             V[BASE, j] = x[a + j]
@@ -312,29 +383,14 @@ def solve_local(
             for j in range(d):
                 part = V[BASE, j] + alpha * (V[T, j] - V[BASE, j])
                 x[a + j] = V[T, j] if alpha == 1.0 else part
-            size = differentiate(
-                i, x, z, anchor, weight, kind, hpar, inverse, rows, V,
-                xptr, place, cols, coef, fkind, fptr, fpool,
-            )  # fmt: skip
+            size = differentiate(block, i, task, scratch)
             tried += 1
             rise = 0.0
             for j in range(d):
                 rise += (V[G, j] + V[R, j]) * (V[T, j] - V[BASE, j])
             if rise <= 1e-3 * abs(promise):
                 break
-            new = objective(
-                i, x, z, anchor, weight, kind, hpar, inverse, rows, xptr, coef, fkind, fptr, fpool
-            )
-            if new <= value + 0.1 * alpha * promise:
+            if objective(block, i, task, rows) <= value + 0.1 * alpha * promise:
                 break
             alpha *= min(max(abs(promise) / (abs(promise) + rise), 0.1), 0.5)
     return tried, False
-
-
-@compiled
-def widest(xptr):
-    """The largest d_i, at least 1: the size of scratch."""
-    wide = 1
-    for i in range(xptr.shape[0] - 1):
-        wide = max(wide, xptr[i + 1] - xptr[i])
-    return wide

@@ -131,14 +131,13 @@ class PrimalDual(Subsolver):
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt = self.runtime
-        rt.run(
-            loop.saddle_steps, *rt.packed.local, *rt.packed.prox_h, *rt.packed.smooth_h,
-            *rt.packed.doorway, *rt.neighbours, rt.recurrence, rt.buffers,
-            self.X, self.Y, self.S, z, self.since, self.calls, self.finished, self.residual,
-            self.dual_step, self._code, steps, float(self.constants.rho), 1.0 / rt.problem.n,
-            self._by_grad, self._by_prox, self._square, local, stop, self.weight,
-            self.restarts,
+        arrays = {name: getattr(self, name) for name in loop.State._fields[:-1]}
+        state = loop.State(**arrays, z=z)
+        rule = loop.Rule(
+            self._code, float(self.constants.rho), 1.0 / rt.problem.n, self._by_grad,
+            self._by_prox, self._square, self.restarts, self.dual_step, self.weight,
         )  # fmt: skip
+        rt.run(loop.saddle_steps, rt.block, rt.links, state, rule, steps, stop, local)
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:

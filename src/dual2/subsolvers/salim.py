@@ -10,7 +10,7 @@ import numpy as np
 
 from dual2.runtime import Stacked
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
-from dual2.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, salim_steps
+from dual2.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, Rows, salim_steps
 from dual2.theory import Constants, Facts
 
 
@@ -90,11 +90,9 @@ class Salim(Subsolver):
         return bool(self.finished.all())
 
     def _run(self, z: Array, stop: Array, steps: int) -> None:
-        rt = self.runtime
-        rt.call(
-            salim_steps, self.X, self.y, self._share + z, self._small2, steps,
-            self.calls, self.finished, self.residual, stop, self.weight,
-        )  # fmt: skip
+        rows = Rows(self.X, self.y, self.calls, self.finished, self.residual)
+        right = self._share + z
+        self.runtime.call(salim_steps, rows, right, self._small2, steps, stop, self.weight)
 
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
         """Per agent |∇f(x) + Aᵀλ| and |Ax - c| at the last test."""

@@ -11,39 +11,50 @@ S is accumulated in the dual, so that the multiplier y is known (the paper's lis
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
+from dual2.engine.unowned import unowned
 
+Array = np.ndarray
 ROUNDING = 2e-15
 """Residuals below this share of their terms are rounding."""
 X_NOW, X_FAST, PULL = range(3)
 """Slots of primal vectors: x, x_f (the output) and Aᵀy."""
 
 
+class Rows(NamedTuple):
+    """The state: primal slots, y; per row calls, whether done, and residuals (D_x, D_y)."""
+
+    X: Array
+    y: Array
+    calls: Array
+    finished: Array
+    residual: Array
+
+
 @compiled
-def salim_steps(
-    xptr, akind, place, cols, sval, sidx, easy, coef, fkind, fcoef, fptr, fpool, fsize,
-    gptr, gtab, gpar, lip, mu, sigma, inbox, outbox, address,
-    X, y, right, small2, steps, calls, finished, residual, stop, weight,
-):  # fmt: skip
+def salim_steps(block, rows, right, small2, steps, stop, weight):
     """Advance every unfinished agent by at most ``steps`` iterations, until its residual ≤ stop.
 
-    ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; residual[i] = (D_x, D_y) with
-    D_x = |∇f(x_f) + Aᵀy|, D_y = |Ax_f - c|. Returns 0, or FAILED.
+    ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; D_x = |∇f(x_f) + Aᵀy|,
+    D_y = |Ax_f - c|. Returns 0, or FAILED.
     """
+    block, rows = unowned(block), unowned(rows)
+    X, y, calls, residual = rows.X, rows.y, rows.calls, rows.residual
     n, p = y.shape
-    width = max(1, inbox.shape[0])
+    width = max(1, block.inbox.shape[0])
     hat, move, g, xg = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
     r, s, total = np.empty(p), np.empty(p), np.empty(p)
     for i in range(n):
-        if finished[i] != 0:
+        if rows.finished[i] != 0:
             continue
-        first, last = xptr[i], xptr[i + 1]
-        d, bound, strong = last - first, lip[i], mu[i]
-        l1, l2 = sigma[i] ** 2, small2[i]
+        first, last = block.xptr[i], block.xptr[i + 1]
+        d, bound, strong = last - first, block.lip[i], block.mu[i]
+        l1, l2 = block.sigma[i] ** 2, small2[i]
         rounds = math.ceil(math.sqrt(l1 / l2) - 1e-9)
         tau = min(1.0, 0.5 * math.sqrt(19.0 * strong / (15.0 * bound)))
         eta = 1.0 / (4.0 * tau * bound)
@@ -53,9 +64,7 @@ def salim_steps(
         for _ in range(steps):
             for j in range(d):
                 xg[j] = tau * x[j] + (1.0 - tau) * xf[j]
-            if grad_f(
-                i, xg[:d], g[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
-            ):
+            if grad_f(block, i, xg[:d], g[:d]):
                 return FAILED
             for j in range(d):
                 slope = g[j] - strong * xg[j] + pull[j]
@@ -66,7 +75,7 @@ def salim_steps(
             for k in range(p):
                 s[k], total[k] = 0.0, 0.0
             for step in range(rounds):
-                if apply(i, g[:d], r, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+                if apply(block, i, g[:d], r):
                     return FAILED
                 lead = 0.0
                 if step > 0:
@@ -75,9 +84,7 @@ def salim_steps(
                 for k in range(p):
                     s[k] = (r[k] - right[i, k] + lead * s[k]) / gamma
                     total[k] += s[k]
-                if adjoint(
-                    i, total, move, xptr, akind, place, cols, sval, sidx, inbox, outbox, address
-                ):
+                if adjoint(block, i, total, move):
                     return FAILED
                 for j in range(d):
                     g[j] = hat[j] + move[j]
@@ -93,14 +100,12 @@ def salim_steps(
             calls[2, i] += 1
             if calls[2, i] % 10 != 0:
                 continue
-            if grad_f(
-                i, xf, g[:d], first, fkind, fcoef, fptr, fpool, fsize, inbox, outbox, address
-            ) or apply(i, xf, r, xptr, akind, place, cols, sval, sidx, inbox, outbox, address):
+            if grad_f(block, i, xf, g[:d]) or apply(block, i, xf, r):
                 return FAILED
             calls[0, i] += 1
             calls[1, i] += 1
             over = math.sqrt(dot(g[:d], g[:d])) + bound * math.sqrt(dot(xf, xf))
-            under = math.sqrt(dot(r, r)) + sigma[i] * math.sqrt(dot(xf, xf))
+            under = math.sqrt(dot(r, r)) + block.sigma[i] * math.sqrt(dot(xf, xf))
             for j in range(d):
                 g[j] += pull[j]
             for k in range(p):
@@ -109,6 +114,6 @@ def salim_steps(
             residual[i, 1] = math.sqrt(dot(r, r))
             size, terms = residual[i, 1] + weight[i] * residual[i, 0], under + weight[i] * over
             if not size > max(stop[i], ROUNDING * terms) and stop[i] >= 0.0:
-                finished[i] = 1
+                rows.finished[i] = 1
                 break
     return 0

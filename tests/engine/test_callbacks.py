@@ -1,4 +1,4 @@
-"""User functions through the door: same answers as built-ins, exceptions unchanged."""
+"""User functions called back: same answers as built-ins, exceptions unchanged."""
 
 import networkx as nx
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dual2 as d2
-from dual2.engine.door import GRAD_F, PROX_G, Door, knock
+from dual2.engine.callbacks import GRAD_F, PROX_G, Callbacks, call_python
 
 RNG = np.random.default_rng(11)
 A = [RNG.standard_normal((4, 3)) for _ in range(3)]
@@ -146,17 +146,17 @@ def test_a_wrong_shape_is_named():
         d2.solve(built_in(f=wrong), NETWORK)
 
 
-def test_the_door_keeps_an_exception_until_asked():
-    door = Door()
+def test_callbacks_keep_an_exception_until_asked():
+    callbacks = Callbacks()
     calls = []
-    door.open(GRAD_F, 2, lambda: calls.append(2))
-    door.open(PROX_G, 0, lambda: 1 / 0)
-    assert knock(door.address, GRAD_F, 2) == 0 and calls == [2]
-    door.check()
-    assert knock(door.address, PROX_G, 0) == 1
+    callbacks.add(GRAD_F, 2, lambda: calls.append(2))
+    callbacks.add(PROX_G, 0, lambda: 1 / 0)
+    assert call_python(callbacks.address, GRAD_F, 2) == 0 and calls == [2]
+    callbacks.check()
+    assert call_python(callbacks.address, PROX_G, 0) == 1
     with pytest.raises(ZeroDivisionError):
-        door.check()
-    door.check()
-    assert knock(door.address, GRAD_F, 7) == 1
+        callbacks.check()
+    callbacks.check()
+    assert call_python(callbacks.address, GRAD_F, 7) == 1
     with pytest.raises(KeyError):
-        door.check()
+        callbacks.check()

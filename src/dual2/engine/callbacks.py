@@ -1,21 +1,23 @@
-"""The door out of a compiled loop: Python functions called by address.
+"""Python functions called from a compiled loop, by address.
 
 A kernel cannot hold a Python object, but it can hold an integer: the address of a C function
-that ctypes made of a Python one. ``knock(address, what, who)`` calls it; operands lie in
+that ctypes made of a Python one. ``call_python(address, what, who)`` calls it; operands lie in
 arrays that both sides hold. The Python side never lets an exception cross the compiled frames: it
-keeps it, answers 1, the kernel returns early, and :meth:`Door.check` raises it again.
+keeps it, answers 1, the kernel returns early, and :meth:`Callbacks.check` raises it again.
 """
 
 import ctypes
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
 from dual2.compiled import compiled
 
+Array = np.ndarray
 GRAD_F, PROX_G, APPLY, ADJOINT, PROX_H, GRAD_H, SHIP = range(7)
 """What a kernel may ask for; ``SHIP`` exchanges rows with the neighbours in other processes."""
 
@@ -35,33 +37,56 @@ def _call(typingctx: Any, address: Any, what: Any, who: Any) -> Any:
 
 
 @compiled
-def knock(address, what, who):
+def call_python(address, what, who):
     """Call the Python side; 0 is success, anything else means: return at once."""
     return _call(address, what, who)  # pyright: ignore[reportCallIssue]
 
 
-class Door:
+class Callbacks:
     """Python functions reachable from a kernel by (what, who).
+
+    Parameters
+    ----------
+    width : int
+        Length of ``inbox`` and ``outbox``, through which operands and answers pass.
 
     Examples
     --------
-    >>> door = Door()
-    >>> door.open(GRAD_F, 3, lambda: print("asked"))
-    >>> knock(door.address, GRAD_F, 3)
+    >>> callbacks = Callbacks()
+    >>> callbacks.add(GRAD_F, 3, lambda: print("asked"))
+    >>> call_python(callbacks.address, GRAD_F, 3)
     asked
     0
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int = 1) -> None:
         self.handlers: dict[tuple[int, int], Callable[[], object]] = {}
+        self.inbox, self.outbox = np.zeros(width), np.zeros(width)
         self._error: BaseException | None = None
         self._trampoline = _SIGNATURE(self._answer)
         pointer = ctypes.cast(self._trampoline, ctypes.c_void_p).value
         self.address = int(pointer or 0)
 
-    def open(self, what: int, who: int, handler: Callable[[], object]) -> None:
-        """Let ``handler()`` answer ``knock(address, what, who)``."""
+    def add(self, what: int, who: int, handler: Callable[[], object]) -> None:
+        """Let ``handler()`` answer ``call_python(address, what, who)``."""
         self.handlers[what, who] = handler
+
+    def add_function(
+        self, what: int, who: int, function: Callable[[Array], Array], taken: int, given: int
+    ) -> None:
+        """The same for a function of ``taken`` entries of the inbox with ``given`` in answer."""
+
+        def handler() -> None:
+            self.outbox[:given] = function(self.inbox[:taken].copy())
+
+        self.add(what, who, handler)
+
+    def add_prox(
+        self, what: int, who: int, prox: Callable[[Array, float], Array], size: int
+    ) -> None:
+        """The same for a prox of ``size`` entries; the step is the inbox's last entry."""
+        step = lambda v: prox(v, float(self.inbox[-1]))  # noqa: E731
+        self.add_function(what, who, step, size, size)
 
     def _answer(self, what: int, who: int) -> int:
         if self._error is not None:
