@@ -20,7 +20,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.algorithms.method import Algorithm, Method, Plan, Settings
+from dual2.algorithms.method import Algorithm, Method, Plan
+from dual2.algorithms.parameters import Settings
 from dual2.algorithms.registry import require
 from dual2.errors import CapabilityError
 from dual2.functions import Function, IndicatorBox, IndicatorPoint, Stacked, Zero

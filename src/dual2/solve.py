@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from dual2.algorithms.method import Method, Plan, Settings
+from dual2.algorithms.method import Method, Plan
+from dual2.algorithms.parameters import Settings, with_sources
 from dual2.algorithms.registry import find_method
-from dual2.algorithms.sourced import with_sources
 from dual2.driver import Checkpoints, Driver
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Proximable, Smooth

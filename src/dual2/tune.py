@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from dual2.algorithms.method import Method
-from dual2.algorithms.parameters import positive
+from dual2.algorithms.parameters import Sourced, positive
 from dual2.algorithms.registry import find_method
-from dual2.algorithms.sourced import Sourced
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem

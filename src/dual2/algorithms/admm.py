@@ -34,151 +34,291 @@ The trackers' offset e_i = d_i - (A_i x_i - b_i), s, p and Λ start with sum zer
 products with 𝐂 in edge-difference form only, so their sums stay at rounding level.
 """
 
-import time
-from typing import Any
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
-from dual2.algorithms.admm_kernel import (
-    AUX,
-    AX,
-    CAUX,
-    CMSG,
-    DC,
-    DPMM,
-    GAMMA,
-    IDC,
-    MSG,
-    NECPD,
-    SIGMA,
-    SLOTS,
-    SUM,
-    TRACKING,
-    Data,
-    admm_steps,
-)
-from dual2.algorithms.local_argmin import newton_rows
-from dual2.engine.gossip import mix
+from dual2.algorithms.coupling import coupling_cone
+from dual2.algorithms.local_argmin import local_argmin, newton_rows, penalty_rows
+from dual2.algorithms.parameters import Values
+from dual2.algorithms.single_loop import SingleLoop
+from dual2.compiled import compiled
+from dual2.engine.gossip import mix_rows
+from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
+from dual2.errors import CapabilityError
+from dual2.network import ChebyshevNetwork
 from dual2.runtime import Stacked
+from dual2.subsolvers.newton_kernel import QUADRATIC_H, Task, new_scratch
+from dual2.theory.conditions import verdict_on
 
 Array = np.ndarray
-KINDS = {"Tracking-ADMM": TRACKING, "NECPD": NECPD, "DC-ADMM": DC, "IDC-ADMM": IDC, "DPMM": DPMM}
-"""The methods by name."""
+TRACKING, NECPD, DC, IDC, DPMM = range(5)
+"""Which method."""
 
 
-class ADMM:
+class State(NamedTuple):
+    """x, and rows: λ and 𝐂λ, what sums to zero (e, s, p or Λ), d or DPMM's y, 𝐀x; inner work."""
+
+    x: Array
+    lam: Array
+    clam: Array
+    total: Array
+    aux: Array
+    ax: Array
+    tried: Array
+
+
+class Scalars(NamedTuple):
+    """The parameters of all methods by one name each."""
+
+    penalty: float
+    """c, ρ or γ."""
+    mixing: float = 1.0
+    """σ."""
+    eta: float = 0.0
+    """η/ρ of NECPD, β of DPMM."""
+    theta: float = 1.0
+    proximal: float = 0.0
+    """1/τ of NECPD, 1/α of DPMM."""
+
+
+class Data(NamedTuple):
+    """What the kernels read beside the packed problem, and room."""
+
+    kind: int
+    scalars: Scalars
+    share: Array
+    """b/n."""
+    degrees: Array
+    """d_i, at least 1."""
+    steep: Array
+    """β_i of IDC-ADMM."""
+    penalties: Array
+    """See :func:`.local_argmin.penalty_rows`."""
+    ways: Array
+    """See :func:`.local_argmin.newton_rows`."""
+    before: Array
+    """The last x."""
+    target: Array
+    """t of the next local problems."""
+    caux: Array
+    """𝐂d."""
+
+
+# -- the compiled iteration --------------------------------------------------------------------
+
+
+@compiled
+def set_target(data, now, i):
+    """Before the local problem: λ becomes its multiplier's constant part, ``target`` its t."""
+    kind, s, c = data.kind, data.scalars, data.scalars.penalty
+    lam, clam, total, target = now.lam[i], now.clam[i], now.total[i], data.target[i]
+    for k in range(target.shape[0]):
+        b = data.share[k]
+        if kind == TRACKING:
+            lam[k] -= s.mixing * clam[k]
+            target[k] = b - total[k] - lam[k] / c
+        elif kind == NECPD:
+            lam[k] -= s.mixing * clam[k] + total[k]
+            target[k] = b - lam[k] / c
+        elif kind == DPMM:
+            lam[k] = now.aux[i, k] - c * total[k]
+            target[k] = b - lam[k] / c
+        else:
+            total[k] += c * clam[k]
+            lam[k] = 2.0 * data.degrees[i] * lam[k] - clam[k] - (total[k] + b) / c
+            target[k] = -c * lam[k]
+
+
+@compiled
+def set_message(data, now, i):
+    """After the local problem: the new multiplier (and tracker) from A_i x_i."""
+    kind, c, p = data.kind, data.scalars.penalty, data.share.shape[0]
+    low, high = data.penalties[i, 5 * p : 6 * p], data.penalties[i, 6 * p :]
+    lam, ax = now.lam[i], now.ax[i]
+    for k in range(p):
+        excess = ax[k] - data.share[k]
+        if kind == TRACKING:
+            now.aux[i, k] = now.total[i, k] + excess
+            lam[k] += c * now.aux[i, k]
+        elif kind == NECPD:
+            lam[k] += c * excess
+        elif kind == DPMM:
+            lam[k] = min(max(lam[k] + c * excess, low[k]), high[k])
+        else:
+            lam[k] = (lam[k] + ax[k] / c) / (2.0 * data.degrees[i])
+
+
+@compiled
+def set_sum(data, now, i):
+    """After the exchange: what sums to zero moves by a product with 𝐂."""
+    kind, s, total = data.kind, data.scalars, now.total[i]
+    for k in range(total.shape[0]):
+        if kind == TRACKING:
+            total[k] -= s.mixing * data.caux[i, k]
+        elif kind == NECPD:
+            total[k] += s.eta * s.mixing * now.clam[i, k]
+        elif kind == DPMM:
+            move = s.eta * now.clam[i, k]
+            total[k] += move
+            now.aux[i, k] = now.lam[i, k] - s.penalty * move
+
+
+@compiled
+def linearised_step(block, data, now, i, scratch):
+    """IDC-ADMM: one proximal gradient step on the local problem; 0 or FAILED."""
+    scratch, steep = unowned(scratch), data.steep[i]
+    a, b = block.xptr[i], block.xptr[i + 1]
+    own, slope = data.before[a:b], scratch.rows[1]
+    grad, pull = scratch.V[0, : b - a], scratch.V[1]
+    if grad_f(block, i, own, grad):
+        return FAILED
+    for k in range(slope.shape[0]):
+        slope[k] = (now.ax[i, k] / data.scalars.penalty + now.lam[i, k]) / (2.0 * data.degrees[i])
+    if adjoint(block, i, slope, pull):
+        return FAILED
+    for j in range(b - a):
+        grad[j] = own[j] - (grad[j] + pull[j]) / steep
+    return prox_g(block, i, 1.0 / steep, grad, now.x[a:b], scratch.work)
+
+
+@compiled
+def admm_steps(block, links, data, now, steps, member):
+    """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
+    block, links, data, now, member = unowned((block, links, data, now, member))
+    first, last = own_rows(member, now.lam.shape[0])
+    scratch, x, before = new_scratch(block), now.x, data.before
+    theta, proximal = data.scalars.theta, data.scalars.proximal
+    for _ in range(steps):
+        for i in range(first, last):
+            a, b = block.xptr[i], block.xptr[i + 1]
+            copy(x[a:b], before[a:b], b - a)
+            set_target(data, now, i)
+            if data.kind == IDC:
+                tried = 1
+                if linearised_step(block, data, now, i, scratch):
+                    return FAILED
+            else:
+                penalty = data.penalties[i]
+                task = Task(x, data.target, before, proximal, QUADRATIC_H, penalty, 1.0)
+                tried = local_argmin(block, i, task, data.ways[i], scratch)
+            now.tried[i] += tried
+            if tried == FAILED or apply(block, i, x[a:b], now.ax[i]):
+                return FAILED
+            set_message(data, now, i)
+            if theta != 1.0:
+                for j in range(a, b):
+                    x[j] = before[j] + theta * (x[j] - before[j])
+        mix_rows(links, now.lam, now.clam, member)
+        if data.kind == TRACKING:
+            mix_rows(links, now.aux, data.caux, member)
+        for i in range(first, last):
+            set_sum(data, now, i)
+    return 0
+
+
+# -- the algorithm -----------------------------------------------------------------------------
+
+
+class ADMM(SingleLoop):
     """One of the methods on one block of agents; see the module's text for the iterations.
 
     Parameters
     ----------
-    runtime : Stacked
-        The rows, their exchange and agreement.
-    data : Data
-        The method and its parameters.
+    runtime, values
+        As for every :class:`SingleLoop`.
+    kind : int
+        Which method.
+    scalars : callable
+        From the values to the :class:`Scalars`.
     """
 
-    def __init__(self, runtime: Stacked, data: Data) -> None:
-        self.runtime = runtime
-        self.data = data._replace(ways=newton_rows(runtime))
-        self.stride = runtime.network.rounds
-        self._per_round = 2 if data.kind == TRACKING else 1
-        self._links = links = runtime.links
-        if data.kind in (DC, IDC):
-            self._links = links._replace(weights=np.ones_like(links.weights))
-        self._seconds = 1e-5
+    conserved = "total"
 
-    # -- start, save, restore ----------------------------------------------------------------
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x (flat) and λ (n, p).
+    def __init__(
+        self, runtime: Stacked, values: Values, kind: int, scalars: Callable[[Values], Scalars]
+    ) -> None:
+        super().__init__(runtime, values)
+        rt, s, problem = runtime, scalars(values), runtime.problem
+        self.sent = 2 * self.stride if kind == TRACKING else self.stride
+        b, low, high = coupling_cone(problem.h, rt.p)
+        degrees = np.bincount(rt.network.edges.ravel(), minlength=problem.n)[problem.owned]
+        degrees, r = np.maximum(degrees, 1).astype(float), np.full(rt.n, s.penalty)
+        self.links = rt.links
+        if kind in (DC, IDC):
+            self._require_graph()
+            r = 0.5 / (s.penalty * degrees)
+            self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
+        rows = lambda: np.zeros((rt.n, rt.p))  # noqa: E731
+        self.data = Data(
+            kind, s, b / problem.n, degrees, self._curvatures(r), penalty_rows(r, low, high),
+            newton_rows(rt), np.zeros(rt.packed.size), rows(), rows(),
+        )  # fmt: skip
+        x, tried = np.zeros(rt.packed.size), np.zeros(rt.n, np.int64)
+        self.now = State(x, rows(), rows(), rows(), rows(), rows(), tried)
+
+    def _require_graph(self) -> None:
+        """Refuse polynomials: consensus ADMM uses the Laplacian."""
+        if isinstance(self.runtime.network, ChebyshevNetwork):
+            raise CapabilityError(
+                f"{self.values.method} works on the graph itself, not on a polynomial of its "
+                "gossip matrix: give the network that chebyshev() was called on (its attribute "
+                "base)."
+            )
+
+    def _curvatures(self, r: Array) -> Array:
+        """β_i of IDC-ADMM, unless given L_i + r_i σ̄²(A_i)."""
+        problem, given = self.runtime.problem, self.values.given
+        steep = np.array([agent.f.L for agent in problem.agents]) + problem.sigma.max2 * r
+        if "beta" in given:
+            return np.full_like(steep, self.values.beta)
+        return np.where(steep > 0, steep, 1.0)
+
+    def begin(self, x: Array, lam: Array) -> None:
+        """A start other than zero costs one exchange.
 
         At the solution A_i x_i - b_i - (1/n)Σ_j(A_j x_j - b_j) is, up to sign and scale, what each
-        method accumulates; a start other than zero sets it so and costs one exchange.
+        method accumulates.
         """
-        rt, kind, scalars = self.runtime, self.data.kind, self.data.scalars
-        self.x_flat, self.Y = x.copy(), np.zeros((SLOTS, rt.n, rt.p))
-        self.calls, self.k, self.extra = np.zeros(rt.n, np.int64), 0, 0
-        Y = self.Y
-        Y[MSG] = lam
+        rt, now, kind, s = self.runtime, self.now, self.data.kind, self.data.scalars
+        now.x[:], now.lam[:] = x, lam
         warm = rt.anywhere(x)
         if warm:
-            Y[AX] = rt.products(x)
-            excess = Y[AX] - self.data.share
-            scale = {TRACKING: -1.0, NECPD: scalars[GAMMA]}.get(kind, 1.0)
-            Y[SUM] = scale * (excess - rt.agree_sum(excess) / rt.problem.n)
+            now.ax[:] = rt.products(now.x)
+            excess = now.ax - self.data.share
+            scale = {TRACKING: -1.0, NECPD: s.penalty}.get(kind, 1.0)
+            now.total[:] = scale * (excess - rt.agree_sum(excess) / rt.problem.n)
         if kind == DPMM:
-            Y[AUX] = lam
+            now.aux[:] = lam
         elif warm or rt.anywhere(lam):
-            self.extra = self.stride
-            self._exchange(MSG, CMSG)
+            self.rounds, self.vectors = self.stride, self.sent
+            rt.run(mix_rows, self.links, now.lam, now.clam)
         if kind == TRACKING:
-            Y[AUX] = Y[SUM] + Y[AX] - self.data.share
-            if self.extra:
-                self._exchange(AUX, CAUX)
-                Y[SUM] -= scalars[SIGMA] * Y[CAUX]
-        self._steps(0)
+            now.aux[:] = now.total + now.ax - self.data.share
+            if self.rounds:
+                rt.run(mix_rows, self.links, now.aux, self.data.caux)
+                now.total[:] -= s.mixing * self.data.caux
 
-    def _exchange(self, source: int, target: int) -> None:
-        self.runtime.run(mix, self._links, self.Y, source, self.Y, target)
-
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue bit for bit."""
-        counters = np.array([self.k, self.extra])
-        rows = {"admm_rows": self.Y.copy(), "admm_sum": self.Y[SUM].copy()}
-        return rows | {"admm_x": self.x.copy(), "admm_k": counters, "admm_calls": self.calls.copy()}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved :meth:`state`."""
-        self.Y, self.x_flat = np.array(state["admm_rows"]), np.array(state["admm_x"])
-        self.k, self.extra = (int(v) for v in state["admm_k"])
-        self.calls = np.array(state["admm_calls"])
-        self._steps(0)
-
-    # -- what others read ---------------------------------------------------------------------
-    @property
-    def x(self) -> Array:
-        """Flat primal iterate."""
-        return self.x_flat
-
-    @property
-    def duals(self) -> Array:
-        """λ, one row per agent."""
-        return self.Y[MSG]
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges of p-vectors with the neighbours so far."""
-        return self.k * self.stride + self.extra
-
-    @property
-    def vectors(self) -> int:
-        """p-vectors sent to each neighbour so far: two per round for Tracking-ADMM."""
-        return self._per_round * self.rounds
+    def step(self, steps: int) -> None:
+        """Run the compiled loop."""
+        self.runtime.run(admm_steps, self.runtime.block, self.links, self.data, self.now, steps)
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, inner ones included: the maximum over agents for local work."""
-        inner = int(self.calls.max())
-        products = self.k if self.data.kind == IDC else inner + self.k
-        calls = {"grad_f": inner, "prox_g": inner, "A": products, "AT": inner}
-        projections = self.k if self.data.kind == DPMM else 0
-        return calls | {"prox_h": projections, "iterations": self.k, "outer": self.k}
+        k, inner, kind = self.iterations, int(self.now.tried.max()), self.data.kind
+        calls = {"grad_f": inner, "prox_g": inner, "A": k if kind == IDC else inner + k}
+        calls |= {"AT": inner, "prox_h": k if kind == DPMM else 0}
+        return calls | {"iterations": k, "outer": k}
 
-    # -- the loop -----------------------------------------------------------------------------
-    def advance(self, rounds: int, seconds: float) -> None:
-        """Continue until ``rounds`` exchanges or for about ``seconds``, whatever comes first."""
-        end = time.perf_counter() + seconds
-        while self.rounds < rounds:
-            begun = time.perf_counter()
-            if begun >= end:
-                return
-            most = max(1, int((end - begun) / self._seconds))
-            steps = min(max(1, (rounds - self.rounds) // self.stride), most)
-            self._steps(steps)
-            self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
-
-    def _steps(self, steps: int) -> None:
-        rt, before = self.runtime, np.empty_like(self.x_flat)
-        rt.run(
-            admm_steps, rt.block, self._links, self.data, self.x_flat, before, self.Y,
-            self.calls, steps,
-        )  # fmt: skip
-        self.k += steps
+    def explain(self) -> str:
+        """Whether convergence is proved, and what decides the speed."""
+        verdict, text = verdict_on(self.values.method, self.values.problem), ""
+        if verdict is not None and verdict.accepted:
+            text = f"The published conditions hold ({verdict.reason}).\n"
+        elif verdict is not None:
+            text = f"Outside the published conditions ({verdict.reason}): convergence is observed, "
+            text += "not proved.\n"
+        return f"{text}The penalty decides the speed; dual2.tune searches for a good one."

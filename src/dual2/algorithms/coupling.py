@@ -9,8 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.functions import Function
 from dual2.functions.separable import separable_form
-from dual2.problem import Agent, Problem
-from dual2.theory.conditions import is_indicator, is_point
+from dual2.problem import Problem
 
 Array = np.ndarray
 _FLATTEST = 0.01
@@ -101,28 +100,3 @@ def coupling_cone(h: Function, p: int) -> tuple[Array, Array, Array]:
     lower, upper = np.broadcast_to(form.lower, (p,)), np.broadcast_to(form.upper, (p,))
     b = np.where(np.isfinite(upper), upper, np.where(np.isfinite(lower), lower, 0.0))
     return b, np.where(np.isfinite(lower), -np.inf, 0.0), np.where(np.isfinite(upper), np.inf, 0.0)
-
-
-def cone_h(h: Function) -> str:
-    """Whether each coupling row is an equation or an inequality with one side.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> cone_h(d2.IndicatorAtMost(1.0)), cone_h(d2.IndicatorBox(0.0, 1.0))
-    ('', 'each row of h must be z = b, z ≤ b or z ≥ b; found IndicatorBox(lower=0, upper=1)')
-    """
-    form = h.form
-    if is_point(h):
-        return ""
-    if form is not None and is_indicator(h):
-        two = np.isfinite(form.lower) & np.isfinite(form.upper)
-        if not np.any(two & (np.asarray(form.lower) != form.upper)):
-            return ""
-    return f"each row of h must be z = b, z ≤ b or z ≥ b; found {h!r}"
-
-
-def lipschitz_f(agent: Agent) -> str:
-    """Whether ∇f_i has a known Lipschitz constant."""
-    known = agent.f.smooth and math.isfinite(agent.f.L)
-    return "" if known else f"f must be smooth with a finite L; found {agent.f!r}"

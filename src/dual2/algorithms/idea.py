@@ -21,24 +21,21 @@ so that a run can be cut and continued without a trace.
 
 import math
 import time
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.algorithms.coupling import UNIT, coupling_cone, lipschitz_f, scales
-from dual2.algorithms.method import Method, Needs, Plan, Settings
-from dual2.algorithms.needs import point_h, zero_g
-from dual2.algorithms.parameters import given_parameters, positive
+from dual2.algorithms.coupling import UNIT, coupling_cone
+from dual2.algorithms.needs import LIPSCHITZ_F, POINT_H, SET_G, ZERO_G, Needs
+from dual2.algorithms.parameters import Parameter, Values
+from dual2.algorithms.single_loop import SingleLoop, single_loop_method
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError, unknown_name
-from dual2.network import ChebyshevNetwork, Network
-from dual2.problem import Problem
-from dual2.runtime import Stacked, place
-from dual2.theory.conditions import closed_set
+from dual2.runtime import Stacked
 
 Array = np.ndarray
 GAMMA, KAPPA, OMEGA, TAU, RATES = range(5)
@@ -86,86 +83,48 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
     return 0
 
 
-class IDEA:
-    """The flow on one block of agents; see the module's text.
+class State(NamedTuple):
+    """x; per agent y and λ; the number of segments and the time they reach to."""
 
-    Parameters
-    ----------
-    runtime : Stacked
-        The rows and their exchange.
-    rates : ndarray
-        γ, κ, ω and τ.
-    share : ndarray, shape (n, p)
-        b_i.
-    integrator : str
-        A method of ``scipy.integrate.solve_ivp``.
-    rtol : float
-        Its relative tolerance; the absolute one is as much of the largest entry so far.
-    """
+    x: Array
+    y: Array
+    lam: Array
+    clock: Array
 
-    def __init__(
-        self, runtime: Stacked, rates: Array, share: Array, integrator: str, rtol: float
-    ) -> None:
-        self.runtime, self.rates, self.share, self.k = runtime, rates, share, 0
-        self.integrator, self.rtol = integrator, rtol
-        self.stride = runtime.network.rounds
-        self._slots = np.zeros((3, runtime.n, runtime.p))
-        self.first = _FIRST * float(rates[TAU])
 
-    # -- start, save, restore ----------------------------------------------------------------
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x (flat) and λ (n, p); y makes every d_i the mean violation, or is 0."""
-        rt = self.runtime
-        y = np.zeros((rt.n, rt.p))
+class IDEA(SingleLoop):
+    """The flow on one block of agents; see the module's text. An iteration is an evaluation."""
+
+    conserved = "y"
+
+    def __init__(self, runtime: Stacked, values: Values) -> None:
+        super().__init__(runtime, values)
+        if not runtime.problem.complete:
+            raise CapabilityError(
+                f"{values.method} works in continuous time: its integrator looks at all agents, so "
+                "they must be in one process. Use runtime='stacked', or a method in discrete time."
+            )
+        n, p, v = runtime.n, runtime.p, values
+        self.calls = dict.fromkeys(("grad_f", "prox_g", "A", "AT", "outer"), 1)
+        self.rates = np.array([v.gamma, v.kappa, v.omega, v.tau])
+        self.share = np.tile(coupling_cone(runtime.problem.h, p)[0] / n, (n, 1))
+        self.point = np.zeros(runtime.packed.size + 2 * n * p)
+        x, rows = np.split(self.point, [runtime.packed.size])
+        self.now = State._make([x, *rows.reshape(2, n, p), np.zeros(2)])
+        self._slots = np.zeros((3, n, p))
+
+    def begin(self, x: Array, lam: Array) -> None:
+        """From x and λ; y makes every d_i the mean violation, or is 0."""
+        rt, now = self.runtime, self.now
+        now.x[:], now.lam[:] = x, lam
         if rt.anywhere(x):
-            excess = rt.products(x) - self.share
-            y = excess - rt.agree_sum(excess) / rt.problem.n
-        self.point = np.concatenate([x, y.ravel(), lam.ravel()])
-        self.segment, self.time = 0, 0.0
-        self._slope(0.0, self.point)
-        self.k = 0
+            excess = rt.products(now.x) - self.share
+            now.y[:] = excess - rt.agree_sum(excess) / rt.problem.n
 
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue bit for bit."""
-        rows = self.point[self.runtime.packed.size :].reshape(2, self.runtime.n, self.runtime.p)
-        counters = np.array([self.k, self.segment])
-        return {"idea_point": self.point.copy(), "idea_counters": counters,
-                "idea_time": self.time, "idea_y": rows[0].copy()}  # fmt: skip
+    def step(self, steps: int) -> None:
+        """The integrator decides on the steps; here it only compiles."""
+        self.slope(self.point)
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved :meth:`state`."""
-        self.point = np.array(state["idea_point"])
-        self.k, self.segment = (int(v) for v in state["idea_counters"])
-        self.time = float(state["idea_time"])
-
-    # -- what others read ---------------------------------------------------------------------
-    @property
-    def x(self) -> Array:
-        """Flat primal iterate, in its set up to the accuracy of the integrator."""
-        return self.point[: self.runtime.packed.size]
-
-    @property
-    def duals(self) -> Array:
-        """λ, one row per agent."""
-        rt = self.runtime
-        return self.point[rt.packed.size + rt.n * rt.p :].reshape(rt.n, rt.p)
-
-    @property
-    def rounds(self) -> int:
-        """Evaluations of the right-hand side so far, times the exchanges of each."""
-        return self.k * self.stride
-
-    @property
-    def vectors(self) -> int:
-        """p-vectors sent to each neighbour so far: one per evaluation and exchange."""
-        return self.rounds
-
-    def oracle_calls(self) -> dict[str, int]:
-        """One call of each local oracle per evaluation."""
-        calls = dict.fromkeys(("grad_f", "prox_g", "A", "AT", "iterations", "outer"), self.k)
-        return calls | {"prox_h": 0}
-
-    # -- the loop -----------------------------------------------------------------------------
     def advance(self, rounds: int, seconds: float) -> None:
         """Continue by whole segments until ``rounds`` or for about ``seconds``."""
         end = time.perf_counter() + seconds
@@ -176,17 +135,24 @@ class IDEA:
         """One segment of time."""
         from scipy.integrate import solve_ivp  # a quarter of a second that other methods save
 
-        span = self.first * GROWTH**self.segment
+        v, clock = self.values, self.now.clock
+        span = _FIRST * v.tau * GROWTH ** int(clock[0])
         size = float(np.abs(self.point).max())
         answer = solve_ivp(
-            self._slope, (0.0, span), self.point, method=self.integrator, rtol=self.rtol,
-            atol=self.rtol * (size if size > 0 else 1.0), t_eval=(span,),
+            self._evaluate, (0.0, span), self.point, method=v.integrator, rtol=v.rtol,
+            atol=v.rtol * (size if size > 0 else 1.0), t_eval=(span,),
         )  # fmt: skip
-        self.segment += 1
-        self.time += span
-        self.point = answer.y[:, -1].copy() if answer.success else np.full_like(self.point, np.nan)
+        clock += 1, span
+        self.point[:] = answer.y[:, -1] if answer.success else np.nan
 
-    def _slope(self, _: float, point: Array) -> Array:
+    def _evaluate(self, _: float, point: Array) -> Array:
+        self.iterations += 1
+        self.rounds += self.stride
+        self.vectors = self.rounds
+        return self.slope(point)
+
+    def slope(self, point: Array) -> Array:
+        """The right-hand side at a point (x, y, λ)."""
         rt, slots = self.runtime, self._slots
         size = rt.packed.size
         out = np.empty_like(point)
@@ -194,68 +160,49 @@ class IDEA:
         x = np.ascontiguousarray(point[:size])
         rt.run(flow, rt.block, rt.links, self.rates, self.share, x, rows, out[:size], slots)
         out[size:] = slots[:2].ravel()
-        self.k += 1
         return out
 
-
-def plan_idea(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
-    """Choose the rates of IDEA or Proj-IDEA."""
-    if not problem.complete:
-        raise CapabilityError(
-            f"{settings.method} works in continuous time: its integrator looks at all agents, so "
-            "they must be in one process. Use runtime='stacked', or a method in discrete time."
+    def explain(self) -> str:
+        """What a round is."""
+        return (
+            f"Integrated by scipy's {self.values.integrator}; a round is an evaluation of the "
+            "right-hand side. No strong convexity is needed."
         )
-    given = given_parameters(settings, SOURCES)
-    chosen = "integrator" in given
-    integrator = given.pop("integrator", "DOP853")
-    if integrator not in INTEGRATORS:
-        raise CapabilityError(unknown_name("integrator", str(integrator), INTEGRATORS))
-    given = {name: positive(name, value) for name, value in given.items()}
-    found, lam = scales(problem), float(network.lambda_max) or 1.0
-    gamma = given.get("gamma", found.unit)
-    rule = {
-        "gamma": gamma, "kappa": math.sqrt(found.mu * found.L), "omega": found.L / (gamma * lam),
-        "tau": 1.0 / (found.L + gamma * found.sigma2), "rtol": 1e-12,
-    }  # fmt: skip
-    values = rule | given
-    rates = np.array([values[name] for name in ("gamma", "kappa", "omega", "tau")])
-    share = np.tile(coupling_cone(problem.h, problem.p)[0] / problem.n, (problem.n, 1))
-    runtime = place(problem, network)
-    algorithm = IDEA(runtime, rates, share, integrator, values["rtol"])
-    parameters: dict[str, tuple[Any, str]] = {"method": (settings.method, "given or default")}
-    parameters |= {k: (v, "given" if k in given else SOURCES[k]) for k, v in values.items()}
-    parameters |= {
-        "integrator": (integrator, "given" if chosen else "scipy.integrate.solve_ivp"),
-        "rounds_per_iteration": (int(network.rounds), "one evaluation of the right-hand side"),
-        "vectors_per_iteration": (int(network.rounds), "p-vectors sent per neighbour"),
-    }
-    text = (
-        f"{settings.method}: saddle flow in continuous time by scipy's {integrator}; a round is an "
-        "evaluation of its right-hand side. No strong convexity is needed."
-    )
-    return Plan(algorithm, runtime, parameters, text)
 
 
-SOURCES = {
-    "gamma": UNIT,
-    "kappa": "√(μL): derived",
-    "omega": "L/(γ λ_max(C)): derived",
-    "tau": "1/(L + γσ̄²(A)): derived",
-    "rtol": "1e-12",
-    "integrator": "DOP853",
-}
-"""Parameters and where they come from; γ = κ = 1 and ω𝐂 = the Laplacian are the published flow."""
+# -- parameters and the table --------------------------------------------------------------------
+
+
+def _integrator(name: str, value: Any) -> str:
+    if value not in INTEGRATORS:
+        raise CapabilityError(unknown_name(name, str(value), INTEGRATORS))
+    return value
+
+
+def _omega(v: Values) -> float:
+    return v.scales.L / (v.gamma * (float(v.network.lambda_max) or 1.0))
+
+
+_DECLARED = (
+    Parameter("gamma", UNIT, lambda v: v.scales.unit),
+    Parameter("kappa", "√(μL): derived", lambda v: math.sqrt(v.scales.mu * v.scales.L)),
+    Parameter("omega", "L/(γ λ_max(C)): derived", _omega),
+    Parameter(
+        "tau", "1/(L + γσ̄²(A)): derived",
+        lambda v: 1.0 / (v.scales.L + v.gamma * v.scales.sigma2),
+    ),
+    Parameter("rtol", "1e-12", 1e-12),
+    Parameter("integrator", "DOP853", "DOP853", _integrator),
+)  # fmt: skip
+"""γ = κ = 1 and ω𝐂 = the Laplacian are the published flow."""
 
 IDEA_METHODS = [
-    Method(
-        name=name, plan=plan_idea, summary=summary, sources=SOURCES, reconstructed=True,
-        needs=Needs("convex, L known", g, "a point", test_f=lipschitz_f, test_g=test,
-                    test_h=point_h),
+    single_loop_method(
+        name, IDEA, summary, Needs(LIPSCHITZ_F, g, POINT_H), _DECLARED, reconstructed=True,
     )
-    for name, summary, g, test in (
-        ("IDEA", "saddle flow in continuous time", "zero", zero_g),
-        ("Proj-IDEA", "projected saddle flow in continuous time", "indicator of a closed set",
-         closed_set),
+    for name, summary, g in (
+        ("IDEA", "saddle flow in continuous time", ZERO_G),
+        ("Proj-IDEA", "projected saddle flow in continuous time", SET_G),
     )
 ]  # fmt: skip
 """Rows of the table of methods."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Protocol
 
 import numpy as np
 
-from dual2.functions import Function
-from dual2.problem import Agent, Problem
+from dual2.algorithms.needs import Needs
+from dual2.algorithms.parameters import Parameter, Sources
+from dual2.problem import Problem
 from dual2.runtime import Stacked
 
 
@@ -61,65 +63,13 @@ class Algorithm(Protocol):
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What the caller of ``solve`` may say about the method."""
-
-    method: str = "iD2A"
-    subsolver: Any = "auto"
-    rho: float | str = "auto"
-    constants: str = "tight"
-    accuracy: str = "auto"
-    parameters: dict[str, Any] | None = None
-
-
-@dataclass(frozen=True)
 class Plan:
     """A ready algorithm with its runtime, its parameters and the reasons for them."""
 
     algorithm: Algorithm
     runtime: Stacked
-    parameters: dict[str, tuple[Any, str]]
+    parameters: Sources
     explanation: str
-
-
-def _fine(part: Any) -> str:
-    """No condition."""
-    return ""
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a method asks of a problem: in words, and as tests that say what is lacking.
-
-    Attributes
-    ----------
-    f, g, h, A : str
-        The conditions in words; an empty one is no condition.
-    test_f, test_g, test_A : callable
-        From an agent to what it lacks, empty if nothing.
-    test_h : callable
-        From h to what it lacks.
-    """
-
-    f: str
-    g: str
-    h: str
-    A: str = ""
-    test_f: Callable[[Agent], str] = _fine
-    test_g: Callable[[Agent], str] = _fine
-    test_h: Callable[[Function], str] = _fine
-    test_A: Callable[[Agent], str] = _fine
-
-    def lack(self, problem: Problem) -> str:
-        """The first thing that the problem lacks, empty if nothing."""
-        lack = self.test_h(problem.h)
-        if lack:
-            return lack
-        agents = problem.agents
-        lacks = [self.test_f(a) or self.test_g(a) or self.test_A(a) for a in agents]
-        words = {"f": self.f, "g": self.g, "A": self.A}
-        wanted = ", ".join(f"{name}: {text}" for name, text in words.items() if text)
-        return problem.first_lack(lacks, f"wanted are {wanted}; its own process says more")
 
 
 @dataclass(frozen=True)
@@ -138,8 +88,8 @@ class Method:
         Conditions on f, g, h and A.
     rounds, vectors : str
         Exchanges per iteration, and p-vectors sent to each neighbour per iteration.
-    sources : dict
-        Parameters that may be given, each with where its value comes from otherwise.
+    declared : tuple of Parameter
+        Its parameters.
     reconstructed : bool
         Whether the update was rebuilt from its family, not read from the authors' listing.
     aliases : tuple of str
@@ -147,7 +97,7 @@ class Method:
     reveals : str
         What leaves an agent.
     parameters : dict
-        What the caller chose; the sources say the rest.
+        What the caller chose.
     """
 
     name: str
@@ -156,7 +106,7 @@ class Method:
     needs: Needs
     rounds: str = "1"
     vectors: str = "1"
-    sources: Mapping[str, str] = field(default_factory=dict)
+    declared: tuple[Parameter, ...] = ()
     reconstructed: bool = False
     aliases: tuple[str, ...] = ()
     reveals: str = "dual vectors"
@@ -169,6 +119,12 @@ class Method:
     def lack(self, problem: Problem) -> str:
         """What the problem lacks for this method, empty if nothing."""
         return self.needs.lack(problem)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the parameters that may be given come from otherwise, those alike together."""
+        groups = groupby((p for p in self.declared if p.free), lambda p: p.source)
+        return {", ".join(p.name for p in same): source for source, same in groups}
 
     @property
     def remark(self) -> str:

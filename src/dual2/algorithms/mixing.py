@@ -39,7 +39,6 @@ SHAPES = {
     "NPGA-P2D2": Shape((1.0, 0.0), _NONE, (1.0, 0.0)),
     "NPGA-II": Shape((1.0, 0.0), (1.0, 0.0), (1.0, 0.0)),
     "DCDA": Shape((1.0, 0.0), _NONE, (1.0, 0.0)),
-    "iD2GT": Shape((0.0, 1.0), (2.0, -1.0), _NONE),
 }
 """Matrices of the methods that depend on W alone."""
 
@@ -106,7 +105,7 @@ def from_laplacian(network: Network | ChebyshevNetwork, factor: float) -> Matric
 
 
 def from_arrays(
-    network: Network | ChebyshevNetwork, B2: Any, C: Any, D: Any, scale: float
+    network: Network | ChebyshevNetwork, B2: Array, C: Array | None, D: Array | None, scale: float
 ) -> Matrices:
     """Matrices of the user's own: n × n, symmetric, with 𝐁²1 = 𝐂1 = 0 and 𝐃1 = 1.
 
@@ -116,15 +115,16 @@ def from_arrays(
         If one is neither m₁M + m₂M² nor of the graph's sparsity.
     """
     n = network.n
-    rest = np.zeros((n, n)) if C is None else C
-    spread = np.eye(n) if D is None else D
-    found = {"B2": _square(n, "B2", B2), "C": _square(n, "C", rest), "D": _square(n, "D", spread)}
-    found["D"] = np.eye(n) - found["D"]
-    weights, powers = [], []
+    found = {
+        "B2": B2,
+        "C": np.zeros((n, n)) if C is None else C,
+        "D": np.eye(n) if D is None else D,
+    }
     for name, matrix in found.items():
-        own, power = _read(network, name, matrix, scale)
-        weights.append(own)
-        powers.append(power)
+        _check(n, name, matrix)
+    found["D"] = np.eye(n) - found["D"]
+    read = [_read(network, name, matrix, scale) for name, matrix in found.items()]
+    weights, powers = zip(*read, strict=True)
     if powers[2][1] and not np.array_equal(weights[0], weights[2]):
         raise CapabilityError(
             "D is of degree two in W but B2 is no polynomial of W. Give both as polynomials, or D "
@@ -133,8 +133,15 @@ def from_arrays(
     return _count(network, np.array(weights), np.array(powers))
 
 
-def _square(n: int, name: str, matrix: Any) -> Array:
-    array = np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
+def dense(name: str, matrix: Any) -> Array | None:
+    """A given matrix as an array; None stays."""
+    if matrix is None:
+        return None
+    return np.asarray(matrix.toarray() if hasattr(matrix, "toarray") else matrix, dtype=float)
+
+
+def _check(n: int, name: str, array: Array) -> None:
+    """Refuse what is not n × n and symmetric with the right row sums."""
     if array.shape != (n, n) or not np.all(np.isfinite(array)):
         raise CapabilityError(f"{name} has shape {array.shape}; expected ({n}, {n}), finite.")
     size = max(1.0, float(np.abs(array).max()))
@@ -147,7 +154,6 @@ def _square(n: int, name: str, matrix: Any) -> Array:
         raise CapabilityError(
             f"Row {row} of {name} sums to {array[row].sum():g}; expected {total:g}."
         )
-    return array
 
 
 def _read(
@@ -221,7 +227,8 @@ def consensus_radius(
     n = network.n
     if n > _LARGEST or n == 1:
         return 0.0 if n == 1 else float("nan")
-    B, C, rest = (_dense(network, *pair) for pair in zip(*_rows(matrices), strict=True))
+    pairs = zip(matrices.weights, matrices.powers, strict=True)
+    B, C, rest = (_entries(network, *pair) for pair in pairs)
     basis = np.linalg.qr(np.column_stack([np.ones(n), np.eye(n)[:, 1:]]))[0][:, 1:]
     inside = lambda matrix: basis.T @ matrix @ basis  # noqa: E731
     eye = np.eye(n - 1)
@@ -230,11 +237,7 @@ def consensus_radius(
     return float(np.abs(np.linalg.eigvals(block)).max())
 
 
-def _rows(matrices: Matrices) -> tuple[list[Array], list[Array]]:
-    return list(matrices.weights), list(matrices.powers)
-
-
-def _dense(network: Network | ChebyshevNetwork, weights: Array, powers: Array) -> Array:
+def _entries(network: Network | ChebyshevNetwork, weights: Array, powers: Array) -> Array:
     """p₁L + p₂L² as an array."""
     n = network.n
     indptr, indices, data = network.neighbours

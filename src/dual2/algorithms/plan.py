@@ -13,9 +13,9 @@ from dual2.algorithms.choice import (
     wanted_rho,
 )
 from dual2.algorithms.id2a import ID2A
-from dual2.algorithms.method import Plan, Settings
+from dual2.algorithms.method import Plan
 from dual2.algorithms.outer import Options
-from dual2.algorithms.parameters import unknown_parameter
+from dual2.algorithms.parameters import Settings, unknown_parameter
 from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem

@@ -2,39 +2,41 @@
 
 from dual2.algorithms.admm_methods import ADMM_METHODS
 from dual2.algorithms.apapc import APAPC_METHODS
-from dual2.algorithms.method import Method, Needs
-from dual2.algorithms.nedic import NEDIC_METHODS
-from dual2.algorithms.needs import dual_h
+from dual2.algorithms.idea import IDEA_METHODS
+from dual2.algorithms.method import Method
+from dual2.algorithms.nedic import NEDIC
+from dual2.algorithms.needs import DUAL_H, PROX_G, STRONG_F, Needs
 from dual2.algorithms.npga_methods import NPGA_METHODS
+from dual2.algorithms.parameters import Parameter
 from dual2.algorithms.plan import plan_id2a
 from dual2.errors import CapabilityError, unknown_name
 from dual2.problem import Problem
-from dual2.theory.conditions import strong
 
-_NEEDS = Needs(
-    f="strongly convex, smooth", g="prox-friendly", h="with prox or smooth conjugate",
-    test_f=strong, test_h=dual_h,
-)  # fmt: skip
-_SOURCES = {
-    "rho": "ρ* = L'/λ_max (theorem)",
-    "subsolver": "least predicted cost (theory)",
-    "accuracy": "relative (measured)",
-    "constants": "tight (theory)",
-    "eta, c, delta, slack, mapping, restart, check": "defaults",
-}
+_NEEDS = Needs(STRONG_F, PROX_G, DUAL_H)
+_DECLARED = (
+    Parameter("rho", "ρ* = L'/λ_max (theorem)"),
+    Parameter("subsolver", "least predicted cost (theory)"),
+    Parameter("accuracy", "relative (measured)"),
+    Parameter("constants", "tight (theory)"),
+    *(
+        Parameter(name, "defaults")
+        for name in ("eta", "c", "delta", "slack", "mapping", "restart", "check")
+    ),
+)
+_POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
 _ALL = [
     Method(
-        "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, sources=_SOURCES
+        "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, declared=_DECLARED
     ),
     Method(
         "MiD2A", plan_id2a, "iD2A over a Chebyshev polynomial of the network", _NEEDS,
-        rounds="K", vectors="K",
-        sources=_SOURCES | {"degree": "K = ⌈√κ_C⌉ (theorem)", "spectrum": "exact"},
+        rounds="K", vectors="K", declared=_DECLARED + _POLYNOMIAL,
     ),
     *NPGA_METHODS,
     *APAPC_METHODS,
-    *NEDIC_METHODS,
+    NEDIC,
     *ADMM_METHODS,
+    *IDEA_METHODS,
 ]  # fmt: skip
 METHODS = {method.name: method for method in _ALL}
 """Every method, by its name; aliases lead to the same row."""
@@ -89,6 +91,6 @@ def require(method: Method, problem: Problem) -> None:
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
     some_flat = problem.first([not agent.f.mu > 0 for agent in problem.agents]) is not None
-    if method.needs.test_f is strong and some_flat:
+    if method.needs.f is STRONG_F and some_flat:
         advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

@@ -66,7 +66,9 @@ def _conditions() -> Table:
     table = _plain("Methods", "method", "accepts", "sends", "what leaves an agent; remarks")
     for method in METHODS.values():
         needs = method.needs
-        accepts = f"f {needs.f}; g {needs.g}; h {needs.h}" + (f"; A {needs.A}" if needs.A else "")
+        accepts = f"f {needs.f}; g {needs.g}; h {needs.h}" + (
+            f"; A {needs.A}" if needs.A.words else ""
+        )
         remarks = "; ".join(part for part in (method.reveals, method.remark) if part)
         table.add_row(method.name, accepts, _messages(method), remarks)
     return table
@@ -106,7 +108,7 @@ def _describe(method: Method) -> Table:
     rows = {
         "method": method.name + (f" ({method.remark})" if method.remark else ""),
         "what it is": method.summary,
-        "f": needs.f, "g": needs.g, "h": needs.h, "A": needs.A or "any",
+        "f": needs.f.words, "g": needs.g.words, "h": needs.h.words, "A": needs.A.words or "any",
         "sends": f"{counted(method.vectors, 'p-vector')} per neighbour in "
         f"{counted(method.rounds, 'round')} per iteration",
         "leaves an agent": method.reveals,

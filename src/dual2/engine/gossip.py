@@ -175,3 +175,10 @@ def mix(links, source, s, target, t, member):
         for k in range(p):
             target[t, i, k] = buffers[now, i, k]
     meet(member)
+
+
+@inlined
+def mix_rows(links, source, target, member):
+    """:func:`mix` of two matrices (n, p), no stacks."""
+    n, p = source.shape
+    mix(links, source.reshape((1, n, p)), 0, target.reshape((1, n, p)), 0, member)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2 import functions as fn
-from dual2.algorithms.method import Settings
+from dual2.algorithms.parameters import Settings
 from dual2.algorithms.registry import find_method
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
