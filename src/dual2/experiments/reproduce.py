@@ -70,7 +70,7 @@ def reproduce(
     progress : bool, optional
         Progress bar; None shows it on a terminal only.
     """
-    require("matplotlib", "plotly")
+    require("jinja2", "matplotlib", "plotly")
     wanted = [names] if isinstance(names, str) else list(names)
     chosen, store, planned = groups(wanted), Store(out), cases(wanted, quick)
     for group in chosen:
