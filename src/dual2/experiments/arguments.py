@@ -94,24 +94,12 @@ def _check(key: str, value: Any, kind: Any, limits: Any) -> None:
 
 @dataclass(frozen=True)
 class Builders:
-    """Functions by name whose arguments come from a config.
+    """Functions by name whose arguments come from a config."""
 
-    Attributes
-    ----------
-    what : str
-        What they build, for messages.
-    known : dict
-        The functions.
-    fixed : str
-        Their first argument, which comes from elsewhere.
-    error : type
-        Of the errors about what they are asked for.
-    """
-
-    what: str
-    known: Mapping[str, Callable[..., Any]]
-    fixed: str
-    error: type[Dual2Error]
+    what: str  # what they build, for messages
+    known: Mapping[str, Callable[..., Any]]  # the functions
+    fixed: str  # their first argument, which comes from elsewhere
+    error: type[Dual2Error]  # of the errors about what they are asked for
 
     def arguments(self, name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Kinds of a builder's arguments, and those without a default."""

@@ -62,38 +62,22 @@ STUDIED = ("n", "p", "kappa_f", "kappa_C", "kappa_pd", "kappa_h", "kappa_A")
 
 @dataclass(frozen=True)
 class Study:
-    """Which runs to fit a power law through.
+    """Which runs to fit a power law through."""
 
-    Attributes
-    ----------
-    over : str
-        The fact on the horizontal axis, one of :data:`STUDIED`.
-    problems : tuple of str
-        Names of the problem entries.
-    """
-
-    over: str
-    problems: tuple[str, ...]
+    over: str  # the fact on the horizontal axis, one of STUDIED
+    problems: tuple[str, ...]  # names of the problem entries
 
 
 @dataclass(frozen=True)
 class Config:
-    """A benchmark, ready to run.
+    """A benchmark, ready to run."""
 
-    Attributes
-    ----------
-    name, title : str
-        Of the file; its heading.
-    cases : tuple of Case
-        Every run. ``notes`` tell the ``entry`` (problem), ``problem`` and ``network``.
-    studies : tuple of Study
-        What to fit afterwards.
-    """
-
+    # name, title: of the file; its heading
     name: str
     title: str
+    # every run. notes tell the entry (problem), problem and network.
     cases: tuple[Case, ...]
-    studies: tuple[Study, ...] = ()
+    studies: tuple[Study, ...] = ()  # what to fit afterwards
 
 
 def shipped_configs() -> list[str]:
