@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dual2.experiments.report import page
-from dual2.experiments.report.network import network_svg
+from dual2.experiments.report.network import network_places
 from dual2.experiments.report.tables import costs_at
 from dual2.experiments.styles import BASES, OTHERS, OURS, labels, style, styles
 from stored_runs import ABOUT, CLAIMS, TRICK, fill, stored
@@ -169,21 +169,22 @@ def test_looks_differ_within_a_group(store):
 
 
 def test_a_path_is_drawn_flat_in_order():
-    svg = network_svg(5, [[i, i + 1] for i in range(4)])
-    places = [
-        (float(x), float(y)) for x, y in re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg)
-    ]
+    places, _ = network_places(5, [[i, i + 1] for i in range(4)])
     assert [x for x, _ in places] == sorted(x for x, _ in places)
     assert len({y for _, y in places}) == 1
-    assert svg.count("<line") == 4
 
 
 @pytest.mark.parametrize("n, edges", [(1, []), (2, [[0, 1]]), (3, [[0, 1], [1, 2], [0, 2]])])
 def test_small_networks(n, edges):
-    svg = network_svg(n, edges)
-    assert svg.count("<circle") == n
-    assert "nan" not in svg
+    places, height = network_places(n, edges)
+    assert len(places) == n
+    assert np.isfinite(places).all() and np.isfinite(height)
 
 
 def test_large_networks_are_not_drawn():
-    assert network_svg(1000, [[0, 1]]) == ""
+    assert network_places(1000, [[0, 1]]) == ([], 0.0)
+
+
+def test_every_agent_and_edge_is_drawn(text):
+    picture = re.search(r'<svg class="network".*?</svg>', text, re.DOTALL).group()
+    assert picture.count("<line") == 3 and picture.count("<circle") == 4

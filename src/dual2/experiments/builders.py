@@ -8,8 +8,8 @@ import numpy as np
 
 from dual2.codec import encode, encode_agent
 from dual2.documents import to_json
-from dual2.errors import ProblemError, unknown_name
-from dual2.experiments.arguments import Limits, OneOf, Size, arguments, check_arguments
+from dual2.errors import ProblemError
+from dual2.experiments.arguments import Builders, Range, Size, Weight
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
@@ -33,8 +33,7 @@ from dual2.problem import Agent, Problem
 from dual2.theory import condition_numbers
 
 Rng = np.random.Generator
-Ratio = Annotated[float, Limits(1)]
-Weight = Annotated[float, Limits(0)]
+Ratio = Annotated[float, Range(1)]
 
 G: dict[str, Function] = {"zero": Zero(), "l1": L1Norm(0.3), "box": IndicatorBox(-2.0, 2.0)}
 """The g_i that ``random`` offers."""
@@ -50,8 +49,8 @@ H: dict[str, Callable[[Rng, np.ndarray], Function]] = {
 
 def random(
     seed: int, network: dict[str, Any], n: Size = 8, p: Size = 5, d: Size = 3,
-    kappa_f: Ratio = 10.0, g: Annotated[str, OneOf(G)] = "l1",
-    h: Annotated[str, OneOf(H)] = "squared", reference: bool = False,
+    kappa_f: Ratio = 10.0, g: Annotated[str, tuple(G)] = "l1",
+    h: Annotated[str, tuple(H)] = "squared", reference: bool = False,
 ) -> Setting:  # fmt: skip
     """Quadratic f_i with curvatures from 1 to κ_f, normal A_i, and a choice of g and h.
 
@@ -151,12 +150,8 @@ BUILDERS: dict[str, Callable[..., Setting]] = {
 }
 """Each takes the seed first, then the case's ``problem_options``."""
 
-
-def builder_arguments(name: str) -> list[str]:
-    """Arguments of a builder besides the seed; an error if there is none of that name."""
-    if name not in BUILDERS:
-        raise ProblemError(unknown_name("problem", name, BUILDERS))
-    return arguments(BUILDERS[name], "seed")
+PROBLEMS = Builders("problem", BUILDERS, "seed", ProblemError)
+"""The same with a check of the arguments."""
 
 
 def build_setting(case: Case) -> Setting:
@@ -169,15 +164,7 @@ def build_setting(case: Case) -> Setting:
     >>> setting.problem.n, setting.facts["kappa_C"], setting.facts["kappa_f"]
     (4, 2.0, 10.0)
     """
-    known = builder_arguments(case.problem)
-    for key in case.problem_options:
-        if key not in known:
-            raise ProblemError(
-                f"The problem {case.problem!r} has no argument {key!r}; "
-                f"expected {', '.join(known)}."
-            )
-    check_arguments(BUILDERS[case.problem], case.problem_options, "seed")
-    return BUILDERS[case.problem](case.seed, **case.problem_options)
+    return PROBLEMS.build(case.problem, case.seed, case.problem_options)
 
 
 def describe(problem: Problem, network: Network) -> dict[str, Any]:

@@ -23,24 +23,6 @@ _GREEK = {"ρ": "rho", "κ": "kappa", "λ": "lambda", "η": "eta", "μ": "mu", "
 class Case:
     """One run to make: one cell of problems × networks × methods × seeds.
 
-    Attributes
-    ----------
-    group : str
-        Runs of one group share a figure: ``"exp1"``, or the problem and network of a benchmark.
-    label : str
-        Legend text, unique within the group and seed.
-    problem : str
-        Name of a problem builder, a key of :data:`dual2.experiments.builders.BUILDERS`.
-    problem_options : dict
-        The builder's arguments.
-    solve : dict
-        Arguments of :func:`dual2.solve`; the reference comes from the builder.
-    seed : int
-        Handed to the builder and to ``solve``.
-    notes : dict
-        Whatever a reader of the store should know; ``tune`` holds the arguments of
-        :func:`dual2.tune.tune` if parameters are to be searched for first.
-
     Examples
     --------
     >>> case = Case("exp1", "iD2A, ρ = ρ*", "exp1", {}, {"method": "iD2A"})
@@ -50,12 +32,16 @@ class Case:
     True
     """
 
+    # runs of one group share a figure: "exp1", or the problem and network of a benchmark
     group: str
-    label: str
-    problem: str
-    problem_options: dict[str, Any] = field(default_factory=dict)
+    label: str  # legend text, unique within the group and seed
+    problem: str  # name of a problem builder, a key of dual2.experiments.builders.BUILDERS
+    problem_options: dict[str, Any] = field(default_factory=dict)  # the builder's arguments
+    # arguments of dual2.solve; the reference comes from the builder
     solve: dict[str, Any] = field(default_factory=dict)
-    seed: int = 0
+    seed: int = 0  # handed to the builder and to solve
+    # whatever a reader of the store should know; tune holds the arguments of
+    # dual2.tune.tune if parameters are to be searched for first
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -99,20 +85,12 @@ def slug(text: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Setting:
-    """What a problem builder returns.
+    """What a problem builder returns."""
 
-    Attributes
-    ----------
-    problem, network
-        What to solve.
-    reference : list of ndarray or None
-        x*, if known; traces then have a column ``gap``.
-    facts : dict
-        Numbers and words worth showing beside the results: n, p, dims, edges, kappa_C, a hash of
-        the data, the KKT residual of the reference, …
-    """
-
+    # problem, network: what to solve
     problem: Problem
     network: Network
-    reference: list[np.ndarray] | None = None
+    reference: list[np.ndarray] | None = None  # x*, if known; traces then have a column gap
+    # numbers and words worth showing beside the results: n, p, dims, edges, kappa_C, a hash of the
+    # data, the KKT residual of the reference, …
     facts: dict[str, Any] = field(default_factory=dict)

@@ -45,19 +45,16 @@ from typing import Any
 
 from dual2.algorithms import find_method
 from dual2.errors import Dual2Error, unknown_name
-from dual2.experiments.arguments import check_arguments
-from dual2.experiments.builders import BUILDERS, builder_arguments, fingerprint
+from dual2.experiments.arguments import Count, Weight, check_table
+from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
 from dual2.experiments.case import Case
-from dual2.experiments.config_checks import Checks, Table
-from dual2.experiments.topologies import TOPOLOGIES, build_network, topology_arguments
+from dual2.experiments.config_checks import FOR_ALL, Checks, Table, Variants
+from dual2.experiments.topologies import NETWORKS, build_network
 from dual2.folder import load_problem
 from dual2.tune import tune
 
-FOR_ALL = ("tol", "atol", "max_rounds", "time_limit", "reduce")
-"""Arguments of ``solve`` that suit every method."""
-
-FOR_SOME = ("method", "subsolver", "rho", "constants", "accuracy", "cost")
-"""Those that a method may add to its own parameters."""
+PARTS = ("title", "seeds", "solve", "problems", "networks", "methods", "studies")
+"""Keys of a config."""
 
 STUDIED = ("n", "p", "kappa_f", "kappa_C", "kappa_pd", "kappa_h", "kappa_A")
 """Facts of a problem over which a study may fit exponents."""
@@ -65,38 +62,22 @@ STUDIED = ("n", "p", "kappa_f", "kappa_C", "kappa_pd", "kappa_h", "kappa_A")
 
 @dataclass(frozen=True)
 class Study:
-    """Which runs to fit a power law through.
+    """Which runs to fit a power law through."""
 
-    Attributes
-    ----------
-    over : str
-        The fact on the horizontal axis, one of :data:`STUDIED`.
-    problems : tuple of str
-        Names of the problem entries.
-    """
-
-    over: str
-    problems: tuple[str, ...]
+    over: str  # the fact on the horizontal axis, one of STUDIED
+    problems: tuple[str, ...]  # names of the problem entries
 
 
 @dataclass(frozen=True)
 class Config:
-    """A benchmark, ready to run.
+    """A benchmark, ready to run."""
 
-    Attributes
-    ----------
-    name, title : str
-        Of the file; its heading.
-    cases : tuple of Case
-        Every run. ``notes`` tell the ``entry`` (problem), ``problem`` and ``network``.
-    studies : tuple of Study
-        What to fit afterwards.
-    """
-
+    # name, title: of the file; its heading
     name: str
     title: str
+    # every run. notes tell the entry (problem), problem and network.
     cases: tuple[Case, ...]
-    studies: tuple[Study, ...] = ()
+    studies: tuple[Study, ...] = ()  # what to fit afterwards
 
 
 def shipped_configs() -> list[str]:
@@ -153,53 +134,38 @@ class _Reader(Checks):
     def __init__(self, name: str, folder: Path, document: Table) -> None:
         super().__init__(name, document)
         self.folder = folder
-        known = ("title", "seeds", "solve", "problems", "networks", "methods", "studies")
-        self.only(document, known, "")
+        self.explain("", check_table, document, dict.fromkeys(PARTS, Any))
 
     def config(self) -> Config:
         """The whole config."""
         networks, problems = self.networks(), self.problems()
-        methods = self.methods([entry["name"] for entry in problems])
-        cases = [
-            case
-            for problem in problems
-            for case in self.cases(problem, networks, methods)
-        ]  # fmt: skip
+        names = [entry["name"] for entry in problems]
+        methods = self.methods(names)
+        cases = [case for problem in problems for case in self.cases(problem, networks, methods)]
         name = Path(self.name).stem
         title = self.text(self.document, "title", "", name)
-        names = [entry["name"] for entry in problems]
         studies = tuple(self.study(k, table, names) for k, table in self.entries("studies", False))
         return Config(name, title, tuple(cases), studies)
 
     # -- parts ------------------------------------------------------------------------------
 
-    def networks(self) -> dict[str, list[tuple[str, Table]]]:
-        """Name of an entry → its variants: label and arguments."""
-        found: dict[str, list[tuple[str, Table]]] = {}
+    def networks(self) -> dict[str, Variants]:
+        """Name of an entry → its variants."""
+        found: dict[str, Variants] = {}
         for where, table in self.entries("networks", False):
-            build = self.text(table, "build", where)
-            known = self.explain(where, topology_arguments, build)
-            self.only(table, ("name", "build", *known), where)
-            name = self.fresh(self.text(table, "name", where, build), found, where)
-            given = {k: v for k, v in table.items() if k != "name"}
-            found[name] = self.variants(name, given, where)
-            for _, options in found[name]:
-                own = {k: v for k, v in options.items() if k != "build"}
-                self.explain(where, check_arguments, TOPOLOGIES[build], own, "n")
+            name, variants = self.variants(where, table, NETWORKS, found)
+            build = {"build": table["build"]}
+            found[name] = [(label, build | options) for label, options in variants]
         return found
 
     def problems(self) -> list[Table]:
         found: dict[str, Table] = {}
         for where, table in self.entries("problems"):
             build = self.text(table, "build", where)
-            arguments = self.explain(where, builder_arguments, build)
-            free = "network" in arguments
-            own = [name for name in arguments if name != "network"]
-            self.only(table, ("name", "build", *own, *["networks"] * free), where)
-            name = self.fresh(self.text(table, "name", where, build), found, where)
-            variants = self.variants(name, {k: v for k, v in table.items() if k in own}, where)
+            free = "network" in self.explain(where, PROBLEMS.arguments, build)[0]
+            more = ("networks",) if free else ()
+            name, variants = self.variants(where, table, PROBLEMS, found, more)
             for _, options in variants:
-                self.explain(where, check_arguments, BUILDERS[build], options, "seed", "network")
                 if "path" in options:
                     options["path"] = str((self.folder / options["path"]).resolve())
             found[name] = {"name": name, "build": build, "free": free, "where": where,
@@ -208,41 +174,32 @@ class _Reader(Checks):
 
     def methods(self, problems: list[str]) -> list[Table]:
         common = self.document.get("solve", {})
-        self.only(common, FOR_ALL, "[solve]")
-        self.limits(common, "[solve]")
+        self.explain("[solve]", check_table, common, FOR_ALL)
         found: dict[str, Table] = {}
         for where, table in self.entries("methods"):
             method = self.explain(where, find_method, self.text(table, "method", where))
-            own = [name for names in method.sources for name in names.split(", ")]
-            known = ("label", "problems", "tune", *FOR_SOME, *FOR_ALL, *own)
-            self.only(table, tuple(dict.fromkeys(known)), where)
-            self.limits(table, where)
+            self.explain(where, check_table, table, self.method_kinds(method.sources))
             solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
             self.parameters(solve, where)
             label = self.fresh(self.text(table, "label", where, _label(solve)), found, where)
             notes: Table = {"reconstructed": True} if method.reconstructed else {}
             if "tune" in table:
-                notes["tune"] = self.tuning(table["tune"], where)
+                self.explain(f"{where}, tune", check_table, table["tune"], _tuning())
+                notes["tune"] = table["tune"] or {"budget": 2000}
             wanted = self.names(table.get("problems"), problems, "problem", where)
             found[label] = {"label": label, "solve": common | solve, "notes": notes,
                             "problems": wanted}  # fmt: skip
         return list(found.values())
 
-    def tuning(self, table: Any, where: str) -> Table:
-        known = [name for name in inspect.signature(tune).parameters if name != "fixed"][3:]
-        self.only(table, tuple(known), f"{where}, tune")
-        self.limits(table, f"{where}, tune")
-        return table or {"budget": 2000}
-
     def study(self, where: str, table: Table, problems: list[str]) -> Study:
-        self.only(table, ("over", "problems"), where)
-        over = self.text(table, "over", where)
-        if over not in STUDIED:
-            self.fail(where, unknown_name("quantity", over, STUDIED))
-        return Study(over, tuple(self.names(table.get("problems"), problems, "problem", where)))
+        self.explain(where, check_table, table, {"over": str, "problems": Any}, ("over",))
+        if table["over"] not in STUDIED:
+            self.fail(where, unknown_name("quantity", table["over"], STUDIED))
+        named = self.names(table.get("problems"), problems, "problem", where)
+        return Study(table["over"], tuple(named))
 
     def cases(
-        self, problem: Table, networks: dict[str, list[tuple[str, Table]]], methods: list[Table]
+        self, problem: Table, networks: dict[str, Variants], methods: list[Table]
     ) -> Iterable[Case]:
         """The cells of one problem entry."""
         seeds, settings = self.seeds(), list(self.settings(problem, networks))
@@ -255,7 +212,7 @@ class _Reader(Checks):
                 )  # fmt: skip
 
     def settings(
-        self, problem: Table, networks: dict[str, list[tuple[str, Table]]]
+        self, problem: Table, networks: dict[str, Variants]
     ) -> Iterable[tuple[str, Table, Table]]:
         """Group, arguments of the builder and notes of each problem on each network."""
         if not problem["free"]:
@@ -289,6 +246,12 @@ class _Reader(Checks):
 def _buildable(n: int, network: str) -> None:
     """Build a network once, to see whether there is one of n agents."""
     build_network(n, **json.loads(network))
+
+
+def _tuning() -> Table:
+    """What may be said of a search: arguments of ``tune`` after the problem, network and method."""
+    names = [name for name in inspect.signature(tune).parameters if name != "fixed"][3:]
+    return dict.fromkeys(names, Any) | {"tol": Weight, "budget": Count}
 
 
 def _label(solve: Table) -> str:

@@ -10,14 +10,20 @@ from dual2.algorithms import find_method
 from dual2.algorithms.choice import find_subsolver
 from dual2.algorithms.outer import Options
 from dual2.errors import Dual2Error, unknown_name
+from dual2.experiments.arguments import Builders, Count, Kinds, Weight, check_table
 from dual2.theory.selection import read_costs
 
 Table = dict[str, Any]
+Variants = list[tuple[str, Table]]
+"""Label and arguments of each combination of the values in lists."""
 
-TEXTS = (
-    "method", "subsolver", "rho", "constants", "accuracy", "cost", "mapping", "spectrum",
-    "integrator",
-)  # fmt: skip
+FOR_ALL = {"tol": Weight, "atol": Weight, "max_rounds": Count, "time_limit": Weight, "reduce": bool}
+"""Arguments of ``solve`` that suit every method."""
+
+FOR_SOME = ("method", "subsolver", "rho", "constants", "accuracy", "cost")
+"""Those that a method may add to its own parameters."""
+
+TEXTS = (*FOR_SOME, "mapping", "spectrum", "integrator")
 """Parameters of methods that may be text."""
 
 
@@ -46,14 +52,6 @@ class Checks:
         except Dual2Error as error:
             return self.fail(where, str(error))
 
-    def only(self, table: Any, known: tuple[str, ...], where: str) -> None:
-        """Refuse keys that mean nothing."""
-        if not isinstance(table, Mapping):
-            self.fail(where, f"{table!r} found; expected a table.")
-        for key in table:
-            if key not in known:
-                self.fail(where, unknown_name("key", key, known))
-
     def entries(self, part: str, needed: bool = True) -> Iterable[tuple[str, Table]]:
         """Each table of ``[[part]]`` with its place."""
         tables = self.document.get(part, [])
@@ -68,34 +66,32 @@ class Checks:
     def text(self, table: Table, key: str, where: str, default: str | None = None) -> str:
         """An entry that must be text, if it is there."""
         value = table.get(key, default)
-        if not isinstance(value, str) or not value:
-            self.fail(where, f"{key} = {value!r} found; expected a name in quotes.")
-        return value
+        self.explain(where, check_table, {key: value}, {key: str})
+        return str(value)
 
-    def variants(self, name: str, options: Table, where: str) -> list[tuple[str, Table]]:
-        """One set of arguments for each combination of the values in lists."""
-        listed = {key: values for key, values in options.items() if isinstance(values, list)}
+    def variants(
+        self, where: str, table: Table, builders: Builders, taken: Mapping[str, Any],
+        others: tuple[str, ...] = (),
+    ) -> tuple[str, Variants]:  # fmt: skip
+        """Name of an entry, and one set of arguments for each combination of values in lists."""
+        build = self.text(table, "build", where)
+        every, needed = self.explain(where, builders.arguments, build)
+        kinds = {key: kind for key, kind in every.items() if key != "network"}
+        free = (*others, "name", "build")
+        self.explain(where, check_table, table, dict.fromkeys((*free, *kinds), Any))
+        name = self.fresh(self.text(table, "name", where, build), taken, where)
+        given = {key: value for key, value in table.items() if key not in free}
+        listed = {key: values for key, values in given.items() if isinstance(values, list)}
         for key, values in listed.items():
             if not values:
                 self.fail(where, f"{key} = [] found; expected a value, or a list of values.")
-        found = []
+        found: Variants = []
         for values in itertools.product(*listed.values()):
             chosen = dict(zip(listed, values, strict=True))
             words = ", ".join(f"{key} = {json.dumps(value)}" for key, value in chosen.items())
-            found.append((f"{name} ({words})" if words else name, options | chosen))
-        return found
-
-    def limits(self, table: Table, where: str) -> None:
-        """Refuse tolerances and limits that no run can have."""
-        for key in ("tol", "atol", "time_limit"):
-            value = table.get(key, 0)
-            if type(value) not in (int, float) or not 0 <= value < math.inf:
-                self.fail(where, f"{key} = {value!r} found; expected a finite number ≥ 0.")
-        for key in ("max_rounds", "budget"):
-            if type(table.get(key, 0)) is not int or table.get(key, 0) < 0:
-                self.fail(where, f"{key} = {table[key]!r} found; expected a whole number ≥ 0.")
-        if type(table.get("reduce", True)) is not bool:
-            self.fail(where, f"reduce = {table['reduce']!r} found; expected true or false.")
+            self.explain(where, check_table, given | chosen, kinds, {*needed} & {*kinds})
+            found.append((f"{name} ({words})" if words else name, given | chosen))
+        return name, found
 
     def parameters(self, solve: Table, where: str) -> None:
         """Refuse parameters of a method that it would refuse itself, on whatever problem."""
@@ -113,6 +109,12 @@ class Checks:
             if isinstance(value, str) and key not in TEXTS:
                 self.fail(where, f"{key} = {value!r} found; expected a number.")
 
+    def method_kinds(self, sources: Iterable[str]) -> Kinds:
+        """What an entry of a method may hold."""
+        own = [name for names in sources for name in names.split(", ")]
+        free = ("label", "problems", "tune", *FOR_SOME)
+        return dict.fromkeys(free, Any) | FOR_ALL | dict.fromkeys(own, Any)
+
     def fresh(self, name: str, taken: Mapping[str, Any], where: str) -> str:
         """A name that nobody has yet."""
         if name in taken:
@@ -127,7 +129,8 @@ class Checks:
             return known
         if wanted == []:
             self.fail(where, f"{what}s = [] found; expected at least one of {', '.join(known)}.")
-        for name in wanted if isinstance(wanted, list) else [wanted]:
+        chosen = wanted if isinstance(wanted, list) else [wanted]
+        for name in chosen:
             if name not in known:
                 self.fail(where, unknown_name(what, str(name), known))
-        return wanted if isinstance(wanted, list) else [wanted]
+        return chosen

@@ -67,7 +67,7 @@ def draw(
             f"{folder} holds no stored runs (expected {Path(folder) / 'runs'}/*.json). Make some "
             "with dual2 reproduce or dual2 bench, or name another folder."
         )
-    require("matplotlib", "plotly")
+    require("jinja2", "matplotlib", "plotly")
     names = {group: slug(group) for group in groups}
     files = [store.folder / f"{name}.{suffix}" for name in names.values() for suffix in SUFFIXES]
     files.append(store.folder / REPORT)

@@ -18,28 +18,15 @@ from dual2.experiments.workers import Crew, News, Watch
 
 @dataclass
 class Outcome:
-    """What became of the cases.
+    """What became of the cases."""
 
-    Attributes
-    ----------
-    kept : int
-        Runs that were finished already and stayed untouched.
-    ran : int
-        Runs made and stored now.
-    missing : int
-        Runs not made, because of an interrupt.
-    skipped, failed : list of StoredRun
-        Among all runs, those that ended so.
-    interrupted : bool
-        Whether Ctrl-C ended it.
-    """
-
-    kept: int = 0
-    ran: int = 0
-    missing: int = 0
+    kept: int = 0  # runs that were finished already and stayed untouched
+    ran: int = 0  # runs made and stored now
+    missing: int = 0  # runs not made, because of an interrupt
+    # skipped, failed: among all runs, those that ended so
     skipped: list[StoredRun] = field(default_factory=list)
     failed: list[StoredRun] = field(default_factory=list)
-    interrupted: bool = False
+    interrupted: bool = False  # whether Ctrl-C ended it
 
     def __str__(self) -> str:
         made = f"{self.ran} run{'' if self.ran == 1 else 's'} made, {self.kept} kept"

@@ -21,21 +21,11 @@ FEASIBLE = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Solution of a quadratic program.
+    """Solution of a quadratic program."""
 
-    Attributes
-    ----------
-    x : ndarray
-        The minimiser.
-    price : ndarray
-        Multipliers of Gx ≤ d, positive where the constraint binds and 0 elsewhere.
-    active : ndarray of bool
-        Which constraints bind.
-    """
-
-    x: Vector
-    price: Vector
-    active: NDArray[np.bool_]
+    x: Vector  # the minimiser
+    price: Vector  # multipliers of Gx ≤ d, positive where the constraint binds and 0 elsewhere
+    active: NDArray[np.bool_]  # which constraints bind
 
 
 def solve_quadratic(P: Vector, q: Vector, G: Vector, d: Vector) -> Optimum:

@@ -17,27 +17,13 @@ from dual2.plotting import require
 
 @dataclass(frozen=True, eq=False)
 class Reproduction:
-    """What came out.
+    """What came out."""
 
-    Attributes
-    ----------
-    target : float
-        Relative gap at which costs are to be read off.
-    runs : dict
-        Group of runs → its finished runs, in order.
-    claims : list of Claim
-        The paper's claims about these groups.
-    files : list of Path
-        What was drawn; empty after an interrupt.
-    outcome : Outcome
-        What was run, kept, skipped, failed.
-    """
-
-    target: float
-    runs: dict[str, list[StoredRun]]
-    claims: list[Claim]
-    files: list[Path]
-    outcome: Outcome
+    target: float  # relative gap at which costs are to be read off
+    runs: dict[str, list[StoredRun]]  # group of runs → its finished runs, in order
+    claims: list[Claim]  # the paper's claims about these groups
+    files: list[Path]  # what was drawn; empty after an interrupt
+    outcome: Outcome  # what was run, kept, skipped, failed
 
 
 def reproduce(
@@ -70,7 +56,7 @@ def reproduce(
     progress : bool, optional
         Progress bar; None shows it on a terminal only.
     """
-    require("matplotlib", "plotly")
+    require("jinja2", "matplotlib", "plotly")
     wanted = [names] if isinstance(names, str) else list(names)
     chosen, store, planned = groups(wanted), Store(out), cases(wanted, quick)
     for group in chosen:

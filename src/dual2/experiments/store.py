@@ -38,49 +38,30 @@ _WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 @dataclass(frozen=True, eq=False)
 class StoredRun:
-    """One finished run.
+    """One finished run."""
 
-    Attributes
-    ----------
-    case : Case
-        What was run.
-    status : str
-        A :class:`dual2.Status`, ``"SKIPPED"`` or ``"FAILED"``.
-    reason : str
-        Why it was skipped or failed; else what the status means.
-    seconds : float
-        Time of the iterations and stopping tests; recording and compilation are not in it.
-    counts, certificate : dict
-        Those of the result.
-    parameters : dict
-        Name → [value, source].
-    versions, facts : dict
-        Of the packages; of the setting.
-    machine : dict
-        ``workers`` that ran at the same time, ``threads`` of each, ``cores``. With more than one
-        worker seconds are noisy.
-    tuning : dict
-        If parameters were searched for: summary, budget, tol and every trial.
-    predicted : dict
-        ``rounds``, ``oracle_a``, ``oracle_b`` of the complexity table, constants taken as 1, with
-        its ``row`` and ``formulas``; without them if the table has no row for the run.
-    trace : dict of str to ndarray
-        Columns on a geometric grid of rounds: rounds, agree_rounds, iterations, seconds, kkt,
-        gap = |x - x*|/|x⁰ - x*| (x⁰ = 0; only with a reference), grad_f, prox_g, A, AT, prox_h …
-    """
-
-    case: Case
-    status: str
-    reason: str = ""
+    case: Case  # what was run
+    status: str  # a dual2.Status, "SKIPPED" or "FAILED"
+    reason: str = ""  # why it was skipped or failed; else what the status means
+    # time of the iterations and stopping tests; recording and compilation are not in it
     seconds: float = 0.0
+    # counts, certificate: those of the result
     counts: dict[str, int] = field(default_factory=dict)
     certificate: dict[str, Any] = field(default_factory=dict)
-    parameters: dict[str, list[Any]] = field(default_factory=dict)
+    parameters: dict[str, list[Any]] = field(default_factory=dict)  # name → [value, source]
+    # versions, facts: of the packages; of the setting
     versions: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
+    # workers that ran at the same time, threads of each, cores. With more than one
+    # worker seconds are noisy.
     machine: dict[str, Any] = field(default_factory=dict)
+    # if parameters were searched for: summary, budget, tol and every trial
     tuning: dict[str, Any] = field(default_factory=dict)
+    # rounds, oracle_a, oracle_b of the complexity table, constants taken as 1, with its
+    # row and formulas; without them if the table has no row for the run
     predicted: dict[str, Any] = field(default_factory=dict)
+    # columns on a geometric grid of rounds: rounds, agree_rounds, iterations, seconds, kkt, gap =
+    # |x - x*|/|x⁰ - x*| (x⁰ = 0; only with a reference), grad_f, prox_g, A, AT, prox_h …
     trace: dict[str, np.ndarray] = field(default_factory=dict)
 
 

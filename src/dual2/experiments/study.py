@@ -41,19 +41,12 @@ SYMBOLS = {
 
 @dataclass(frozen=True)
 class Power:
-    """c·q^a fitted to points.
+    """c·q^a fitted to points."""
 
-    Attributes
-    ----------
-    exponent, factor : float
-        a and c.
-    error : float
-        Standard error of a; NaN with two points.
-    """
-
+    # exponent, factor: a and c
     exponent: float
     factor: float
-    error: float
+    error: float  # standard error of a; NaN with two points
 
 
 def fit_power(q: Sequence[float], costs: Sequence[float]) -> Power | None:
@@ -82,29 +75,21 @@ def fit_power(q: Sequence[float], costs: Sequence[float]) -> Power | None:
 
 @dataclass(frozen=True)
 class Growth:
-    """How one cost of one method grows in one study.
+    """How one cost of one method grows in one study."""
 
-    Attributes
-    ----------
-    over, method, kind : str
-        The quantity, the method's label, the cost (a key of :data:`KINDS`).
-    q, costs, predicted : tuple of float
-        Points: medians over the seeds; costs are NaN where a run did not converge.
-    measured, theory : Power or None
-        The fits.
-    sample : StoredRun
-        One of the runs, for its style.
-    """
-
+    # over, method, kind: the quantity, the method's label, the cost (a key of KINDS)
     over: str
     method: str
     kind: str
+    # q, costs, predicted: points: medians over the seeds; costs are NaN where a run did not
+    # converge
     q: tuple[float, ...]
     costs: tuple[float, ...]
     predicted: tuple[float, ...]
+    # measured, theory: the fits
     measured: Power | None
     theory: Power | None
-    sample: StoredRun
+    sample: StoredRun  # one of the runs, for its style
 
 
 def growth(studies: Iterable[Study], runs: Sequence[StoredRun]) -> list[Growth]:

@@ -30,27 +30,17 @@ COSTS = {
 
 @dataclass(frozen=True)
 class Line:
-    """One method on one problem and network.
+    """One method on one problem and network."""
 
-    Attributes
-    ----------
-    problem, network, method : str
-        Where and what.
-    statuses : dict
-        Status → number of seeds.
-    costs : dict
-        Kind of cost, or ``seconds`` → median over the seeds of what it took to converge, runs
-        that did not converge counted as infinite.
-    sample : StoredRun
-        One of the runs, for its style.
-    """
-
+    # problem, network, method: where and what
     problem: str
     network: str
     method: str
-    statuses: dict[str, int]
+    statuses: dict[str, int]  # status → number of seeds
+    # kind of cost, or seconds → median over the seeds of what it took to converge, runs that
+    # did not converge counted as infinite
     costs: dict[str, float]
-    sample: StoredRun
+    sample: StoredRun  # one of the runs, for its style
 
     @property
     def place(self) -> str:

@@ -7,15 +7,15 @@ from typing import Annotated, Any
 import networkx as nx
 import numpy as np
 
-from dual2.errors import NetworkError, unknown_name
-from dual2.experiments.arguments import Limits, Size, arguments, check_arguments
+from dual2.errors import NetworkError
+from dual2.experiments.arguments import Builders, Count, Range, Size
 from dual2.network import Network
 
 TRIES = 1000
 """How many seeds a random graph may try until it is connected."""
 
 
-def grid(n: int, rows: Annotated[int, Limits(0)] = 0) -> nx.Graph:
+def grid(n: int, rows: Count = 0) -> nx.Graph:
     """A grid with ``rows`` rows, by default as square as n allows."""
     rows = rows or max(k for k in range(1, math.isqrt(n) + 1) if n % k == 0)
     if n % rows:
@@ -31,7 +31,7 @@ def circulant(n: int, reach: Size = 1) -> nx.Graph:
 
 
 def erdos_renyi(
-    n: int, p: Annotated[float, Limits(0, 1, open=True)] = 0.3, seed: Annotated[int, Limits(0)] = 0
+    n: int, p: Annotated[float, Range(0, 1, open=True)] = 0.3, seed: Count = 0
 ) -> nx.Graph:
     """A random graph with edge probability ``p``: the first connected one from ``seed`` on."""
     for shift in range(TRIES):
@@ -44,7 +44,7 @@ def erdos_renyi(
     )
 
 
-def conditioned(n: int, kappa: Annotated[float, Limits(1, open=True)] = 10.0) -> np.ndarray:
+def conditioned(n: int, kappa: Annotated[float, Range(1, open=True)] = 10.0) -> np.ndarray:
     """A gossip matrix with a given κ_C for the same n: a path, and everyone to everyone weakly.
 
     C = L_path + t·L_complete has the eigenvalues μ_k + tn, where μ_k are those of the path; so
@@ -77,12 +77,8 @@ TOPOLOGIES: dict[str, Callable[..., Any]] = {
 }
 """Each takes n, then the arguments of its own."""
 
-
-def topology_arguments(name: str) -> list[str]:
-    """Arguments of a topology besides n; an error if there is none of that name."""
-    if name not in TOPOLOGIES:
-        raise NetworkError(unknown_name("network", name, TOPOLOGIES))
-    return arguments(TOPOLOGIES[name], "n")
+NETWORKS = Builders("network", TOPOLOGIES, "n", NetworkError)
+"""The same with a check of the arguments."""
 
 
 def build_network(n: int, build: str, **options: Any) -> Network:
@@ -102,12 +98,4 @@ def build_network(n: int, build: str, **options: Any) -> Network:
     >>> build_network(6, "grid").edges.shape, round(build_network(8, "path").kappa, 3)
     ((7, 2), 25.274)
     """
-    known = topology_arguments(build)
-    for key in options:
-        if key not in known:
-            raise NetworkError(
-                f"The network {build!r} has no argument {key!r}; "
-                f"expected {', '.join(known) or 'none'}."
-            )
-    check_arguments(TOPOLOGIES[build], options, "n")
-    return Network(TOPOLOGIES[build](n, **options))
+    return Network(NETWORKS.build(build, n, options))

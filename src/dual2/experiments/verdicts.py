@@ -21,66 +21,35 @@ AXIS_NAMES = {
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper beside what was measured.
+    """A sentence of the paper beside what was measured."""
 
-    Attributes
-    ----------
-    text, where : str
-        What is claimed, and where.
-    measured : str
-        Our numbers.
-    verdict : str
-        ``"reproduced"``, ``"not reproduced"`` or ``"cannot be decided"``.
-    reason : str
-        Why.
-    group : str
-        The runs that it was judged by.
-    printed : bool
-        Whether the paper says so of this very setting; else it is one of ours: a variant, an aim.
-    """
-
+    # text, where: what is claimed, and where
     text: str
     where: str
-    measured: str
-    verdict: str
-    reason: str
-    group: str
+    measured: str  # our numbers
+    verdict: str  # "reproduced", "not reproduced" or "cannot be decided"
+    reason: str  # why
+    group: str  # the runs that it was judged by
+    # whether the paper says so of this very setting; else it is one of ours: a variant, an aim
     printed: bool = True
 
 
 @dataclass(frozen=True)
 class Order:
-    """A claim that some runs spend less than others.
+    """A claim that some runs spend less than others."""
 
-    Attributes
-    ----------
-    text : str
-        The claim.
-    lower, higher : tuple of str
-        Labels of the runs that spend less, and of those that spend more.
-    axes : tuple of str
-        What is spent; see :data:`dual2.experiments.costs.AXES`.
-    factor : float
-        By how much less, at least.
-    at_most : float
-        And at most ("slightly").
-    one_is_enough : bool
-        Whether one pair of runs on one axis proves it; otherwise all of them must.
-    measure : str
-        ``"gap"``, or ``"kkt"`` for the residual.
-    note : str
-        What to know about the measurement.
-    """
-
-    text: str
+    text: str  # the claim
+    # lower, higher: labels of the runs that spend less, and of those that spend more
     lower: tuple[str, ...]
     higher: tuple[str, ...]
+    # what is spent; see dual2.experiments.costs.AXES
     axes: tuple[str, ...] = ("local", "coupling", "rounds")
-    factor: float = 1.0
-    at_most: float = math.inf
+    factor: float = 1.0  # by how much less, at least
+    at_most: float = math.inf  # and at most ("slightly")
+    # whether one pair of runs on one axis proves it; otherwise all of them must
     one_is_enough: bool = False
-    measure: str = "gap"
-    note: str = ""
+    measure: str = "gap"  # "gap", or "kkt" for the residual
+    note: str = ""  # what to know about the measurement
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,9 @@
 """Reading of constructor arguments: finite numbers, vectors and matrices, or a clear error."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import fields
+from functools import cache, partial
+from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,14 +21,41 @@ def store(owner: Any, **values: Any) -> None:
         object.__setattr__(owner, name, value)
 
 
-def entries(owner: Any, name: str, value: Any, *, finite: bool = True) -> Entries:
-    """A float, or a read-only float64 vector; nan is refused, inf unless ``finite=False``."""
+def read_fields(owner: Any) -> None:
+    """Read the fields of a dataclass whose annotations say how; vectors must have one length.
+
+    ``weight: Nonnegative`` is ``Annotated[Entries, reader]``: the reader takes the owner, the
+    field's name and what was given, and returns what is kept.
+    """
+    found = {name: read(owner, name, getattr(owner, name)) for name, read in _readers(type(owner))}
+    store(owner, **found)
+    common_dim(owner, **found)
+
+
+@cache
+def _readers(kind: type[Any]) -> list[tuple[str, Callable[..., Any]]]:
+    marked = [field for field in fields(kind) if get_origin(field.type) is Annotated]
+    return [(field.name, get_args(field.type)[1]) for field in marked]
+
+
+def entries(
+    owner: Any, name: str, value: Any, *, above: float | None = None, least: float | None = None,
+    finite: bool = True,
+) -> Entries:  # fmt: skip
+    """A float, or a read-only float64 vector, optionally ``> above`` or ``>= least``.
+
+    nan is refused, inf unless ``finite=False``.
+    """
     array = _numbers(owner, name, value)
     if array.ndim > 1:
         raise ProblemError(
             f"{_title(owner)}: {name} has shape {array.shape}; expected a number or a vector."
         )
     _check_finite(owner, name, array, finite)
+    if above is not None:
+        refuse(owner, name, array, lambda v: ~(v > above), f"greater than {above:g}")
+    if least is not None:
+        refuse(owner, name, array, lambda v: ~(v >= least), f"at least {least:g}")
     return float(array) if array.ndim == 0 else array
 
 
@@ -35,12 +64,10 @@ def number(
     finite: bool = True,
 ) -> float:  # fmt: skip
     """A finite float (or an infinity if allowed), optionally ``> above`` or ``>= least``."""
-    found = entries(owner, name, value, finite=finite)
-    if not isinstance(found, float):
-        shape = np.shape(found)
+    shape = np.shape(entries(owner, name, value, finite=finite))
+    if shape:
         raise ProblemError(f"{_title(owner)}: {name} has shape {shape}; expected one number.")
-    check_entries(owner, name, found, above=above, least=least)
-    return found
+    return float(entries(owner, name, value, above=above, least=least, finite=finite))
 
 
 def matrix(owner: Any, name: str, value: Any) -> Array:
@@ -54,14 +81,21 @@ def matrix(owner: Any, name: str, value: Any) -> Array:
     return array
 
 
-def check_entries(
-    owner: Any, name: str, value: Entries, *, above: float | None = None, least: float | None = None
-) -> None:
-    """Refuse entries that are not ``> above`` or not ``>= least``; name the first one."""
-    if above is not None:
-        refuse(owner, name, value, lambda v: ~(v > above), f"greater than {above:g}")
-    if least is not None:
-        refuse(owner, name, value, lambda v: ~(v >= least), f"at least {least:g}")
+def labels(owner: Any, name: str, value: Any) -> Entries:
+    """Entries that are -1 or 1."""
+    found = entries(owner, name, value)
+    wanted = "equal to -1 or 1 (for labels 0 and 1 pass 2*labels - 1)"
+    refuse(owner, name, found, lambda v: np.abs(v) != 1.0, wanted)
+    return found
+
+
+def check_rows(owner: Any, name: str, value: Entries, M: Array, what: str = "entry") -> None:
+    """Refuse a vector whose length is not the number of rows of M."""
+    if np.ndim(value) and np.shape(value) != (len(M),):
+        raise ProblemError(
+            f"{_title(owner)}: {name} has length {np.size(value)} and M has {len(M)} rows; "
+            f"expected one {what} per row."
+        )
 
 
 def refuse(
@@ -87,6 +121,17 @@ def common_dim(owner: Any, **values: Any) -> int | None:
             "expected equal lengths, or numbers that hold for every coordinate."
         )
     return next(iter(lengths.values()), None)
+
+
+Finite = Annotated[Entries, entries]
+Bounds = Annotated[Entries, partial(entries, finite=False)]
+Nonnegative = Annotated[Entries, partial(entries, least=0.0)]
+Positive = Annotated[Entries, partial(entries, above=0.0)]
+Labels = Annotated[Entries, labels]
+Number = Annotated[float, number]
+NonnegativeNumber = Annotated[float, partial(number, least=0.0)]
+PositiveNumber = Annotated[float, partial(number, above=0.0)]
+Matrix = Annotated[Array, matrix]
 
 
 def _title(owner: Any) -> str:

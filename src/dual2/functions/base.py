@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dual2.errors import CapabilityError, ProblemError
-from dual2.functions.arguments import Array, Entries, number
+from dual2.functions.arguments import Array, Entries, common_dim, number, read_fields
 
 if TYPE_CHECKING:
     from dual2.functions.piecewise import PiecewiseQuadratic
@@ -43,10 +43,19 @@ class Function(ABC):
 
     __array_ufunc__ = None  # so that numpy.float64(2) * f reaches __rmul__
 
+    def __post_init__(self) -> None:
+        read_fields(self)
+
     @property
     def dim(self) -> int | None:
-        """The length that the data demand; None if any."""
-        return None
+        """The length that the data demand; None if any. Unless overridden that of the fields."""
+        return self._length
+
+    @cached_property
+    def _length(self) -> int | None:
+        if not is_dataclass(self):
+            return None
+        return common_dim(self, **{field.name: getattr(self, field.name) for field in fields(self)})
 
     @property
     def mu(self) -> float:
@@ -60,13 +69,13 @@ class Function(ABC):
 
     @property
     def smooth(self) -> bool:
-        """Whether the gradient exists everywhere and can be computed."""
-        return False
+        """Whether the gradient exists everywhere and can be computed; else ``_grad`` is absent."""
+        return type(self)._grad is not Function._grad
 
     @property
     def proximable(self) -> bool:
-        """Whether the prox can be computed."""
-        return False
+        """Whether the prox can be computed; else ``_prox`` is absent."""
+        return type(self)._prox is not Function._prox
 
     @property
     def conjugate_smooth(self) -> bool:
@@ -226,6 +235,13 @@ class Function(ABC):
         plain = {field.name for field in fields(self) if _plain(values[field.name], field.default)}
         shown = (f"{name}={_short(value)}" for name, value in values.items() if name not in plain)
         return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Indicator(Function):
+    """0 on a set and inf elsewhere: the conjugate is the set's support function."""
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._domain_support(w)
 
 
 def support_of_all(u: Array) -> Array:

@@ -6,8 +6,15 @@ from functools import cached_property
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, Entries, common_dim, entries, matrix, number, store
-from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.arguments import (
+    Array,
+    Finite,
+    Matrix,
+    NonnegativeNumber,
+    Number,
+    check_rows,
+)
+from dual2.functions.base import TOLERANCE, Function, Indicator
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -27,15 +34,7 @@ class L2Norm(Function):
     array([1.5, 2. ])
     """
 
-    weight: float
-
-    def __post_init__(self) -> None:
-        store(self, weight=number(self, "weight", self.weight, least=0.0))
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
+    weight: NonnegativeNumber
 
     @property
     def conjugate(self) -> "IndicatorBall":
@@ -61,7 +60,7 @@ class L2Norm(Function):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorBall(Function):
+class IndicatorBall(Indicator):
     """f(x) = 0 if |x - center|₂ <= radius, else inf.
 
     The prox projects radially; f*(w) = radius·|w|₂ + <w, center>. Points up to
@@ -80,22 +79,8 @@ class IndicatorBall(Function):
     array([0.6, 0.8])
     """
 
-    radius: float
-    center: Entries = 0.0
-
-    def __post_init__(self) -> None:
-        radius = number(self, "radius", self.radius, least=0.0)
-        store(self, radius=radius, center=entries(self, "center", self.center))
-
-    @property
-    def dim(self) -> int | None:
-        """Length of the centre."""
-        return common_dim(self, center=self.center)
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
+    radius: NonnegativeNumber
+    center: Finite = 0.0
 
     @property
     def conjugate(self) -> Function:
@@ -114,9 +99,6 @@ class IndicatorBall(Function):
         factor = np.where(norm > self.radius, self.radius / np.where(norm > 0, norm, 1.0), 1.0)
         return self.center + away * factor
 
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._domain_support(w)
-
     def _conjugate_prox(self, v: Array, step: float) -> Array:
         return self.conjugate._prox(v, step)
 
@@ -125,7 +107,7 @@ class IndicatorBall(Function):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorSimplex(Function):
+class IndicatorSimplex(Indicator):
     """f(x) = 0 if x >= 0 and Σ_j x_j = total, else inf.
 
     prox_{tf}(v) = max(v - τ, 0) with τ such that the sum is ``total``;
@@ -143,15 +125,7 @@ class IndicatorSimplex(Function):
     array([0., 1., 0.])
     """
 
-    total: float = 1.0
-
-    def __post_init__(self) -> None:
-        store(self, total=number(self, "total", self.total, least=0.0))
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
+    total: NonnegativeNumber = 1.0
 
     def _value(self, x: Array) -> Array:
         slack = TOLERANCE * max(1.0, self.total)
@@ -160,9 +134,6 @@ class IndicatorSimplex(Function):
 
     def _prox(self, v: Array, step: float) -> Array:
         return np.maximum(v - _level(v, self.total), 0.0)
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._domain_support(w)
 
     def _conjugate_prox(self, v: Array, step: float) -> Array:
         return np.minimum(v, _level(v, step * self.total))
@@ -184,7 +155,7 @@ def _level(v: Array, total: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorHalfspace(Function):
+class IndicatorHalfspace(Indicator):
     """f(x) = 0 if <a, x> <= b, else inf.
 
     prox_{tf}(v) = v - max(<a, v> - b, 0)/|a|²·a; f*(w) = λ·b if w = λ·a with λ >= 0, else inf.
@@ -203,26 +174,16 @@ class IndicatorHalfspace(Function):
     array([1., 0.])
     """
 
-    a: Entries
-    b: float
+    a: Finite
+    b: Number
 
     def __post_init__(self) -> None:
-        store(self, a=entries(self, "a", self.a), b=number(self, "b", self.b))
+        super().__post_init__()
         if not np.any(self.a) and self.b < 0:
             raise ProblemError(
                 f"IndicatorHalfspace: the set is empty: a = 0 and b = {self.b:g} < 0. "
                 "Give a nonzero a, or b >= 0."
             )
-
-    @property
-    def dim(self) -> int | None:
-        """Length of the normal."""
-        return common_dim(self, a=self.a)
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     def _normal(self, dim: int) -> tuple[Array, float]:
         a = np.broadcast_to(self.a, (dim,))
@@ -238,9 +199,6 @@ class IndicatorHalfspace(Function):
         a, square = self._normal(v.shape[-1])
         return v - (np.maximum(v @ a - self.b, 0.0) / square)[..., None] * a
 
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._domain_support(w)
-
     def _conjugate_prox(self, v: Array, step: float) -> Array:
         a, square = self._normal(v.shape[-1])
         return (np.maximum(v @ a - step * self.b, 0.0) / square)[..., None] * a
@@ -254,7 +212,7 @@ class IndicatorHalfspace(Function):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorAffine(Function):
+class IndicatorAffine(Indicator):
     """f(x) = 0 if Mx = b, else inf.
 
     With the rows of Q an orthonormal basis of the row space of M and c the coordinates of the
@@ -275,16 +233,12 @@ class IndicatorAffine(Function):
     array([1., 0.])
     """
 
-    M: Array
-    b: Entries
+    M: Matrix
+    b: Finite
 
     def __post_init__(self) -> None:
-        store(self, M=matrix(self, "M", self.M), b=entries(self, "b", self.b))
-        if np.ndim(self.b) and np.shape(self.b) != (len(self.M),):
-            raise ProblemError(
-                f"IndicatorAffine: b has length {np.size(self.b)} and M has {len(self.M)} rows; "
-                "expected one right-hand side per row."
-            )
+        super().__post_init__()
+        check_rows(self, "b", self.b, self.M, "right-hand side")
         self.basis  # noqa: B018  (an inconsistent system is refused here)
 
     @cached_property
@@ -308,11 +262,6 @@ class IndicatorAffine(Function):
         """Number of columns of M."""
         return self.M.shape[1]
 
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
-
     def _value(self, x: Array) -> Array:
         Q, c = self.basis
         slack = TOLERANCE * max(1.0, float(np.linalg.norm(c)))
@@ -321,9 +270,6 @@ class IndicatorAffine(Function):
     def _prox(self, v: Array, step: float) -> Array:
         Q, c = self.basis
         return v - (v @ Q.T - c) @ Q
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._domain_support(w)
 
     def _conjugate_prox(self, v: Array, step: float) -> Array:
         Q, c = self.basis

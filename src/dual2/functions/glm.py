@@ -9,16 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
-from dual2.functions.arguments import (
-    Array,
-    Entries,
-    check_entries,
-    common_dim,
-    entries,
-    store,
-)
+from dual2.functions.arguments import Array, Entries, Labels, Nonnegative, Positive
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.losses import check_labels, positive
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -44,33 +36,13 @@ class LogisticLoss(Function):
     array([-0.40105814,  0.40105814])
     """
 
-    labels: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, labels=entries(self, "labels", self.labels), scale=scale)
-        check_labels(self, self.labels)
-
-    @property
-    def dim(self) -> int | None:
-        """Number of labels."""
-        return common_dim(self, labels=self.labels, scale=self.scale)
+    labels: Labels
+    scale: Positive = 1.0
 
     @property
     def L(self) -> float:
         """scale/4, the largest if they differ."""
         return 0.25 * float(np.max(self.scale))
-
-    @property
-    def smooth(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     def _value(self, x: Array) -> Array:
         return (self.scale * np.logaddexp(0.0, -self.labels * x)).sum(axis=-1)
@@ -126,28 +98,8 @@ class PoissonLoss(Function):
     array([0.])
     """
 
-    counts: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, counts=entries(self, "counts", self.counts), scale=scale)
-        check_entries(self, "counts", self.counts, least=0.0)
-
-    @property
-    def dim(self) -> int | None:
-        """Number of counts."""
-        return common_dim(self, counts=self.counts, scale=self.scale)
-
-    @property
-    def smooth(self) -> bool:
-        """Always (with L = inf)."""
-        return True
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
+    counts: Nonnegative
+    scale: Positive = 1.0
 
     def _value(self, x: Array) -> Array:
         with np.errstate(over="ignore"):

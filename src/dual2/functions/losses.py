@@ -5,39 +5,13 @@ formulas a vector multiplies entry by entry inside the sum.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
-from dual2.functions.arguments import (
-    Entries,
-    check_entries,
-    entries,
-    number,
-    refuse,
-    store,
-)
-from dual2.functions.base import Function
+from dual2.functions.arguments import Finite, Labels, Positive, number, refuse
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.separable import SeparableFunction
-
-
-def positive(owner: Function, scale: Any) -> Entries:
-    """The factor of a loss: a positive number, or one per coordinate."""
-    read = entries(owner, "scale", scale)
-    check_entries(owner, "scale", read, above=0.0)
-    return read
-
-
-def check_labels(owner: Function, labels: Entries) -> None:
-    """Refuse labels other than -1 and 1."""
-    refuse(
-        owner,
-        "labels",
-        labels,
-        lambda v: np.abs(v) != 1.0,
-        "equal to -1 or 1 (for labels 0 and 1 pass 2*labels - 1)",
-    )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -59,12 +33,8 @@ class SquaredLoss(SeparableFunction):
     array([1.5, 2.5])
     """
 
-    y: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, y=entries(self, "y", self.y), scale=scale)
+    y: Finite
+    scale: Positive = 1.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(curvature=self.scale, center=self.y)
@@ -90,12 +60,8 @@ class NonnegativeSquaredLoss(SeparableFunction):
     array([0. , 2.5])
     """
 
-    y: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, y=entries(self, "y", self.y), scale=scale)
+    y: Finite
+    scale: Positive = 1.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(curvature=self.scale, center=self.y, lower=0.0)
@@ -120,15 +86,18 @@ class AbsoluteLoss(SeparableFunction):
     array([3., 2.])
     """
 
-    y: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, y=entries(self, "y", self.y), scale=scale)
+    y: Finite
+    scale: Positive = 1.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(slope_left=-self.scale, slope_right=self.scale, kink=self.y)
+
+
+def level(owner: Any, name: str, value: Any) -> float:
+    """The level of a quantile, strictly between 0 and 1."""
+    found = number(owner, name, value)
+    refuse(owner, name, found, lambda v: (v <= 0) | (v >= 1), "between 0 and 1")
+    return found
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,15 +122,9 @@ class QuantileLoss(SeparableFunction):
     (0.9, 0.1)
     """
 
-    y: Entries
-    quantile: float
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        quantile = number(self, "quantile", self.quantile)
-        refuse(self, "quantile", quantile, lambda v: (v <= 0) | (v >= 1), "between 0 and 1")
-        scale = positive(self, self.scale)
-        store(self, y=entries(self, "y", self.y), quantile=quantile, scale=scale)
+    y: Finite
+    quantile: Annotated[float, level]
+    scale: Positive = 1.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(
@@ -191,13 +154,8 @@ class HingeLoss(SeparableFunction):
     1.0
     """
 
-    labels: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, labels=entries(self, "labels", self.labels), scale=scale)
-        check_labels(self, self.labels)
+    labels: Labels
+    scale: Positive = 1.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(

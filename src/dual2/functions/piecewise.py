@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.functions.arguments import Array, Entries, common_dim, store
+from dual2.functions.arguments import Array, Entries, store
 from dual2.functions.base import TOLERANCE, Function
 
 
@@ -73,15 +73,6 @@ class PiecewiseQuadratic(Function):
             value = np.asarray(folded.get(field.name, getattr(self, field.name)), dtype=np.float64)
             store(self, **{field.name: float(value) if value.ndim == 0 else value})
 
-    @property
-    def dim(self) -> int | None:
-        """The common length of the parameters that are vectors."""
-        return self._length
-
-    @cached_property
-    def _length(self) -> int | None:
-        return common_dim(self, **{field.name: getattr(self, field.name) for field in fields(self)})
-
     def _form(self) -> "PiecewiseQuadratic":
         return self
 
@@ -110,11 +101,6 @@ class PiecewiseQuadratic(Function):
         """Whether there is neither kink nor bound."""
         bounded = np.any(np.isfinite(self.lower)) or np.any(np.isfinite(self.upper))
         return not (self.kinked or bounded)
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def conjugate_smooth(self) -> bool:

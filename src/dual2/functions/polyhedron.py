@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.functions.arguments import Array, Entries, entries, matrix, store
-from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.arguments import Array, Bounds, Matrix, check_rows
+from dual2.functions.base import TOLERANCE, Indicator
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
 ROUNDING = 1e-12
@@ -32,7 +32,7 @@ class EmptySet(ProblemError):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorPolyhedron(Function):
+class IndicatorPolyhedron(Indicator):
     """f(x) = 0 if lower <= Mx <= upper, else inf.
 
     The prox is the projection, found exactly by a dual active set method (Goldfarb & Idnani,
@@ -61,32 +61,20 @@ class IndicatorPolyhedron(Function):
     array([0.5, 1. ])
     """
 
-    M: Array
-    lower: Entries
-    upper: Entries
+    M: Matrix
+    lower: Bounds
+    upper: Bounds
 
     def __post_init__(self) -> None:
-        M = matrix(self, "M", self.M)
-        lower = entries(self, "lower", self.lower, finite=False)
-        upper = entries(self, "upper", self.upper, finite=False)
-        for name, bound in (("lower", lower), ("upper", upper)):
-            if np.ndim(bound) and np.shape(bound) != (len(M),):
-                raise ProblemError(
-                    f"IndicatorPolyhedron: {name} has length {np.size(bound)} and M has {len(M)} "
-                    "rows; expected one bound per row."
-                )
-        store(self, M=M, lower=lower, upper=upper)
-        self._project(np.zeros(M.shape[1]))  # an empty set is refused here
+        super().__post_init__()
+        for name in ("lower", "upper"):
+            check_rows(self, name, getattr(self, name), self.M, "bound")
+        self._project(np.zeros(self.M.shape[1]))  # an empty set is refused here
 
     @property
     def dim(self) -> int | None:
         """Number of columns of M."""
         return self.M.shape[1]
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
@@ -169,9 +157,6 @@ class IndicatorPolyhedron(Function):
         if v.ndim == 1:
             return self._project(np.ascontiguousarray(v))
         return np.array([self._project(np.ascontiguousarray(row)) for row in v])
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self._domain_support(w)
 
     def _domain_support(self, u: Array) -> Array:
         if u.ndim == 1:

@@ -3,19 +3,20 @@
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Annotated, Any
 
 import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
-    Entries,
-    check_entries,
+    Finite,
+    Matrix,
+    NonnegativeNumber,
+    check_rows,
     common_dim,
     entries,
     matrix,
-    number,
-    store,
 )
 from dual2.functions.base import TOLERANCE, Function
 from dual2.functions.piecewise import PiecewiseQuadratic
@@ -23,27 +24,8 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 _EPS = float(np.finfo(float).eps)
 
 
-def check_rows(owner: Function, name: str, value: Entries, M: Array) -> None:
-    """Refuse a vector whose length is not the number of rows of M."""
-    if np.ndim(value) and np.shape(value) != (len(M),):
-        raise ProblemError(
-            f"{type(owner).__name__}: {name} has length {np.size(value)} and M has {len(M)} rows; "
-            "expected one entry per row."
-        )
-
-
 class SmoothFunction(Function):
     """A smooth function with a prox; strongly convex ones have a smooth conjugate."""
-
-    @property
-    def smooth(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def conjugate_smooth(self) -> bool:
@@ -130,6 +112,13 @@ def _without_noise(eigenvalues: Array) -> Array:
     return np.where(np.abs(eigenvalues) <= noise, 0.0, eigenvalues)
 
 
+def diagonal_or_matrix(owner: Any, name: str, value: Any) -> Array:
+    """A vector of numbers ≥ 0, or a matrix."""
+    if np.ndim(value) != 1:
+        return matrix(owner, name, value)
+    return np.asarray(entries(owner, name, value, least=0.0))
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Quadratic(SpectralFunction):
     """f(x) = ½xᵀPx + qᵀx.
@@ -152,16 +141,12 @@ class Quadratic(SpectralFunction):
     (2.0, 4.0)
     """
 
-    P: Array
-    q: Entries = 0.0
+    P: Annotated[Array, diagonal_or_matrix]
+    q: Finite = 0.0
 
     def __post_init__(self) -> None:
-        diagonal = np.ndim(self.P) == 1
-        P = entries(self, "P", self.P) if diagonal else matrix(self, "P", self.P)
-        store(self, P=P, q=entries(self, "q", self.q))
-        if diagonal:
-            check_entries(self, "P", P, least=0.0)
-        else:
+        super().__post_init__()
+        if self.P.ndim == 2:
             self._check_symmetric()
         common_dim(self, P=self.P[0] if self.P.ndim == 2 else self.P, q=self.q)
         self.spectrum  # noqa: B018  (an indefinite P is refused here)
@@ -238,15 +223,13 @@ class LeastSquares(SpectralFunction):
     (1.0, 2.0, 5.0)
     """
 
-    M: Array
-    b: Entries
-    ridge: float = 0.0
+    M: Matrix
+    b: Finite
+    ridge: NonnegativeNumber = 0.0
 
     def __post_init__(self) -> None:
-        ridge = number(self, "ridge", self.ridge, least=0.0)
-        M = matrix(self, "M", self.M)
-        store(self, M=M, b=entries(self, "b", self.b), ridge=ridge)
-        check_rows(self, "b", self.b, M)
+        super().__post_init__()
+        check_rows(self, "b", self.b, self.M)
 
     def _spectrum(self) -> tuple[Array, Array | None]:
         _, sizes, Vt = np.linalg.svd(self.M, full_matrices=True)

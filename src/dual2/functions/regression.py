@@ -6,10 +6,9 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from dual2.functions.arguments import Array, Entries, entries, matrix, number, store
+from dual2.functions.arguments import Array, Labels, Matrix, NonnegativeNumber, check_rows
 from dual2.functions.base import support_of_all
-from dual2.functions.losses import check_labels
-from dual2.functions.quadratic import SmoothFunction, check_rows
+from dual2.functions.quadratic import SmoothFunction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,16 +36,13 @@ class LogisticRegression(SmoothFunction):
     array([0.5])
     """
 
-    M: Array
-    labels: Entries
-    ridge: float = 0.0
+    M: Matrix
+    labels: Labels
+    ridge: NonnegativeNumber = 0.0
 
     def __post_init__(self) -> None:
-        ridge = number(self, "ridge", self.ridge, least=0.0)
-        M = matrix(self, "M", self.M)
-        store(self, M=M, labels=entries(self, "labels", self.labels), ridge=ridge)
-        check_rows(self, "labels", self.labels, M)
-        check_labels(self, self.labels)
+        super().__post_init__()
+        check_rows(self, "labels", self.labels, self.M)
 
     @property
     def dim(self) -> int | None:

@@ -8,13 +8,11 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
-    Entries,
-    check_entries,
-    common_dim,
-    entries,
-    number,
+    Bounds,
+    Finite,
+    Nonnegative,
+    NonnegativeNumber,
     refuse,
-    store,
 )
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
@@ -47,11 +45,6 @@ class SeparableFunction(Function):
     def smooth(self) -> bool:
         """Whether there is neither kink nor bound."""
         return self.form.smooth
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def conjugate_smooth(self) -> bool:
@@ -129,12 +122,8 @@ class SquaredNorm(SeparableFunction):
     10.0
     """
 
-    weight: float
-    center: Entries = 0.0
-
-    def __post_init__(self) -> None:
-        weight = number(self, "weight", self.weight, least=0.0)
-        store(self, weight=weight, center=entries(self, "center", self.center))
+    weight: NonnegativeNumber
+    center: Finite = 0.0
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(curvature=self.weight, center=self.center)
@@ -157,11 +146,7 @@ class L1Norm(SeparableFunction):
     array([1., 0.])
     """
 
-    weight: Entries
-
-    def __post_init__(self) -> None:
-        store(self, weight=entries(self, "weight", self.weight))
-        check_entries(self, "weight", self.weight, least=0.0)
+    weight: Nonnegative
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(slope_left=-self.weight, slope_right=self.weight)
@@ -185,14 +170,8 @@ class ElasticNet(SeparableFunction):
     array([1., 0.])
     """
 
-    l1: Entries
-    l2: Entries
-
-    def __post_init__(self) -> None:
-        store(self, l1=entries(self, "l1", self.l1), l2=entries(self, "l2", self.l2))
-        check_entries(self, "l1", self.l1, least=0.0)
-        check_entries(self, "l2", self.l2, least=0.0)
-        common_dim(self, l1=self.l1, l2=self.l2)
+    l1: Nonnegative
+    l2: Nonnegative
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(curvature=self.l2, slope_left=-self.l1, slope_right=self.l1)
@@ -216,14 +195,12 @@ class IndicatorBox(SeparableFunction):
     array([0. , 0.5, 1. ])
     """
 
-    lower: Entries
-    upper: Entries
+    lower: Bounds
+    upper: Bounds
 
     def __post_init__(self) -> None:
-        lower = entries(self, "lower", self.lower, finite=False)
-        upper = entries(self, "upper", self.upper, finite=False)
-        store(self, lower=lower, upper=upper)
-        common_dim(self, lower=lower, upper=upper)
+        super().__post_init__()
+        lower, upper = self.lower, self.upper
         refuse(self, "lower", lower, lambda v: v == np.inf, "below inf (the box is empty)")
         refuse(self, "upper", upper, lambda v: v == -np.inf, "above -inf (the box is empty)")
         where = np.flatnonzero(np.atleast_1d(np.greater(lower, upper)))
@@ -272,10 +249,7 @@ class IndicatorPoint(SeparableFunction):
     11.0
     """
 
-    b: Entries
-
-    def __post_init__(self) -> None:
-        store(self, b=entries(self, "b", self.b))
+    b: Finite
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(lower=self.b, upper=self.b)
@@ -299,10 +273,7 @@ class IndicatorAtMost(SeparableFunction):
     array([0., 1.])
     """
 
-    b: Entries
-
-    def __post_init__(self) -> None:
-        store(self, b=entries(self, "b", self.b))
+    b: Finite
 
     def _form(self) -> PiecewiseQuadratic:
         return PiecewiseQuadratic(upper=self.b)

@@ -6,9 +6,8 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.functions.arguments import Array, Entries, common_dim, entries, number, store
+from dual2.functions.arguments import Array, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
-from dual2.functions.losses import check_labels, positive
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
@@ -31,16 +30,6 @@ class SmoothLoss(Function):
     def L(self) -> float:
         """The largest second derivative."""
         return 1.0 / self._dual.mu
-
-    @property
-    def smooth(self) -> bool:
-        """Always."""
-        return True
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     @property
     def conjugate(self) -> PiecewiseQuadratic:
@@ -79,15 +68,9 @@ class HuberLoss(SmoothLoss):
     array([1.5])
     """
 
-    y: Entries
-    delta: float
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        delta = number(self, "delta", self.delta, above=0.0)
-        scale = positive(self, self.scale)
-        store(self, y=entries(self, "y", self.y), delta=delta, scale=scale)
-        common_dim(self, y=self.y, scale=scale)
+    y: Finite
+    delta: PositiveNumber
+    scale: Positive = 1.0
 
     def _dual_form(self) -> PiecewiseQuadratic:
         bound = self.scale * self.delta
@@ -129,14 +112,8 @@ class SquaredHingeLoss(SmoothLoss):
     array([0.5, 3. ])
     """
 
-    labels: Entries
-    scale: Entries = 1.0
-
-    def __post_init__(self) -> None:
-        scale = positive(self, self.scale)
-        store(self, labels=entries(self, "labels", self.labels), scale=scale)
-        check_labels(self, self.labels)
-        common_dim(self, labels=self.labels, scale=scale)
+    labels: Labels
+    scale: Positive = 1.0
 
     def _dual_form(self) -> PiecewiseQuadratic:
         positive_label = np.greater(self.labels, 0)

@@ -46,11 +46,6 @@ class Smooth(Function):
         """As given."""
         return self._L
 
-    @property
-    def smooth(self) -> bool:
-        """Always."""
-        return True
-
     def _value(self, x: Array) -> Array:
         return _value_of_rows(self, self._user_value, x, "value")
 
@@ -82,11 +77,6 @@ class Proximable(Function):
     def __init__(self, prox: Oracle, value: Oracle | None = None) -> None:
         self._user_prox = _callable(self, "prox", prox)
         self._user_value = value and _callable(self, "value", value)
-
-    @property
-    def proximable(self) -> bool:
-        """Always."""
-        return True
 
     def _value(self, x: Array) -> Array:
         return _value_of_rows(self, self._user_value, x, "value")

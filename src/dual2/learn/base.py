@@ -2,11 +2,11 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -16,12 +16,15 @@ from threadpoolctl import ThreadpoolController
 
 from dual2.errors import ProblemError
 from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrices, read_network
-from dual2.learn.training import Block, Loss, Model, Settings, plain_problem, train
+from dual2.learn.training import Block, Loss, Model, TrainingSettings, plain_problem, train
 from dual2.network import Network
 from dual2.problem import Problem
 from dual2.result import Status
 
 Array = np.ndarray
+
+MANY = 1_000_000
+"""Default of ``max_iter``."""
 
 MANY_ROUNDS, WIDE = 10_000, 3.0
 """Rounds of a model, and largest spread of its columns, beyond which fit advises to scale."""
@@ -68,6 +71,7 @@ class Design:
         return coef, constant - float(self.means @ coef)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VerticalModel(BaseEstimator):
     """Base of the estimators: parameters ``parties``, ``network``, ``method`` and the like.
 
@@ -77,20 +81,35 @@ class VerticalModel(BaseEstimator):
     _gain: ClassVar[float] = 0.1
     _patient: ClassVar[bool] = False
 
-    fit_intercept: bool
-    max_iter: int
-    tol: float
-    warm_start: bool
-    standardize: bool
-    parties: Any
-    network: Any
-    method: Any
-    runtime: str
+    fit_intercept: bool = True
+    max_iter: int = MANY
+    tol: float = 1e-7
+    warm_start: bool = False
+    standardize: bool = False
+    parties: Any = None
+    network: Any = None
+    method: Any = "auto"
+    runtime: str = "stacked"
 
-    def _keep(self, values: dict[str, Any]) -> None:
-        """Store the constructor's arguments as they are, which is scikit-learn's convention."""
-        for name in self._get_param_names():
-            setattr(self, name, values[name])
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features), or list of arrays
+            All columns, shared out by ``parties``; or one matrix per party.
+        y : array of shape (n_samples,)
+            Target or classes, known to all parties.
+        sample_weight : array of shape (n_samples,), optional
+            Weights, known to all parties.
+
+        Returns
+        -------
+        self : estimator
+        """
+        self._store(self._fit(X, y, sample_weight))
+        self.party_coef_ = [self.coef_[..., group] for group in self.party_columns_]
+        return self
 
     # -- what a subclass says -----------------------------------------------------------------
     @abstractmethod
@@ -101,6 +120,11 @@ class VerticalModel(BaseEstimator):
 
     @abstractmethod
     def _targets(self, y: Array) -> list[Array]: ...
+
+    coef_: Array = field(init=False)
+
+    @abstractmethod
+    def _store(self, answers: list[tuple[Array, float]]) -> None: ...
 
     def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
         """What else can be said about a model; nothing unless a subclass knows."""
@@ -228,14 +252,11 @@ class VerticalModel(BaseEstimator):
         return target - mean, mean
 
     # -- fitting ------------------------------------------------------------------------------
-    def _settings(self) -> Settings:
+    def _settings(self) -> TrainingSettings:
         """How to train, from the parameters."""
         for name, value in (("tol", self.tol), ("max_iter", self.max_iter)):
-            if not (is_number(value) and 0 <= value < np.inf):
-                raise ProblemError(
-                    f"{name} = {value!r} found; expected a finite number at least 0."
-                )
-        return Settings(
+            check_number(name, value, lambda v: 0 <= v < np.inf, "a finite number at least 0")
+        return TrainingSettings(
             tol=float(self.tol), max_rounds=int(self.max_iter), method=self.method,
             runtime=self.runtime, gain=self._gain, patient=self._patient,
         )  # fmt: skip
@@ -276,14 +297,17 @@ class VerticalModel(BaseEstimator):
         elif advice and rounds > MANY_ROUNDS:
             warnings.warn(f"Training took {rounds} rounds.{advice}", UserWarning, stacklevel=4)
 
-    def _split(self, coef: Array) -> list[Array]:
-        """Each party's own coefficients."""
-        return [coef[..., group] for group in self.party_columns_]
+    def _mixed(self, strength: float, l1_ratio: float, intercept: str) -> Penalty:
+        """A penalty of some strength, shared out between squares and absolute values."""
+        check_number("l1_ratio", l1_ratio, lambda v: 0 <= v <= 1, "between 0 and 1")
+        ridge, l1 = strength * (1.0 - l1_ratio), strength * l1_ratio
+        return Penalty(ridge, l1, intercept if self.fit_intercept else None)
 
 
-def is_number(value: Any) -> bool:
-    """Whether a parameter is a real number, which bool is not."""
-    return isinstance(value, Real) and not isinstance(value, bool)
+def check_number(name: str, value: Any, holds: Callable[[Any], bool], expected: str) -> None:
+    """Refuse a parameter that is not a real number (as bool) or not what it must be."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):
+        raise ProblemError(f"{name} = {value!r} found; expected {expected}.")
 
 
 def _advice(spread: float) -> str:

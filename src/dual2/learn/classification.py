@@ -1,5 +1,6 @@
 """Classification: logistic regression and linear support vector machine, binary or one-vs-rest."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,39 +11,20 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dual2.errors import ProblemError
 from dual2.functions import HingeLoss, LogisticLoss, SquaredHingeLoss
-from dual2.learn.base import Array, Penalty, VerticalModel, is_number
-from dual2.learn.regression import MANY
+from dual2.learn.base import Array, Penalty, VerticalModel, check_number
 from dual2.learn.training import Loss
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VerticalClassifier(ClassifierMixin, VerticalModel):
     """A linear decision function per class against the rest; one for two classes."""
 
-    C: float
-    class_weight: Any
+    C: float = 1.0
+    class_weight: Any = None
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalClassifier":
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), or list of arrays
-            All columns, shared out by ``parties``; or one matrix per party.
-        y : array of shape (n_samples,)
-            Classes, known to all parties.
-        sample_weight : array of shape (n_samples,), optional
-            Weights, known to all parties.
-
-        Returns
-        -------
-        self : estimator
-        """
-        answers = self._fit(X, y, sample_weight)
-        self.coef_ = np.array([coef for coef, _ in answers])
-        self.intercept_ = np.array([intercept for _, intercept in answers])
-        self.party_coef_ = self._split(self.coef_)
+    def _store(self, answers: list[tuple[Array, float]]) -> None:
+        self.coef_, self.intercept_ = (np.array(part) for part in zip(*answers, strict=True))
         self.n_iter_ = np.array([max(1, model.counts["rounds"]) for model in self._models])
-        return self
 
     def decision_function(self, X: Any) -> Array:
         """Signed margins: (n_samples,) for two classes, else (n_samples, n_classes)."""
@@ -81,11 +63,11 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
         return weight
 
     def _inverse_C(self) -> float:
-        if not (is_number(self.C) and self.C > 0):
-            raise ProblemError(f"C = {self.C!r} found; expected a number greater than 0.")
+        check_number("C", self.C, lambda v: v > 0, "a number greater than 0")
         return 1.0 / self.C
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VerticalLogisticRegression(VerticalClassifier):
     """Logistic regression whose columns belong to several parties.
 
@@ -116,15 +98,7 @@ class VerticalLogisticRegression(VerticalClassifier):
     (array(['yes'], dtype='<U3'), array([[0.27, 0.73]]))
     """
 
-    l1_ratio: float
-
-    def __init__(
-        self, *, C: float = 1.0, l1_ratio: float = 0.0, fit_intercept: bool = True,
-        class_weight: Any = None, max_iter: int = MANY, tol: float = 1e-7,
-        warm_start: bool = False, standardize: bool = False, parties: Any = None,
-        network: Any = None, method: Any = "auto", runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    l1_ratio: float = 0.0
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes), normalised for one-vs-rest."""
@@ -140,17 +114,14 @@ class VerticalLogisticRegression(VerticalClassifier):
             return np.log(self.predict_proba(X))
 
     def _penalty(self) -> Penalty:
-        if not (is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1):
-            raise ProblemError(f"l1_ratio = {self.l1_ratio!r} found; expected between 0 and 1.")
-        strength = self._inverse_C()
-        ridge, l1 = strength * (1.0 - self.l1_ratio), strength * self.l1_ratio
-        return Penalty(ridge, l1, "free" if self.fit_intercept else None)
+        return self._mixed(self._inverse_C(), self.l1_ratio, "free")
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         size = float(np.sqrt(len(target)))
         return Loss(lambda c: LogisticLoss(target, c * weight), 0.25 * float(weight.max()), size)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VerticalLinearSVC(VerticalClassifier):
     """Linear support vector classification whose columns belong to several parties.
 
@@ -183,23 +154,13 @@ class VerticalLinearSVC(VerticalClassifier):
     array([1])
     """
 
-    loss: str
-    intercept_scaling: float
-
-    def __init__(
-        self, *, C: float = 1.0, loss: str = "squared_hinge", fit_intercept: bool = True,
-        intercept_scaling: float = 1.0, class_weight: Any = None, max_iter: int = MANY,
-        tol: float = 1e-7, warm_start: bool = False, standardize: bool = False,
-        parties: Any = None, network: Any = None, method: Any = "auto", runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    loss: str = "squared_hinge"
+    intercept_scaling: float = 1.0
 
     def _penalty(self) -> Penalty:
-        if not (is_number(self.intercept_scaling) and self.intercept_scaling > 0):
-            raise ProblemError(
-                f"intercept_scaling = {self.intercept_scaling!r} found; expected a positive number."
-            )
-        column = float(self.intercept_scaling) if self.fit_intercept else None
+        scaling = self.intercept_scaling
+        check_number("intercept_scaling", scaling, lambda v: v > 0, "a positive number")
+        column = float(scaling) if self.fit_intercept else None
         return Penalty(self._inverse_C(), 0.0, column)
 
     def _loss(self, target: Array, weight: Array) -> Loss:

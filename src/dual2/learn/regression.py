@@ -1,44 +1,23 @@
 """Regression with a squared loss: elastic net, ridge, lasso, and nonnegative predictions."""
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from dual2.errors import ProblemError
 from dual2.functions import NonnegativeSquaredLoss, SquaredLoss
-from dual2.learn.base import Array, Design, Penalty, VerticalModel, is_number
+from dual2.learn.base import Array, Design, Penalty, VerticalModel, check_number
 from dual2.learn.training import Block, Loss, Model, predictions
-
-MANY = 1_000_000
-"""Default of ``max_iter``."""
 
 
 class VerticalRegressor(RegressorMixin, VerticalModel):
     """A linear model of one real target."""
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalRegressor":
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features), or list of arrays
-            All columns, shared out by ``parties``; or one matrix per party.
-        y : array of shape (n_samples,)
-            Target, known to all parties.
-        sample_weight : array of shape (n_samples,), optional
-            Weights, known to all parties.
-
-        Returns
-        -------
-        self : estimator
-        """
-        [(coef, intercept)] = self._fit(X, y, sample_weight)
-        self.coef_, self.intercept_ = coef, intercept
-        self.party_coef_ = self._split(coef)
+    def _store(self, answers: list[tuple[Array, float]]) -> None:
+        [(self.coef_, self.intercept_)] = answers
         self.n_iter_ = max(1, self.communication_["rounds"])
-        return self
 
     def predict(self, X: Any) -> Array:
         """Predictions X·coef + intercept, for one matrix or one per party."""
@@ -51,29 +30,25 @@ class VerticalRegressor(RegressorMixin, VerticalModel):
     def _targets(self, y: Array) -> list[Array]:
         return [np.asarray(y, dtype=np.float64)]
 
-    def _nonnegative(self, **values: float) -> None:
-        """Refuse negative penalties."""
-        for name, value in values.items():
-            if not (is_number(value) and 0 <= value < np.inf):
-                raise ProblemError(
-                    f"{name} = {value!r} found; expected a finite number at least 0."
-                )
 
-
+@dataclass(eq=False, repr=False, kw_only=True)
 class PenalisedRegressor(VerticalRegressor):
-    """A linear model with one penalty, ``alpha``."""
+    """A linear model with one penalty, ``alpha``: of squares unless a subclass says otherwise."""
 
-    alpha: float
+    alpha: float = field(default=1.0, kw_only=False)
+    _intercept: ClassVar[str] = "free"
 
-    def __init__(
-        self, alpha: float = 1.0, *, fit_intercept: bool = True, max_iter: int = MANY,
-        tol: float = 1e-7, warm_start: bool = False, standardize: bool = False,
-        parties: Any = None, network: Any = None, method: Any = "auto", runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    def _checked_alpha(self) -> float:
+        wanted = "a finite number at least 0"
+        check_number("alpha", self.alpha, lambda v: 0 <= v < np.inf, wanted)
+        return self.alpha
+
+    def _penalty(self) -> Penalty:
+        return Penalty(self._checked_alpha(), 0.0, self._intercept if self.fit_intercept else None)
 
 
-class VerticalElasticNet(VerticalRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VerticalElasticNet(PenalisedRegressor):
     """Elastic net whose columns belong to several parties.
 
     Minimises, as scikit-learn's ``ElasticNet``,
@@ -138,23 +113,10 @@ class VerticalElasticNet(VerticalRegressor):
     (array([0.85, 0.  , 0.  , 1.85]), [[0.85, 0.0], [0.0, 1.85]])
     """
 
-    alpha: float
-    l1_ratio: float
-
-    def __init__(
-        self, alpha: float = 1.0, *, l1_ratio: float = 0.5, fit_intercept: bool = True,
-        max_iter: int = MANY, tol: float = 1e-7, warm_start: bool = False,
-        standardize: bool = False, parties: Any = None, network: Any = None, method: Any = "auto",
-        runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    l1_ratio: float = 0.5
 
     def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        if not (is_number(self.l1_ratio) and 0 <= self.l1_ratio <= 1):
-            raise ProblemError(f"l1_ratio = {self.l1_ratio!r} found; expected between 0 and 1.")
-        ridge, l1 = self.alpha * (1.0 - self.l1_ratio), self.alpha * self.l1_ratio
-        return Penalty(ridge, l1, "centred" if self.fit_intercept else None)
+        return self._mixed(self._checked_alpha(), self.l1_ratio, "centred")
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         return squared_loss(target, weight / weight.sum())
@@ -164,6 +126,7 @@ class VerticalElasticNet(VerticalRegressor):
         self.dual_gap_ = dual_gap(design.blocks, target, scale, penalty.ridge, penalty.l1, model)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class VerticalLasso(VerticalElasticNet):
     """Lasso whose columns belong to several parties.
 
@@ -183,16 +146,7 @@ class VerticalLasso(VerticalElasticNet):
     (array([0.85, 0.  , 0.  , 1.89]), True)
     """
 
-    def __init__(
-        self, alpha: float = 1.0, *, fit_intercept: bool = True, max_iter: int = MANY,
-        tol: float = 1e-7, warm_start: bool = False, standardize: bool = False,
-        parties: Any = None, network: Any = None, method: Any = "auto", runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
-
-    def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        return Penalty(0.0, self.alpha, "centred" if self.fit_intercept else None)
+    l1_ratio: float = field(default=1.0, init=False)
 
 
 class VerticalRidge(PenalisedRegressor):
@@ -211,9 +165,7 @@ class VerticalRidge(PenalisedRegressor):
     array([0.96, 0.01, 0.01, 1.95])
     """
 
-    def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        return Penalty(self.alpha, 0.0, "centred" if self.fit_intercept else None)
+    _intercept = "centred"
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         return squared_loss(target, weight)
@@ -240,10 +192,6 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
         tags = super().__sklearn_tags__()
         tags.regressor_tags.poor_score = True
         return tags
-
-    def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        return Penalty(self.alpha, 0.0, "free" if self.fit_intercept else None)
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         share = weight / weight.sum()

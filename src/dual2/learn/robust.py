@@ -1,18 +1,20 @@
 """Regression with other losses: Huber, Poisson, quantile."""
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
 from dual2.functions import HuberLoss, PoissonLoss, QuantileLoss
-from dual2.learn.base import Array, Penalty, is_number
-from dual2.learn.regression import MANY, PenalisedRegressor, VerticalRegressor
+from dual2.learn.base import Array, Penalty, check_number
+from dual2.learn.regression import PenalisedRegressor
 from dual2.learn.training import Loss
 
 
-class VerticalHuberRegressor(VerticalRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VerticalHuberRegressor(PenalisedRegressor):
     """Huber regression whose columns belong to several parties.
 
     Minimises, as scikit-learn's ``HuberRegressor``, over w, b and the scale σ > 0
@@ -44,19 +46,11 @@ class VerticalHuberRegressor(VerticalRegressor):
     (array([1. , 0.5, 0.5, 2. ]), array([ 0, 10, 20, 30]))
     """
 
-    epsilon: float
-    alpha: float
+    epsilon: float = 1.35
+    alpha: float = 1e-4
 
-    def __init__(
-        self, *, epsilon: float = 1.35, alpha: float = 1e-4, fit_intercept: bool = True,
-        max_iter: int = MANY, tol: float = 1e-7, warm_start: bool = False,
-        standardize: bool = False, parties: Any = None, network: Any = None, method: Any = "auto",
-        runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
-
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "VerticalHuberRegressor":
-        """Fit the model; see :meth:`VerticalRegressor.fit`."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model; see :meth:`VerticalModel.fit`."""
         super().fit(X, y, sample_weight)
         residuals = np.abs(np.asarray(y, dtype=np.float64).ravel() - self.predict(X))
         weight = self._weights(sample_weight, residuals[:, None], residuals)
@@ -65,10 +59,9 @@ class VerticalHuberRegressor(VerticalRegressor):
         return self
 
     def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        if not (is_number(self.epsilon) and self.epsilon >= 1):
-            raise ProblemError(f"epsilon = {self.epsilon!r} found; expected a number at least 1.")
-        return Penalty(2.0 * self.alpha, 0.0, "free" if self.fit_intercept else None)
+        check_number("epsilon", self.epsilon, lambda v: v >= 1, "a number at least 1")
+        penalty = super()._penalty()
+        return replace(penalty, ridge=2.0 * penalty.ridge)
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         size = max(float(np.linalg.norm(target)), 1e-12)
@@ -112,10 +105,6 @@ class VerticalPoissonRegressor(PenalisedRegressor):
         """D², the fraction of the Poisson deviance explained."""
         return float(d2_tweedie_score(y, self.predict(X), sample_weight=sample_weight, power=1))
 
-    def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        return Penalty(self.alpha, 0.0, "free" if self.fit_intercept else None)
-
     def _targets(self, y: Array) -> list[Array]:
         if np.any(y < 0):
             j = int(np.flatnonzero(y < 0)[0])
@@ -132,7 +121,8 @@ class VerticalPoissonRegressor(PenalisedRegressor):
         return Loss(lambda c: PoissonLoss(target, c * share), mean * float(share.max()), size)
 
 
-class VerticalQuantileRegressor(VerticalRegressor):
+@dataclass(eq=False, repr=False, kw_only=True)
+class VerticalQuantileRegressor(PenalisedRegressor):
     """Quantile regression whose columns belong to several parties.
 
     Minimises, as scikit-learn's ``QuantileRegressor``, the mean of the pinball loss
@@ -160,24 +150,14 @@ class VerticalQuantileRegressor(VerticalRegressor):
 
     _gain, _patient = 0.003, True
 
-    quantile: float
-    alpha: float
-
-    def __init__(
-        self, *, quantile: float = 0.5, alpha: float = 1.0, fit_intercept: bool = True,
-        max_iter: int = MANY, tol: float = 1e-8, warm_start: bool = False,
-        standardize: bool = False, parties: Any = None, network: Any = None, method: Any = "auto",
-        runtime: str = "stacked",
-    ) -> None:  # fmt: skip
-        self._keep(locals())
+    quantile: float = 0.5
+    alpha: float = 1.0
+    tol: float = 1e-8
 
     def _penalty(self) -> Penalty:
-        self._nonnegative(alpha=self.alpha)
-        if not (is_number(self.quantile) and 0 < self.quantile < 1):
-            raise ProblemError(
-                f"quantile = {self.quantile!r} found; expected strictly between 0 and 1."
-            )
-        return Penalty(0.0, self.alpha, "free" if self.fit_intercept else None)
+        level = "strictly between 0 and 1"
+        check_number("quantile", self.quantile, lambda v: 0 < v < 1, level)
+        return self._mixed(self._checked_alpha(), 1.0, "free")
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         share = weight / weight.sum()

@@ -40,23 +40,12 @@ _MOST = 100
 
 @dataclass(frozen=True)
 class Loss:
-    """The public part of a model.
+    """The public part of a model."""
 
-    Attributes
-    ----------
-    h : callable
-        ``h(c)`` is c times the loss, as a function of the predictions.
-    curvature : float
-        Its second derivative, or a typical value.
-    size : float
-        Typical length of the vector of predictions.
-    follow : callable, optional
-        The loss to continue with, from the present predictions, if it has parameters of its own.
-    """
-
-    h: Callable[[float], Function]
-    curvature: float
-    size: float
+    h: Callable[[float], Function]  # h(c) is c times the loss, as a function of the predictions
+    curvature: float  # its second derivative, or a typical value
+    size: float  # typical length of the vector of predictions
+    # the loss to continue with, from the present predictions, if it has parameters of its own
     follow: "Callable[[Array], Loss] | None" = None
 
 
@@ -76,7 +65,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How to train: what :func:`dual2.solve` is told, and the rules of the sequence.
 
     ``tau`` is the ridge's share of the curvature, ``gain`` the accuracy of a problem relative to
@@ -94,36 +83,22 @@ class Settings:
 
 @dataclass(frozen=True)
 class Model:
-    """Where training stands.
+    """Where training stands."""
 
-    Attributes
-    ----------
-    w : list of ndarray
-        Coefficients of each party.
-    duals : ndarray, shape (n, p), or None
-        Each party's price λ_i, a subgradient of the loss at the solution.
-    result : Result or None
-        Of the last problem.
-    counts : dict of str to int
-        rounds, vectors, agree_rounds, floats of all problems, and their number, solves.
-    remaining : float
-        Estimated distance of w from its limit, relative to |w| in the parties' scales; 0 if no
-        ridge was added.
-    converged : bool
-        Whether it meets the tolerance.
-    """
-
-    w: list[Array]
-    duals: Array | None = None
-    result: Result | None = None
+    w: list[Array]  # coefficients of each party
+    duals: Array | None = None  # each party's price λ_i, a subgradient of the loss at the solution
+    result: Result | None = None  # of the last problem
+    # rounds, vectors, agree_rounds, floats of all problems, and their number, solves
     counts: dict[str, int] = field(default_factory=dict)
+    # estimated distance of w from its limit, relative to |w| in the parties' scales; 0 if no ridge
+    # was added
     remaining: float = 0.0
-    converged: bool = False
+    converged: bool = False  # whether it meets the tolerance
 
 
 def plain_problem(blocks: Sequence[Block], loss: Loss, centre: Sequence[Array]) -> Problem:
     """The problem in the coefficients themselves, with ridges pulling towards ``centre``."""
-    tau = Settings(1.0, 1).tau
+    tau = TrainingSettings(1.0, 1).tau
     agents = []
     for block, c in zip(blocks, centre, strict=True):
         weights = block.weights(tau, loss.curvature)
@@ -133,7 +108,7 @@ def plain_problem(blocks: Sequence[Block], loss: Loss, centre: Sequence[Array]) 
 
 
 def train(
-    blocks: Sequence[Block], loss: Loss, network: Network, settings: Settings, start: Model
+    blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, start: Model
 ) -> Model:
     """Solve problem after problem until the centres rest, from ``start``."""
     tau, steps, model = settings.tau, [], replace(start, counts={})
@@ -176,7 +151,7 @@ def _rate(steps: list[float]) -> float:
 
 
 def _solve_once(
-    blocks: Sequence[Block], loss: Loss, network: Network, settings: Settings, tau: float,
+    blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, tau: float,
     tol: float, model: Model,
 ) -> tuple[Model, float]:  # fmt: skip
     """The next model, and the relative step from the one before.

@@ -14,18 +14,11 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class AffineMap:
-    """z = Σ_v M_v x_v + offset, x_v the entries of variable v column by column.
+    """z = Σ_v M_v x_v + offset, x_v the entries of variable v column by column."""
 
-    Attributes
-    ----------
-    matrices : dict
-        M_v (sparse, m rows) by the variable's id; variables that do not matter are left out.
-    offset : ndarray, shape (m,)
-        Value at zero.
-    """
-
+    # M_v (sparse, m rows) by the variable's id; variables that do not matter are left out
     matrices: dict[int, Any]
-    offset: Array
+    offset: Array  # value at zero
 
     @property
     def size(self) -> int:

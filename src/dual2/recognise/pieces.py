@@ -34,23 +34,12 @@ class Unknown(Exception):
 
 @dataclass(frozen=True)
 class Piece:
-    """function(z), z the affine map of the variables.
+    """function(z), z the affine map of the variables."""
 
-    Attributes
-    ----------
-    function : Function
-        Of z, the map's offset included in z.
-    map : AffineMap
-        From the variables to z.
-    text : str
-        The piece as the model states it.
-    constraint : object
-        The cvxpy constraint it comes from, or None for a part of the objective.
-    """
-
-    function: Function
-    map: AffineMap
-    text: str
+    function: Function  # of z, the map's offset included in z
+    map: AffineMap  # from the variables to z
+    text: str  # the piece as the model states it
+    # the cvxpy constraint it comes from, or None for a part of the objective
     constraint: Any = None
 
     @property

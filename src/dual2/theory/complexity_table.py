@@ -19,30 +19,16 @@ ASSUMPTIONS = {
 
 @dataclass(frozen=True)
 class Bound:
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes
-    ----------
-    method : str
-        Algorithm.
-    subsolver : str
-        Solver of the subproblem; empty for methods that have none.
-    rho : str
-        ``"0"`` or ``"ρ*"``; empty for methods without ρ.
-    case : str
-        ``"1"``, ``"2"``, ``"2.1"`` or ``"3"``. The row of Salim's algorithm stands under Case 2 of
-        the paper; its mapping (Table 1823) is Case 2.1.
-    assumption : str
-        Key of :data:`ASSUMPTIONS`.
-    rounds, oracle_a, oracle_b : Formula
-        Communication and oracle complexities.
-    """
-
-    method: str
-    subsolver: str
-    rho: str
+    method: str  # algorithm
+    subsolver: str  # solver of the subproblem; empty for methods that have none
+    rho: str  # "0" or "ρ*"; empty for methods without ρ
+    # "1", "2", "2.1" or "3". The row of Salim's algorithm stands under Case 2 of
+    # the paper; its mapping (Table 1823) is Case 2.1.
     case: str
-    assumption: str
+    assumption: str  # key of ASSUMPTIONS
+    # rounds, oracle_a, oracle_b: communication and oracle complexities
     rounds: Formula
     oracle_a: Formula
     oracle_b: Formula

@@ -37,30 +37,18 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True)
 class Conditions:
-    """One row of Table I.
+    """One row of Table I."""
 
-    Attributes
-    ----------
-    methods : tuple of str
-        The algorithms that share the row.
-    f, g, h : str
-        The conditions, in words.
-    test_f, test_g : callable
-        What an agent's f or g lacks; empty if nothing.
-    point : bool
-        Whether h must be the indicator of a point.
-    equal : bool
-        Whether all x_i must have one dimension.
-    """
-
-    methods: tuple[str, ...]
+    methods: tuple[str, ...]  # the algorithms that share the row
+    # f, g, h: the conditions, in words
     f: str
     g: str
     h: str
+    # test_f, test_g: what an agent's f or g lacks; empty if nothing
     test_f: AgentTest
     test_g: AgentTest
-    point: bool = True
-    equal: bool = False
+    point: bool = True  # whether h must be the indicator of a point
+    equal: bool = False  # whether all x_i must have one dimension
 
 
 def accepts(problem: Problem) -> dict[str, Verdict]:

@@ -84,23 +84,13 @@ class SaddleConstants:
 
 @dataclass(frozen=True)
 class SaddleBound:
-    """One row of the table.
+    """One row of the table."""
 
-    Attributes
-    ----------
-    case : str
-        Key of :data:`CASES`.
-    algorithm : str
-        Solver, or ``"lower bound"``.
-    requires : tuple of str
-        Additional assumptions, among ``"f2_zero"``, ``"g2_zero"``, ``"g3_zero"``.
-    oracle_a, oracle_b : Formula
-        Complexities of 𝒜 and ℬ.
-    """
-
-    case: str
-    algorithm: str
+    case: str  # key of CASES
+    algorithm: str  # solver, or "lower bound"
+    # additional assumptions, among "f2_zero", "g2_zero", "g3_zero"
     requires: tuple[str, ...]
+    # oracle_a, oracle_b: complexities of 𝒜 and ℬ
     oracle_a: Formula
     oracle_b: Formula
 
