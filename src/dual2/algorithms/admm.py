@@ -236,7 +236,7 @@ class ADMM(SingleLoop):
         From the values to the :class:`Scalars`.
     """
 
-    conserved = "total"
+    layout, conserved = State, "total"
 
     def __init__(
         self, runtime: Stacked, values: Values, kind: int, scalars: Callable[[Values], Scalars]
@@ -252,13 +252,10 @@ class ADMM(SingleLoop):
             self._require_graph()
             r = 0.5 / (s.penalty * degrees)
             self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
-        rows = lambda: np.zeros((rt.n, rt.p))  # noqa: E731
         self.data = Data(
             kind, s, b / problem.n, degrees, self._curvatures(r), penalty_rows(r, low, high),
-            newton_rows(rt), np.zeros(rt.packed.size), rows(), rows(),
+            newton_rows(rt), np.zeros(rt.packed.size), *np.zeros((2, rt.n, rt.p)),
         )  # fmt: skip
-        x, tried = np.zeros(rt.packed.size), np.zeros(rt.n, np.int64)
-        self.now = State(x, rows(), rows(), rows(), rows(), rows(), tried)
 
     def _require_graph(self) -> None:
         """Refuse polynomials: consensus ADMM uses the Laplacian."""
@@ -308,10 +305,10 @@ class ADMM(SingleLoop):
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, inner ones included: the maximum over agents for local work."""
-        k, inner, kind = self.iterations, int(self.now.tried.max()), self.data.kind
-        calls = {"grad_f": inner, "prox_g": inner, "A": k if kind == IDC else inner + k}
-        calls |= {"AT": inner, "prox_h": k if kind == DPMM else 0}
-        return calls | {"iterations": k, "outer": k}
+        k, kind, calls = self.iterations, self.data.kind, super().oracle_calls()
+        inner = calls["grad_f"]
+        products = {"A": k if kind == IDC else inner + k, "AT": inner}
+        return calls | products | {"prox_h": k if kind == DPMM else 0, "outer": k}
 
     def explain(self) -> str:
         """Whether convergence is proved, and what decides the speed."""

@@ -24,19 +24,19 @@ from dual2.engine.gossip import mix_rows
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
-from dual2.runtime import Stacked
 from dual2.theory import momentum
 
 Array = np.ndarray
 
 
 class State(NamedTuple):
-    """x, its last move δ, y = x + qδ and ∇f(y), one row per agent."""
+    """x, and rows: its last move δ, y = x + qδ, ∇f(y) and 𝐂∇f(y)."""
 
     x: Array
     move: Array
     y: Array
     gradient: Array
+    mixed: Array
 
 
 @compiled
@@ -55,17 +55,18 @@ def set_gradients(block, now, member):
 
 
 @compiled
-def nedic_steps(block, links, now, mixed, step, q, steps, member):
-    """Advance by ``steps`` iterations; ``mixed`` has room for C∇f(y). Returns 0, or FAILED."""
-    block, links, now, mixed, member = unowned((block, links, now, mixed, member))
-    first, last = own_rows(member, mixed.shape[0])
+def nedic_steps(block, links, now, step, q, steps, member):
+    """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
+    block, links, now, member = unowned((block, links, now, member))
+    first, last = own_rows(member, now.y.shape[0])
     for _ in range(steps):
-        mix_rows(links, now.gradient, mixed, member)
+        mix_rows(links, now.gradient, now.mixed, member)
         for i in range(first, last):
-            for k in range(mixed.shape[1]):
-                now.move[i, k] = q * now.move[i, k] - step * mixed[i, k]
-                now.x[i, k] += now.move[i, k]
-                now.y[i, k] = now.x[i, k] + q * now.move[i, k]
+            for k in range(now.y.shape[1]):
+                j, move = block.xptr[i] + k, q * now.move[i, k] - step * now.mixed[i, k]
+                now.x[j] += move
+                now.move[i, k] = move
+                now.y[i, k] = now.x[j] + q * move
         if set_gradients(block, now, member):
             return FAILED
     return 0
@@ -74,25 +75,21 @@ def nedic_steps(block, links, now, mixed, step, q, steps, member):
 class Nedic(SingleLoop):
     """The iteration on one block of agents; see the module's text."""
 
-    def __init__(self, runtime: Stacked, values: Values) -> None:
-        super().__init__(runtime, values)
-        rows = np.zeros((5, runtime.n, runtime.p))
-        self.now, self._mixed = State._make(rows[:4]), rows[4]
+    layout = State
 
     def begin(self, x: Array, lam: Array) -> None:
         """From the feasible point nearest to x; λ is not used."""
         rt, now = self.runtime, self.now
         rows, n = x.reshape(rt.n, rt.p), rt.problem.n
         share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / n
-        now.x[:] = rows + share - (rt.agree_sum(rows) / n if rt.anywhere(x) else 0.0)
-        now.y[:] = now.x
+        now.y[:] = rows + share - (rt.agree_sum(rows) / n if rt.anywhere(x) else 0.0)
+        now.x[:] = now.y.ravel()
         rt.run(set_gradients, rt.block, now)
 
     def step(self, steps: int) -> None:
         """Run the compiled loop."""
         rt, v = self.runtime, self.values
-        args = (rt.block, rt.links, self.now, self._mixed, v.step, v.momentum)
-        rt.run(nedic_steps, *args, steps)
+        rt.run(nedic_steps, rt.block, rt.links, self.now, v.step, v.momentum, steps)
 
     @property
     def duals(self) -> Array:

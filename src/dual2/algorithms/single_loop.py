@@ -1,8 +1,7 @@
 """Single-loop methods: one base owns the loop, the counts, saving and restoring.
 
-A method gives its parameters (:class:`~dual2.algorithms.parameters.Parameter`), a NamedTuple of
-the arrays that are its state, and three functions of a :class:`SingleLoop`: ``__init__`` allocates
-the state as ``self.now``, ``begin`` fills it, ``step`` advances it by some iterations.
+A method gives its parameters (:class:`~dual2.algorithms.parameters.Parameter`), its state (a
+NamedTuple of arrays), how it begins and its step, which runs a compiled kernel.
 """
 
 import time
@@ -36,9 +35,12 @@ class SingleLoop:
 
     Attributes
     ----------
+    layout : type, optional
+        NamedTuple of the state's arrays, allocated by name: ``x`` is flat, ``tried`` counts inner
+        gradients agent by agent, all others are rows (n, p). A method that leaves it out sets
+        ``now`` itself.
     now : NamedTuple of arrays
-        The state: what is saved and restored. It has ``x`` and, unless ``duals`` is overridden,
-        ``lam``.
+        The state: what is saved and restored.
     stride, sent : int
         Rounds of one iteration, and p-vectors sent to each neighbour: one product with C each.
     calls : mapping
@@ -47,6 +49,7 @@ class SingleLoop:
         The part of the state whose rows sum to zero for ever, if there is one.
     """
 
+    layout: Any = None
     now: Any
     calls: Mapping[str, int] = {}
     conserved: ClassVar[str] = ""
@@ -56,11 +59,16 @@ class SingleLoop:
         self.stride = self.sent = runtime.network.rounds
         self.iterations = self.rounds = self.vectors = 0
         self._seconds = 1e-5
+        if self.layout is not None:
+            own = {"x": np.zeros(runtime.packed.size), "tried": np.zeros(runtime.n, np.int64)}
+            rows = (runtime.n, runtime.p)
+            parts = (own[name] if name in own else np.zeros(rows) for name in self.layout._fields)
+            self.now = self.layout._make(parts)
 
     # -- what a method gives ---------------------------------------------------------------------
     def begin(self, x: Array, lam: Array) -> None:
         """Fill the state, which is zero, from x (flat) and λ (n, p)."""
-        raise NotImplementedError
+        self.now.x[:], self.now.lam[:] = x, lam
 
     def step(self, steps: int) -> None:
         """Advance by that many iterations; by none it only compiles."""
@@ -96,7 +104,7 @@ class SingleLoop:
     @property
     def x(self) -> Array:
         """Flat primal iterate."""
-        return self.now.x.ravel()
+        return self.now.x
 
     @property
     def duals(self) -> Array:
@@ -105,11 +113,11 @@ class SingleLoop:
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`."""
-        none = dict.fromkeys(("grad_f", "prox_g", "A", "AT", "prox_h"), 0)
-        k = self.iterations
-        return {name: k * each for name, each in (none | dict(self.calls)).items()} | {
-            "iterations": k
-        }
+        each = dict.fromkeys(("grad_f", "prox_g", "A", "AT", "prox_h"), 0) | dict(self.calls)
+        calls = {name: self.iterations * count for name, count in each.items()}
+        if "tried" in self.now._fields:  # inner work: that of the busiest agent
+            calls |= dict.fromkeys(("grad_f", "prox_g"), int(self.now.tried.max()))
+        return calls | {"iterations": self.iterations}
 
     # -- the loop --------------------------------------------------------------------------------
     def advance(self, rounds: int, seconds: float) -> None:
