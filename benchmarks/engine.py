@@ -121,7 +121,7 @@ def c_runner(function: Callable[..., None], case: Case) -> Callable[[int], None]
         function(
             word(n), word(p), at(rt.block.xptr), at(rt.block.cols), real(WEIGHT), real(L1),
             at(case.y), real(CURVATURE), *map(at, rt.links[:3]),
-            at(s.x), at(s.lam[now]), at(s.lam[old]), at(s.clam[now]), at(s.clam[old]), at(case.z),
+            at(s.x), at(s.lam[now]), at(s.lam[old]), at(s.mixed[now]), at(s.mixed[old]), at(case.z),
             real(1 / c.L_phi), real(c.inner_momentum), real(c.rho), word(steps),
             at(scratch[0]), at(scratch[1]),
         )  # fmt: skip

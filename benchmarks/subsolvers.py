@@ -121,13 +121,13 @@ def outer_slope(seed: int, method: str, rho: Any, subsolver: str) -> tuple[float
     x = np.concatenate(solve_reference(problem).x)
     wishes = Settings(method, subsolver, rho=rho, parameters={"eta": 1e-4})
     algorithm = plan_id2a(problem, network, wishes).algorithm
-    errors, kappa, step = [], algorithm.constants.kappa_F, algorithm._outer_step
+    errors, kappa, following = [], algorithm.constants.kappa_F, algorithm.oracle.next
 
-    def recorded(consensus: float) -> None:
+    def recorded(at: Any) -> None:
         errors.append(float(np.linalg.norm(algorithm.x - x)))
-        step(consensus)
+        following(at)
 
-    algorithm._outer_step = recorded
+    algorithm.oracle.next = recorded
     algorithm.start(np.zeros(x.size), np.zeros((problem.n, problem.p)))
     while len(errors) < 3000 and (len(errors) < 2 or errors[-1] > 1e-9 * errors[0]):
         algorithm.advance(algorithm.rounds + (200 if rho == "auto" else 5), 60.0)

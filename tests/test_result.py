@@ -6,7 +6,7 @@ import signal
 import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import networkx as nx
 import numpy as np
@@ -307,13 +307,25 @@ def test_explain():
     result = d2.solve(PROBLEM, NETWORK)
     text = result.explain()
     assert "iD2A with iDAPG. Case 1: h* is 20-strongly convex and 20-smooth" in text
-    assert "rho = 768789" in text and "Remark 2138" in text
+    assert "rho = 768789" in text and "Remark 10 (choice of ρ)" in text
     assert "CONVERGED after" in text and "KKT residual" in text and "|x - x*| ≤" in text
     for name in result.parameters:
         assert f"  {name} = " in text
     other = d2.solve(PROBLEM, NETWORK, method="mid2a", rho=5.0, eta=0.2, max_rounds=10).explain()
     assert "MiD2A" in other and "rho = 5  [given]" in other and "eta = 0.2  [given]" in other
     assert "5 rounds of" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
+
+
+def test_the_certificate_is_said_in_sentences():
+    """With a bound of the error and without; one full stop after the reason."""
+    bounded = d2.solve(PROBLEM, NETWORK, max_rounds=50)
+    c = bounded.certificate
+    said = f", |x - x*| ≤ {c.x_error:.3g}. {c.reason}"
+    assert c.reason.startswith("The bound follows from")
+    assert bounded.explain().endswith(said)
+    missing = replace(c, gap=None, x_error=None, reason="The coupling lies outside.")
+    said = replace(bounded, certificate=missing).explain()
+    assert said.endswith(", duality gap infinite. The coupling lies outside.")
 
 
 def test_parameters_have_values_and_sources():

@@ -23,7 +23,7 @@ from dual2.problem import Agent, Problem
 from dual2.recognise import from_cvxpy
 from dual2.result import Certificate, Counts, NotSolved, Result, Status
 from dual2.solve import solve
-from dual2.theory import Costs
+from dual2.subsolvers import Costs
 from dual2.tune import Trial, Tuned, tune
 from dual2.version import __version__
 

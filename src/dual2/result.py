@@ -190,15 +190,15 @@ class Result:
     def explain(self) -> str:
         """Which case of the theory holds, which parameters were used and why, and the outcome."""
         c = self.certificate
-        bound = f"|x - x*| ≤ {c.x_error:.3g} ({c.reason})" if c.x_error is not None else c.reason
+        gap = "infinite" if c.gap is None else f"≤ {c.gap:.3g}"
+        bound = "" if c.x_error is None else f", |x - x*| ≤ {c.x_error:.3g}"
         lines = [self.explanation, "", "Parameters:"]
         lines += [f"  {k} = {_short(v)}  [{why}]" for k, (v, why) in self.parameters.items()]
         lines += [
             "",
             f"Outcome: {self.status} after {counted(self.counts.rounds, 'round')} "
             f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
-            f"Certificate: KKT residual {c.kkt:.3g}, "
-            f"duality gap {'infinite' if c.gap is None else f'≤ {c.gap:.3g}'}, {bound}.",
+            f"Certificate: KKT residual {c.kkt:.3g}, duality gap {gap}{bound}. {c.reason}",
         ]
         return "\n".join(lines)
 

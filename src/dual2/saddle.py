@@ -16,11 +16,11 @@ from dual2.functions import Function, Zero
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.runtime import Stacked
-from dual2.subsolvers import IDAPG, PrimalDual, SaddleConstants, Salim, Subsolver
+from dual2.subsolvers import SUBSOLVERS, RowConstants, Subsolver
 from dual2.theory import Case, Constants, Facts, gather_facts
 from dual2.theory.facts import require_strong_convexity
 
-METHODS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS")
+METHODS = tuple(name for name, record in SUBSOLVERS.items() if record.bounds)
 """Solvers by name."""
 
 
@@ -159,17 +159,18 @@ def _solver(
         L_phi=g1.L + bend, mu_phi=strong + ranked if mu_phi is None else mu_phi, L_H=math.inf,
         mu_H=strong, sources={},
     )  # fmt: skip
+    make = SUBSOLVERS[name].make
     if name == "iDAPG":
-        return IDAPG(runtime, facts, constants, slack)
+        return make(runtime, facts, constants, slack=slack)
     if name == "Salim":
-        return Salim(runtime, facts, constants)
+        return make(runtime, facts, constants)
     row = lambda value: np.array([float(value)])  # noqa: E731
-    saddle = SaddleConstants(
+    saddle = RowConstants(
         L_x=facts.L, mu_x=facts.mu, L_y=row(g1.L + min(g2.mu, 1e300)), mu_y=row(strong),
         mu_gradient=row(g1.mu), sigma=np.sqrt(facts.sigma2),
         sigma_min=row(math.sqrt(small2)),
     )  # fmt: skip
-    return PrimalDual(name, runtime, facts, constants, saddle, square)
+    return make(runtime, facts, constants, saddle=saddle, square=square)
 
 
 def _start(problem: Problem, start: tuple[Any, Any] | None) -> tuple[np.ndarray, np.ndarray]:

@@ -9,6 +9,7 @@ import pytest
 import dual2 as d2
 from dual2.algorithms import find_method
 from dual2.algorithms.id2a import ID2A
+from dual2.algorithms.outer import Nesterov, Relative
 from dual2.algorithms.plan import Settings, plan_id2a
 from dual2.testing import PAIRS, check_algorithm, known_problem
 
@@ -29,10 +30,11 @@ def test_known_problems_are_solved_by_what_they_say(pair):
 
 
 # -- the check itself can fail -----------------------------------------------------------------
-def wrong_step(self, *sums):
+def wrong_step(self, at, mixed, ascent):
     """An outer loop whose z drifts off Range(𝐂)."""
-    RIGHT(self, *sums)
-    self.outer.z += 1e-7 * (1 + np.abs(self.outer.z))
+    new = RIGHT(self, at, mixed, ascent)
+    new.z += 1e-7 * (1 + np.abs(new.z))
+    return new
 
 
 def forgetful(self, state):
@@ -47,19 +49,19 @@ def partial_agents(self, rounds, seconds):
     self.subsolver.lam[0] *= 1 + 1e-6
 
 
-RIGHT, RESTORE, ADVANCE = ID2A._outer_step, ID2A.restore, ID2A.advance
+RIGHT, RESTORE, ADVANCE = Nesterov.step, ID2A.restore, ID2A.advance
 
 
 @pytest.mark.parametrize(
-    "method, broken, message",
+    "part, method, broken, message",
     [
-        ("_outer_step", wrong_step, "differ|Σ|converge"),
-        ("restore", forgetful, "cut and continued"),
-        ("advance", partial_agents, "permuted|differ|converge"),
+        (Nesterov, "step", wrong_step, "differ|Σ|converge"),
+        (ID2A, "restore", forgetful, "cut and continued"),
+        (ID2A, "advance", partial_agents, "permuted|differ|converge"),
     ],
 )
-def test_a_broken_algorithm_is_caught(method, broken, message, monkeypatch):
-    monkeypatch.setattr(ID2A, method, broken)
+def test_a_broken_algorithm_is_caught(part, method, broken, message, monkeypatch):
+    monkeypatch.setattr(part, method, broken)
     short = lambda *a, **k: d2.solve(*a, **{"max_rounds": 5000} | k)  # noqa: E731
     monkeypatch.setattr("dual2.testing.algorithms.solve", short)
     with pytest.raises(AssertionError, match=message):
@@ -75,8 +77,8 @@ def outer_errors(problem, network, x, settings, count):
     while len(errors) < count:
         before = algorithm.x.copy()
         algorithm.advance(algorithm.rounds + 1, 60.0)
-        if algorithm.outer.k > done:
-            done = algorithm.outer.k
+        if algorithm.at.k > done:
+            done = algorithm.at.k
             errors.append(float(np.linalg.norm(before - x)))
     return np.array(errors), algorithm.constants
 
@@ -110,14 +112,14 @@ def test_accuracy_of_the_subproblems_decides_the_outer_path():
     c, w, z = algorithm.constants, np.zeros((5, 3)), np.zeros((5, 3))
     uphill = []
     for k in range(1, 9):
-        while algorithm.outer.k < k:
+        while algorithm.at.k < k:
             algorithm.advance(algorithm.rounds + 1, 60.0)
         lam = algorithm.subsolver.state.end
         new = z + network.mix(lam) / c.L_F
         uphill.append(bool(k > 1 and np.sum(lam * (new - w)) < 0))
         w, z = new, new + (0.0 if uphill[-1] else c.outer_momentum) * (new - w)
-        np.testing.assert_allclose(algorithm.outer.w, w, rtol=0, atol=1e-12 * np.abs(w).max())
-        np.testing.assert_allclose(algorithm.outer.z, z, rtol=0, atol=1e-12 * np.abs(z).max())
+        np.testing.assert_allclose(algorithm.at.w, w, rtol=0, atol=1e-12 * np.abs(w).max())
+        np.testing.assert_allclose(algorithm.at.z, z, rtol=0, atol=1e-12 * np.abs(z).max())
     assert any(uphill) and not all(uphill[1:])
 
 
@@ -158,9 +160,10 @@ def test_equal_prices_do_not_end_the_tolerance_of_subproblems():
     size = sum(problem.dims)
     algorithm.start(np.zeros(size), np.zeros((problem.n, problem.p)))
     algorithm.advance(20, 10.0)
-    before = algorithm._target()
-    algorithm._outer_step(0.0)
-    assert algorithm._target() == before > 0
+    rule = algorithm.oracle.rule
+    before = rule.target(1)
+    rule.moved(0.0, algorithm.at)
+    assert rule.target(2) == before > 0
 
 
 def test_the_next_test_of_a_subproblem_is_where_its_residual_should_meet_the_target():
@@ -171,23 +174,21 @@ def test_the_next_test_of_a_subproblem_is_where_its_residual_should_meet_the_tar
     for accuracy in ("relative", "paper"):
         algorithm = plan_id2a(problem, network, Settings(accuracy=accuracy)).algorithm
         algorithm.start(np.zeros(20), np.zeros((5, 3)))
-        o = algorithm.outer
-        o.inner, o.tested, o.residual = 12, 6, 10.0
-        o.reference = 1.0 / algorithm.options.eta
-        pauses[accuracy] = [algorithm._pause(left) for left in (2.0, 4.0, 9.0, 11.0)]
+        oracle = algorithm.oracle
+        oracle.inner, oracle.tested, oracle.residual = 12, 6, 10.0
+        oracle.rule.observe(1.0 / oracle.options.eta)
+        pauses[accuracy] = [oracle.pause(0, left) for left in (2.0, 4.0, 9.0, 11.0)]
     assert pauses["relative"] == [4, 9, 10, 10] and pauses["paper"] == [10] * 4
 
 
 def test_subproblems_are_solved_better_where_outer_steps_no_longer_shrink():
     """The target follows |𝐂λ| down, never up, and falls after 2/(1-β) steps without a new least."""
-    problem, _, _ = known_problem(d2.Zero(), d2.SquaredLoss(0.0, 0.5))
-    network = d2.Network(nx.path_graph(problem.n))
-    algorithm = plan_id2a(problem, network, Settings()).algorithm
-    algorithm.start(np.zeros(20), np.zeros((5, 3)))
-    patience = math.ceil(2 / (1 - algorithm.constants.outer_momentum))
-    targets = []
+    nesterov, rule, targets = Nesterov(0.5, 0.8, restarts=True), Relative(0.1, 0.5), []
+    patience, at = math.ceil(2 / (1 - 0.8)), nesterov.init(np.zeros((2, 1)))
+    rule.observe(100.0)
     for consensus in (4.0, 2.0, *[3.0] * patience, 1.0, 0.25):
-        algorithm._outer_step(consensus)
-        targets.append(algorithm._target() / (algorithm.options.eta * algorithm.step))
+        at = nesterov.step(at, np.zeros((2, 1)), 0.0)
+        rule.moved(consensus, at)
+        targets.append(rule.target(at.k) / (0.1 * 0.5))
     expected = [4.0, 2.0, *[2.0] * (patience - 1), 0.5, 0.5, 0.25]
     np.testing.assert_allclose(targets, expected)

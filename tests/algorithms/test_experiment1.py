@@ -42,7 +42,7 @@ def test_defaults(method, rounds, iterations, stopped):
     ],
 )
 def test_printed_constants_and_schedule(method, expected):
-    """First row of the published comparison (c = 2, e₁ from Remark 2 at zero), factor 1.5."""
+    """First row of the published comparison (c = 2, e₁ from Remark 13 at zero), factor 1.5."""
     result = d2.solve(
         PROBLEM, NETWORK, method=method, reference=REFERENCE, constants="paper", accuracy="paper"
     )

@@ -100,7 +100,7 @@ def test_twenty_iterations_for_every_way_h_enters(name, restart):
     agree(sub.lam, lam)
     agree(sub.state.x, x)
     agree(sub.state.v, v)
-    agree(sub.clam, where.mix(lam))
+    agree(sub.mixed, where.mix(lam))
     agree(sub.state.cv, where.mix(v))
     assert sub.oracle_calls()["iterations"] == 20
 
@@ -137,9 +137,9 @@ def test_steps_in_pieces_are_the_same_bits():
             sub.advance(z, steps)
         runs.append(sub)
     for other in runs[1:]:
-        for name in ("lam", "clam"):
+        for name in ("lam", "mixed"):
             np.testing.assert_array_equal(getattr(runs[0], name), getattr(other, name))
-        for name in ("x", "v", "cv", "moved", "since", "calls"):
+        for name in ("x", "v", "mixed_v", "moved", "since", "calls"):
             found, expected = getattr(other.state, name), getattr(runs[0].state, name)
             np.testing.assert_array_equal(found, expected)
 

@@ -26,13 +26,13 @@ SET_UP = {
     ("solve.solve", 2): "the coupling length",
     ("algorithms.method.Needs.lack", 1): "conditions of the method",
     ("theory.facts.gather_facts", 7): "constants",
-    ("algorithms.choice.choose_subsolver", 1): "conditions of the subsolver",
+    ("algorithms.plan._choose", 1): "conditions of the subsolver",
     ("subsolvers.idapg.IDAPG.__init__", 1): "the steepest agent",
     ("algorithms.id2a.ID2A.start", 1): "whether the start is warm",
     ("algorithms.npga.NPGA.start", 1): "whether the start is warm",
 }
 LOOP = {
-    ("algorithms.id2a.ID2A._test", 10): "accuracy of the subproblem, restarts, next start",
+    ("algorithms.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
     ("judge.Judge._agree", 4): "stopping test, local",
     ("judge.Judge._sums", 2 * P): "stopping test, sums",
     ("problem.bounds.separates", 1): "infeasibility",

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.algorithms.choice import find_subsolver
 from dual2.errors import CapabilityError
-from dual2.subsolvers import IDAPG
-from dual2.theory import analyse, gather_facts, select_subsolver
+from dual2.subsolvers import IDAPG, find_subsolver, select_subsolver
+from dual2.theory import analyse, gather_facts
 
 N, P = 4, 3
 NETWORK = d2.Network(nx.path_graph(N))

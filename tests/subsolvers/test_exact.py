@@ -188,7 +188,7 @@ def test_conservation():
     plan.algorithm.start(np.zeros(x.size), np.zeros((N, where.p)))
     plan.algorithm.advance(100_000, 60.0)
     z = plan.algorithm.state()["outer_z"]
-    assert plan.algorithm.outer.k == 100_000
+    assert plan.algorithm.at.k == 100_000
     assert np.abs(z.sum(axis=0)).max() <= 5e-9 * np.abs(z).max()
     assert np.linalg.norm(plan.algorithm.x - x) <= 1e-10 * (1 + np.linalg.norm(x))
 

@@ -11,7 +11,8 @@ import zoo
 from dual2 import saddle
 from dual2.algorithms.plan import Settings, plan_id2a
 from dual2.reference import solve_reference
-from dual2.theory import admissible_subsolvers, analyse, gather_facts
+from dual2.subsolvers import admissible_subsolvers
+from dual2.theory import analyse, gather_facts
 
 N, P = 5, 3
 NETWORK = d2.Network(nx.path_graph(N))
@@ -137,7 +138,7 @@ def test_subproblem_with_augmentation(kind, subsolver, chebyshev):
     assert solver.advance(z, 40, 60.0) == 40
     np.testing.assert_allclose(solver.x, alone.x, rtol=0, atol=1e-10)
     np.testing.assert_allclose(solver.lam.ravel(), alone.y, rtol=0, atol=1e-10)
-    np.testing.assert_allclose(solver.clam, network.mix(solver.lam), rtol=0, atol=1e-10)
+    np.testing.assert_allclose(solver.mixed, network.mix(solver.lam), rtol=0, atol=1e-10)
 
 
 @pytest.mark.parametrize("subsolver", ["PDPG", "LPD", "ABPD-PGS", "APDG", "Salim"])
@@ -215,7 +216,7 @@ def test_idapg_begins_ahead_by_the_share_asked_for():
     second = solver.lam.copy()
     solver.begin(0.5)
     np.testing.assert_allclose(solver.lam, 1.5 * second - 0.5 * first, atol=1e-14)
-    np.testing.assert_allclose(solver.clam, NETWORK.mix(solver.lam), atol=1e-14)
+    np.testing.assert_allclose(solver.mixed, NETWORK.mix(solver.lam), atol=1e-14)
     solver.begin()
     np.testing.assert_allclose(solver.lam, 1.5 * second - 0.5 * first, atol=1e-14)
 

@@ -51,7 +51,7 @@ WANTED = {
 
 
 def test_every_row_of_the_paper_is_there():
-    # Lines of Table 1229: 3 concave, 4 strongly concave (LPD and ABPD-PGS share the first),
+    # Lines of the printed table: 3 concave, 4 strongly concave (LPD and ABPD-PGS share the first),
     # 2 full rank, 4 linear, 2 under the last assumption, 1 dual: 16 lines, 17 rows.
     assert len(SADDLE_BOUNDS) == len(WANTED) == 17
     assert {bound.case for bound in SADDLE_BOUNDS} == set(CASES)

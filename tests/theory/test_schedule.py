@@ -27,7 +27,7 @@ PAPER = constants_for(FACTS, TOP, NETWORK.lambda_min, optimal_rho(FACTS, TOP, "p
 
 @pytest.mark.parametrize("c", [1.02, 2.0, 4.0])
 def test_linear_schedule(c):
-    """Theorem iD2A_complexity_convex: e_{λ,k} = e_{λ,1}θ^{k-1}, e_x = σ̄²(𝐀)/μ_f²·e_λ."""
+    """Theorem 3 (complexity): e_{λ,k} = e_{λ,1}θ^{k-1}, e_x = σ̄²(𝐀)/μ_f²·e_λ."""
     schedule = linear_schedule(PAPER, FACTS, TOP, value_gap=7.0, c=c)
     root = math.sqrt(PAPER.kappa_F)
     theta = 1 - 1 / (c * root)
@@ -113,14 +113,15 @@ def test_remark_2_bounds_the_first_value_gap(seed, kind):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_lemma_2046_bounds_the_errors_of_a_subproblem(seed):
+def test_lemma_13_bounds_the_errors_of_a_subproblem(seed):
     problem, network, P, q, A = quadratic_saddle(seed)
     z = np.random.default_rng(seed).standard_normal((4, 2))
     z -= z.mean(axis=0)
     for mapping in ("prox", "smooth"):
         extra = {"mapping": mapping, "slack": 1e-12}
         plan = plan_id2a(problem, network, Settings(parameters=extra))
-        sub, facts = plan.algorithm.subsolver, plan.algorithm.facts
+        sub = plan.algorithm.subsolver
+        facts = sub.facts
         rho = sub.constants.rho
         x, lam, _, _ = exact_subproblem(problem, network, P, q, A, rho, z)
         sub.start(np.zeros(12), np.zeros((4, 2)))
@@ -134,7 +135,7 @@ def test_lemma_2046_bounds_the_errors_of_a_subproblem(seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_lemma_1518_bounds_random_saddle_problems(seed):
+def test_lemma_12_bounds_random_saddle_problems(seed):
     """½xᵀPx + qᵀx + w|x|₁ + yᵀBx - ½yᵀQy - bᵀy with a known saddle point; μ_φ = λ_min(Q)."""
     rng = np.random.default_rng(seed)
     d, p = int(rng.integers(1, 6)), int(rng.integers(1, 5))

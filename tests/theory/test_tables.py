@@ -10,13 +10,13 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.errors import CapabilityError
+from dual2.subsolvers import predict
 from dual2.theory import (
     analyse,
     compare,
     complexities,
     condition_numbers,
     gather_facts,
-    predict,
     table,
 )
 from dual2.theory.complexity_table import BOUNDS, CASE_1, CASE_2, CASE_3

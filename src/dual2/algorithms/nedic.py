@@ -117,14 +117,20 @@ def _step(values: Values) -> float:
     return 1.0 / (values.facts.L_f * network.lambda_max) if network.n > 1 else 1.0
 
 
+_below_one = number("0 ≤ {name} < 1", lambda q: 0 <= q < 1)
+
+
+def _momentum(values: Values) -> float:
+    return _below_one("momentum", momentum(_kappa(values)))
+
+
 NEDIC = single_loop_method(
     "Nedic", Nedic, "accelerated weighted gradient descent, eq. (80)",
     Needs(STRONG_F, ZERO_G, POINT_H, IDENTITY_A),
     (
         Parameter("step", "1/(L_f λ_max) (theorem)", _step),
         Parameter(
-            "momentum", "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)", lambda v: momentum(_kappa(v)),
-            number("0 ≤ {name} < 1", lambda q: 0 <= q < 1),
+            "momentum", "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)", _momentum, _below_one,
         ),
     ),
     reconstructed=True, reveals="gradients ∇f_i",

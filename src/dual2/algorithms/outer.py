@@ -1,16 +1,16 @@
-"""What the outer loop of iD2A is told, and what it remembers."""
+"""The outer loop of iD2A: its options, Nesterov's step, and the accuracy asked of subproblems."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dual2.errors import CapabilityError
+from dual2.theory import Constants, Facts, convex_error, linear_schedule, subproblem_errors
 
 Array = np.ndarray
-PATIENCE, TIGHTER = 2.0, 0.25
-"""The target shrinks by the second factor where |𝐂λ| finds no new minimum for the first one times
-the memory 1/(1-β) of the outer steps: with exact subproblems it would have fallen."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Options:
     ----------
     accuracy : str
         ``"relative"``: the subproblem's residual is at most ``eta`` times the last outer step.
-        ``"paper"``: the schedules of Theorem iD2A_complexity_convex (μ_F, μ_H > 0) or 1717.
+        ``"paper"``: the schedules of Theorem 3 (complexity; μ_F, μ_H > 0) or of Theorem 1
+        (convergence, general convex).
     eta : float
         η of the relative rule, below 1.
     c, delta : float
@@ -61,41 +62,228 @@ class Options:
                 )
 
 
+# -- Nesterov's step ------------------------------------------------------------------------------
 @dataclass
-class Outer:
-    """State of the outer loop beside w and z.
+class Iterate:
+    """Where the outer loop is.
 
-    ``k`` counts outer iterations, ``since`` those since the last restart, ``inner`` the iterations
-    on the present subproblem, ``check``, ``tested`` and ``restarted`` where its next test, last
-    test (which found ``residual``) and last restart are, ``reference`` the size that the residual
-    is compared with. ``past`` is z of the subproblem before; ``idle`` counts outer steps since
-    |𝐂λ| was smallest, ``least``.
+    ``past`` is z of the subproblem before, ``k`` counts steps, ``since`` those since the last
+    restart, ``beta`` is the momentum of the last one.
     """
 
     w: Array
     z: Array
     past: Array
-    scale: Array
     k: int = 0
     since: int = 0
-    inner: int = 0
-    check: int = 1
-    tested: int = 0
-    restarted: int = 0
-    residual: float = math.inf
-    reference: float = math.inf
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Nesterov:
+    """Accelerated gradient descent on F_ρ, in the variables w = √𝐂y and z = √𝐂v.
+
+    Attributes
+    ----------
+    length : float
+        1/L_F.
+    momentum : float or None
+        (√κ_F-1)/(√κ_F+1); None is k/(k+3), k counted from the last restart.
+    restarts : bool
+        Whether the momentum is left out for one step where it points uphill.
+    """
+
+    length: float
+    momentum: float | None
+    restarts: bool
+
+    def init(self, z: Array) -> Iterate:
+        """Begin at w = z."""
+        return Iterate(w=z.copy(), z=z, past=z.copy())
+
+    def ask(self, at: Iterate) -> Array:
+        """The point z at which the oracle is to be evaluated."""
+        return at.z
+
+    def descend(self, at: Iterate, mixed: Array) -> Array:
+        """w⁺ = z + 𝐂λ/L_F, from the oracle's answer ``mixed`` = 𝐂λ."""
+        return at.z + self.length * mixed
+
+    def step(self, at: Iterate, mixed: Array, ascent: float) -> Iterate:
+        """z⁺ = w⁺ + β(w⁺ - w), with w⁺ of :meth:`descend`.
+
+        ``ascent`` is <λ, w⁺ - w>: where it is negative the momentum points uphill.
+        """
+        uphill = self.restarts and at.since > 0 and ascent < 0
+        since, beta = (0 if uphill else at.since), self.momentum
+        if uphill or beta is None:
+            beta = since / (since + 3.0)
+        w = self.descend(at, mixed)
+        return Iterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
+
+
+# -- how accurately subproblems are solved --------------------------------------------------------
+class AccuracyRule:
+    """When the solution of a subproblem is good enough."""
+
+    adaptive: ClassVar[bool] = False
+    """Whether the run follows what it sees: restarts, foretold tests, starts ahead."""
+    by_parts: ClassVar[bool] = False
+    """Whether the residuals of x and λ are judged one by one, not combined."""
+    memory: ClassVar[tuple[str, ...]] = ()
+    """What the rule remembers."""
+
+    def begin(self, value_gap: Callable[[], float]) -> None:
+        """Begin a run; ``value_gap()`` bounds F_ρ(y⁰) - F_ρ(y*) by an agreement."""
+
+    def target(self, k: int) -> float | None:
+        """Residual to aim at in outer iteration k; None before any residual is known."""
+        raise NotImplementedError
+
+    def local_target(self, k: int, scale: Array) -> Array | float:
+        """The same for agents on their own, ``scale`` being the last outer step of each."""
+        raise NotImplementedError
+
+    def observe(self, residual: float) -> None:
+        """Look at the residual that a test has found."""
+
+    def accepts(self, k: int, residual: float, primal: float) -> bool:
+        """Whether these residuals (``primal`` of x where judged by parts) are small enough."""
+        target = self.target(k)
+        return target is not None and residual <= target
+
+    def missed(self) -> None:
+        """Take note that a subproblem ended at the limit of rounding or of iterations."""
+
+    def moved(self, consensus: float, at: Iterate) -> None:
+        """Take note of an outer step to ``at`` with |𝐂λ| = ``consensus``."""
+
+
+@dataclass
+class Relative(AccuracyRule):
+    """The residual is at most η times the last outer step |𝐂λ|/L_F; at first, times its own start.
+
+    The size it is compared with, ``reference``, follows the steps down, never up: a step that
+    happens to be long needs no worse subproblem. ``idle`` counts outer steps since |𝐂λ| was
+    smallest, ``least``.
+    """
+
+    eta: float
+    length: float
+    reference: float | None = None
     least: float = math.inf
     idle: int = 0
-    first: float = 0.0
-    rounds: int = 0
+    adaptive: ClassVar[bool] = True
+    memory: ClassVar[tuple[str, ...]] = ("reference", "least", "idle")
+    GROWTH: ClassVar[float] = 2.0
+    """Only where a target could not be reached it grows, by this factor: rounding is in its way."""
+    PATIENCE: ClassVar[float] = 2.0
+    TIGHTER: ClassVar[float] = 0.25
+    """The target shrinks by this factor where |𝐂λ| finds no new minimum for PATIENCE times the
+    memory 1/(1-β) of the outer steps: with exact subproblems it would have fallen, so the errors
+    drive the steps round in a cycle."""
 
-    def lower_reference(self, step: float, consensus: float, beta: float) -> None:
-        """Compare with the present step, and with less where steps no longer shrink.
+    def target(self, k: int) -> float | None:
+        """η times the reference."""
+        return None if self.reference is None else self.eta * self.reference
 
-        ``step``·``consensus`` is |𝐂λ|/L_F, ``beta`` the momentum of the outer step just made.
-        """
-        self.reference = min(step * consensus, self.reference)
-        self.idle = 0 if consensus < self.least or self.since == 1 else self.idle + 1
+    def local_target(self, k: int, scale: Array) -> Array:
+        """η times one's own last step."""
+        return self.eta * scale
+
+    def observe(self, residual: float) -> None:
+        """Compare with the first residual while there was no step."""
+        if self.reference is None:
+            self.reference = residual
+
+    def missed(self) -> None:
+        """Ask for less from now on."""
+        if self.reference is not None:
+            self.reference *= self.GROWTH
+
+    def moved(self, consensus: float, at: Iterate) -> None:
+        """Compare with the present step, and with less where steps no longer shrink."""
+        if not consensus > 0 or self.reference is None:  # no step to compare with
+            return
+        self.reference = min(self.length * consensus, self.reference)
+        self.idle = 0 if consensus < self.least or at.since == 1 else self.idle + 1
         self.least = min(consensus, self.least)
-        if self.idle * (1.0 - beta) >= PATIENCE:
-            self.idle, self.reference = 0, TIGHTER * self.reference
+        if self.idle * (1.0 - at.beta) >= self.PATIENCE:
+            self.idle, self.reference = 0, self.TIGHTER * self.reference
+
+
+@dataclass
+class PrintedConvex(AccuracyRule):
+    """ε_{k+1} = ε₁/(k+1)^{2+δ} of Theorem 1 (convergence, general convex), ε₁ the first residual.
+
+    Only a sum over the agents would tell ε₁, so agents on their own compare with ``eta`` times
+    their last step.
+    """
+
+    delta: float
+    eta: float
+    reference: float | None = None
+    memory: ClassVar[tuple[str, ...]] = ("reference",)
+
+    def target(self, k: int) -> float | None:
+        """ε_{k+1}."""
+        return None if self.reference is None else convex_error(self.reference, k, self.delta)
+
+    def local_target(self, k: int, scale: Array) -> Array:
+        """η times one's own last step."""
+        return self.eta * scale
+
+    def observe(self, residual: float) -> None:
+        """Take the first residual as ε₁."""
+        if self.reference is None:
+            self.reference = residual
+
+
+@dataclass
+class PrintedLinear(AccuracyRule):
+    """e_{λ,k} and e_{x,k} of Theorem 3 (complexity), by the bounds of Lemma 13."""
+
+    constants: Constants
+    facts: Facts
+    lambda_max: float
+    c: float
+    value_gap: float | None = None
+    by_parts: ClassVar[bool] = True
+    memory: ClassVar[tuple[str, ...]] = ("value_gap",)
+
+    def begin(self, value_gap: Callable[[], float]) -> None:
+        """e₁ follows from the bound of Remark 13 (computable e₁)."""
+        self.value_gap = value_gap()
+
+    def _errors(self, k: int) -> tuple[float, float]:
+        """√e_{x,k+1} and √e_{λ,k+1}."""
+        assert self.value_gap is not None, "known since the start"
+        schedule = linear_schedule(
+            self.constants, self.facts, self.lambda_max, self.value_gap, self.c
+        )
+        return schedule.primal_error(k), schedule.dual_error(k)
+
+    def target(self, k: int) -> float:
+        """μ_H √e_{λ,k+1}: a residual that is certainly small enough in λ."""
+        return self.constants.mu_H * self._errors(k)[1]
+
+    def local_target(self, k: int, scale: Array) -> float:
+        """Half of every agent's part of that."""
+        return 0.5 * self.constants.mu_H * (self._errors(k)[1] / math.sqrt(self.facts.n))
+
+    def accepts(self, k: int, residual: float, primal: float) -> bool:
+        """Whether both errors are certainly within the schedule."""
+        x_error, dual_error = subproblem_errors(self.constants, self.facts, primal, residual)
+        most_x, most_dual = self._errors(k)
+        return x_error <= most_x and dual_error <= most_dual
+
+
+def accuracy_rule(
+    options: Options, constants: Constants, facts: Facts, lambda_max: float, length: float
+) -> AccuracyRule:
+    """The rule that the options ask for; ``length`` is 1/L_F."""
+    if options.accuracy == "relative":
+        return Relative(options.eta, length)
+    if math.isfinite(constants.kappa_F) and constants.mu_H > 0:
+        return PrintedLinear(constants, facts, lambda_max, options.c)
+    return PrintedConvex(options.delta, options.eta)

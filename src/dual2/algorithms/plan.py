@@ -1,17 +1,9 @@
-"""From a problem and a network to an algorithm with every parameter chosen."""
+"""From a problem and a network to iD2A with every parameter chosen."""
 
 import math
 from dataclasses import fields
 from typing import Any
 
-from dual2.algorithms.choice import (
-    Choice,
-    choose_subsolver,
-    find_subsolver,
-    make_subsolver,
-    wanted_mapping,
-    wanted_rho,
-)
 from dual2.algorithms.id2a import ID2A
 from dual2.algorithms.method import Plan
 from dual2.algorithms.outer import Options
@@ -19,43 +11,81 @@ from dual2.algorithms.parameters import Settings, unknown_parameter
 from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import place
-from dual2.subsolvers import Subsolver
-from dual2.theory import Constants, analyse, gather_facts, require_strong_convexity
+from dual2.runtime import Stacked, place
+from dual2.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
+from dual2.subsolvers.records import Maker, make_subsolver, maker_name, require_subsolver
+from dual2.theory import Constants, Facts, analyse, gather_facts
 
 DEFAULT_ACCURACY = "relative"
-__all__ = ["Plan", "Settings", "plan_id2a"]
 _NETWORK_PARAMETERS = ("degree", "spectrum")
 
 
 def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
     """Choose ρ, constants, subsolver and accuracy rule for iD2A or MiD2A."""
-    require_strong_convexity(problem, settings.method)
-    name = find_subsolver(settings.subsolver)
     extra = dict(settings.parameters or {})
     cost = extra.pop("cost", "communication")
-    wishes = {k: extra.pop(k) for k in _NETWORK_PARAMETERS if k in extra}
-    if settings.method == "MiD2A" and isinstance(network, Network):
-        network = network.chebyshev(**wishes)
-    elif wishes:
-        raise CapabilityError(
-            f"{' and '.join(wishes)} found, which only MiD2A's polynomial has. Leave it out of "
-            f"{settings.method}, or use MiD2A."
-        )
+    network = _network(network, settings.method, extra)
     options = _options(settings, extra)
     facts = gather_facts(problem)
-    constants = analyse(
-        problem, network, wanted_rho(name, settings.rho), settings.constants,
-        wanted_mapping(name, options.mapping), facts,
-    )  # fmt: skip
+    asked = find_subsolver(settings.subsolver)
+    record = SUBSOLVERS.get(asked) if isinstance(asked, str) else None
+    rho, mapping = settings.rho, options.mapping
+    if record is not None and record.local and rho == "auto":
+        rho = 0.0
+    if record is not None and record.mapping and mapping == "auto":
+        mapping = record.mapping
+    constants = analyse(problem, network, rho, settings.constants, mapping, facts)
     runtime = place(problem, network)
-    choice = choose_subsolver(name, runtime, facts, constants, cost, options.mapping)
-    if wanted_mapping(choice.name, options.mapping) not in (options.mapping, constants.mapping):
-        constants = analyse(problem, network, constants.rho, constants.kind, "smooth", facts)
-    solver = make_subsolver(choice, runtime, facts, constants, options.slack, options.restart)
+    name, reason = _choose(asked, runtime, facts, constants, cost, options.mapping)
+    chosen = SUBSOLVERS.get(name)
+    if record is None and chosen is not None and chosen.mapping and options.mapping == "auto":
+        constants = analyse(problem, network, constants.rho, constants.kind, chosen.mapping, facts)
+    maker, own = (asked, {}) if callable(asked) else _maker(name, options)
+    solver = make_subsolver(maker, runtime, facts, constants, **own)
     algorithm = ID2A(runtime, facts, constants, options, solver)
-    parameters = _describe(settings, options, constants, network, choice, solver)
-    return Plan(algorithm, runtime, parameters, _explain(settings, constants, network, choice))
+    parameters = _describe(settings, options, constants, network, (name, reason), solver)
+    return Plan(
+        algorithm, runtime, parameters, _explain(settings, constants, network, name, reason)
+    )
+
+
+def _network(
+    network: Network | ChebyshevNetwork, method: str, extra: dict[str, Any]
+) -> Network | ChebyshevNetwork:
+    """The network, for MiD2A its Chebyshev polynomial."""
+    wishes = {k: extra.pop(k) for k in _NETWORK_PARAMETERS if k in extra}
+    if method == "MiD2A" and isinstance(network, Network):
+        return network.chebyshev(**wishes)
+    if wishes:
+        raise CapabilityError(
+            f"{' and '.join(wishes)} found, which only MiD2A's polynomial has. Leave it out of "
+            f"{method}, or use MiD2A."
+        )
+    return network
+
+
+def _choose(
+    asked: str | Maker, runtime: Stacked, facts: Facts, constants: Constants, cost: Any,
+    mapping: str,
+) -> tuple[str, str]:  # fmt: skip
+    """The solver asked for, if it is admissible; for ``"auto"`` the one of least predicted cost.
+
+    Returns its name and the sentence that says why it was taken.
+    """
+    if callable(asked):
+        return maker_name(asked), "given"
+    if asked == "auto":
+        closed = runtime.problem.first(runtime.block.easy == 0) is None
+        return select_subsolver(constants, facts, cost, runtime.network.rounds, closed)
+    reason = require_subsolver(asked, facts, constants.rho, mapping)
+    return asked, f"asked for; {reason}" if reason else "asked for"
+
+
+def _maker(name: str, options: Options) -> tuple[Maker, dict[str, Any]]:
+    """What makes a solver of ours, and those of the options that it takes."""
+    record = SUBSOLVERS[name]
+    own = {"slack": options.slack, "restart": options.restart} if record.by_dual else {}
+    return record.make, own
 
 
 def _options(settings: Settings, extra: dict[str, Any]) -> Options:
@@ -70,19 +100,19 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
 
 def _describe(
     settings: Settings, options: Options, c: Constants, network: Network | ChebyshevNetwork,
-    choice: Choice, solver: Subsolver,
+    choice: tuple[str, str], solver: Subsolver,
 ) -> dict[str, tuple[Any, str]]:  # fmt: skip
     """Every parameter with where it came from."""
     given = settings.parameters or {}
     origin = lambda name, rule: "given" if name in given else rule  # noqa: E731
-    local = "the subsolver needs 0" if c.rho == 0 else "ρ* = L'/λ_max, Remark 2138"
+    local = "the subsolver needs 0" if c.rho == 0 else "ρ* = L'/λ_max, Remark 10 (choice of ρ)"
     chosen = local if settings.rho == "auto" else "given"
-    outer = c.outer_momentum
-    inner = solver.momentum
-    named = lambda b, k: "k/(k+3) with restart" if b < 0 else f"(√{k}-1)/(√{k}+1)"  # noqa: E731
+    momentum = lambda beta, k: (  # noqa: E731
+        ("variable", "k/(k+3) with restart") if beta is None else (beta, f"(√{k}-1)/(√{k}+1)")
+    )
     return {
         "method": (settings.method, "given or default"),
-        "subsolver": (choice.name, choice.reason),
+        "subsolver": choice,
         "rho": (c.rho, "n = 1 needs none" if network.n == 1 else chosen),
         "lambda_max": (float(network.lambda_max), "spectrum of the gossip matrix"),
         "lambda_min": (float(network.lambda_min), "spectrum of the gossip matrix"),
@@ -92,20 +122,20 @@ def _describe(
         "mu_F": (c.mu_F, c.sources["mu_F"]),
         "L_phi": (c.L_phi, c.sources["L_phi"]),
         "mu_phi": (c.mu_phi, c.sources["mu_phi"]),
-        "outer_momentum": (outer if outer >= 0 else "variable", named(outer, "κ_F")),
-        "inner_momentum": (inner if inner >= 0 else "variable", named(inner, "κ_φ")),
+        "outer_momentum": momentum(c.outer_momentum, "κ_F"),
+        "inner_momentum": momentum(solver.momentum, "κ_φ"),
         "mapping": (c.mapping, "prox where prox_{h*} exists, else the gradient of h*"),
         "accuracy": (options.accuracy, "given" if settings.accuracy != "auto" else "default"),
         "eta": (options.eta, origin("eta", "default")),
-        "c": (options.c, origin("c", "Theorem iD2A_complexity_convex, default 2")),
-        "delta": (options.delta, origin("delta", "Theorem 1717, default 1")),
+        "c": (options.c, origin("c", "Theorem 3, default 2")),
+        "delta": (options.delta, origin("delta", "Theorem 1, default 1")),
         "slack": (options.slack, origin("slack", "default")),
         "check": (options.check, origin("check", "default")),
     }
 
 
 def _explain(
-    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, choice: Choice
+    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, name: str, reason: str
 ) -> str:
     exchange = (
         f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
@@ -117,7 +147,7 @@ def _explain(
     )
     inner = (
         f"the subproblem is strongly convex in λ (μ = {c.mu_phi:.4g})"
-        if c.inner_momentum >= 0
+        if c.inner_momentum is not None
         else "the subproblem's strong convexity is zero or unknown, so its momentum restarts"
     )
     where = (
@@ -126,8 +156,8 @@ def _explain(
         else f"ρ = {c.rho:.6g} (ρ* = {c.rho_star:.6g}): the subproblems are solved together"
     )
     return (
-        f"{settings.method} with {choice.name}. Case {c.case.name}: {c.case.reason}.\n"
+        f"{settings.method} with {name}. Case {c.case.name}: {c.case.reason}.\n"
         f"{where}; {exchange}, κ_C = {network.kappa:.4g}.\n"
         f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}.\n"
-        f"Subproblem solver {choice.name}: {choice.reason}."
+        f"Subproblem solver {name}: {reason}."
     )

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands.options import EXIT, Directory, Force, rho_value
+from dual2.commands.theory import report as theory_report
 from dual2.documents import to_json
 from dual2.errors import Dual2Error, counted
 from dual2.experiments.exp1 import experiment1
@@ -22,7 +23,6 @@ from dual2.result import Result, Status
 from dual2.runtime.waiting import TIMEOUT
 from dual2.solve import solve as solve_problem
 from dual2.theory import compare, complexities, condition_numbers
-from dual2.theory.report import report as theory_report
 
 
 def example(folder: Directory, force: Force = False) -> None:

@@ -32,12 +32,12 @@ SLACK_CUT = 30_000
 """The same for the methods with exact local solves there."""
 
 C = 1.5
-"""c of the printed schedule (Theorem iD2A_complexity_convex), which the paper leaves open: the one
+"""c of the printed schedule (Theorem 3, complexity), which the paper leaves open: the one
 with the fewest rounds of iD2A to a gap of 1e-8 on Experiment I among 1.01, 1.05, 1.1, 1.2, 1.5, 2,
 3, 4 and 8."""
 
 DELTA2, DELTA3 = 4.0, 6.0
-"""δ of Theorem 1717 for Experiments II and III, which the paper tuned: the one with the fewest
+"""δ of Theorem 1 for Experiments II and III, which the paper tuned: the one with the fewest
 rounds of iD2A on Experiment II and on the active variant of III among 0.1, 0.5, 1, 2, 4, 6, 8 and
 12."""
 

@@ -100,7 +100,7 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
 
     which for equal μ_i is never more than √(2·gap/μ).
 
-    *Saddle point*. If the dual function is μ_φ-strongly convex, Lemma 1518 of the paper for the
+    *Saddle point*. If the dual function is μ_φ-strongly convex, Lemma 12 of the paper for the
     centralised saddle point problem gives, for y ∈ ∂h*(λ) and σ the norm of [A_1 … A_n],
 
         e ≤ σ/(μ μ_φ)·|ŝ − y| + (1/μ + σ²/(μ²μ_φ))·|r|.

@@ -1,17 +1,33 @@
 """Solvers for iD2A's subproblem, by the names of the paper."""
 
-from dual2.subsolvers.base import SaddleConstants, Subsolver, saddle_constants
+from dual2.subsolvers.base import RowConstants, Subsolver
 from dual2.subsolvers.exact import Exact
 from dual2.subsolvers.idapg import IDAPG
-from dual2.subsolvers.primal_dual import PrimalDual
+from dual2.subsolvers.prediction import (
+    Costs,
+    Prediction,
+    predict,
+    read_costs,
+    saddle_constants,
+    select_subsolver,
+)
+from dual2.subsolvers.records import SUBSOLVERS, Record, admissible_subsolvers, find_subsolver
 from dual2.subsolvers.salim import Salim
 
 __all__ = [
     "IDAPG",
+    "SUBSOLVERS",
+    "Costs",
     "Exact",
-    "PrimalDual",
-    "SaddleConstants",
+    "Prediction",
+    "Record",
+    "RowConstants",
     "Salim",
     "Subsolver",
+    "admissible_subsolvers",
+    "find_subsolver",
+    "predict",
+    "read_costs",
     "saddle_constants",
+    "select_subsolver",
 ]

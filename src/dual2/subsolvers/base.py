@@ -13,12 +13,14 @@ from dual2.runtime import Stacked
 from dual2.theory import Constants, Facts
 
 Array = np.ndarray
+NO_MOMENTUM = -1.0
+"""What the compiled loops read as momentum k/(k+3)."""
 LOCAL_STEPS = 20_000
 """With ρ = 0, most local iterations between two looks at the clock."""
 
 
 @dataclass(frozen=True)
-class SaddleConstants:
+class RowConstants:
     """Constants of min_x max_y f₁ + f₂ + yᵀBx - g₁ - g₂, one entry per row.
 
     Attributes
@@ -42,7 +44,7 @@ class SaddleConstants:
     sigma_min: Array
 
 
-def saddle_constants(facts: Facts, constants: Constants, lambda_max: float) -> SaddleConstants:
+def row_constants(facts: Facts, constants: Constants, lambda_max: float) -> RowConstants:
     """Constants of iD2A's subproblem: per agent if ρ = 0, otherwise common to all."""
     n, rows = facts.n, facts.mu.size
     smooth = constants.mapping == "smooth"
@@ -50,7 +52,7 @@ def saddle_constants(facts: Facts, constants: Constants, lambda_max: float) -> S
     L_y = constants.rho * lambda_max + (facts.L_h / n if smooth else mu_y)
     own = constants.rho == 0
     common = lambda values, bound: values if own else np.full(rows, bound)  # noqa: E731
-    return SaddleConstants(
+    return RowConstants(
         L_x=common(facts.L, facts.L_f),
         mu_x=common(facts.mu, facts.mu_f),
         L_y=np.full(rows, L_y),
@@ -93,6 +95,11 @@ class Subsolver(ABC):
         The rows and their exchange.
     facts, constants
         Of the problem at the ρ in use.
+
+    Attributes
+    ----------
+    works : str
+        How it solves: all agents ``"together"``, each ``"alone"``, or ``"exact"``.
     """
 
     name: str
@@ -104,17 +111,22 @@ class Subsolver(ABC):
     """Most iterations on one subproblem: residuals have a floor."""
     dual_step: Array
     """Step of the dual update, per row; its inverse scales rounding errors of the residual."""
+    weight: Array
+    """What the residual of x counts in units of that of λ; 0 where x follows λ exactly enough."""
+    residual: Array
+    """Per row, the two residuals at the last local test."""
 
     def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
         self.runtime, self.facts, self.constants = runtime, facts, constants
         self.local = constants.rho == 0 and facts.n > 1
-        self.floor = 0.0
+        self.works = "alone" if self.local else "together"
+        self.floor, self.weight = 0.0, np.zeros(runtime.n)
         self._seconds = 1e-6
 
     # -- state --------------------------------------------------------------------------------
     @property
-    def momentum(self) -> float:
-        """β of the inner iteration; -1 stands for k/(k+3) with restarts."""
+    def momentum(self) -> float | None:
+        """β of the inner iteration; None stands for k/(k+3) with restarts."""
         return self.constants.inner_momentum
 
     @property
@@ -129,7 +141,7 @@ class Subsolver(ABC):
 
     @property
     @abstractmethod
-    def clam(self) -> Array:
+    def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
 
     @abstractmethod
@@ -190,14 +202,14 @@ class Subsolver(ABC):
         Without ``with_primal`` the first may be zero where the solver needs it for nothing.
         """
 
-    @abstractmethod
     def combined(self, primal: Array, dual: Array) -> Array:
-        """One number per agent that the relative rule bounds, in the units of the dual residual."""
+        """D_λ + (σ̄/μ)D_x, what Lemma 12 (error of a saddle point) divides by μ_φ."""
+        return dual + self.weight * primal
 
     def uphill(self) -> Array:
         """Per agent <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
         return np.zeros(self.runtime.n)
 
-    @abstractmethod
     def local_size(self) -> Array:
-        """Per agent, the residual after the last local iteration."""
+        """Per agent, the combined residual at the last test."""
+        return self.combined(self.residual[:, 0], self.residual[:, 1])

@@ -13,7 +13,7 @@ from dual2.errors import CapabilityError
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.problem import Problem
 from dual2.runtime import Stacked
-from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
+from dual2.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
 from dual2.subsolvers.exact_kernel import Rows, exact_steps
 from dual2.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, Task
 from dual2.theory import Constants, Facts
@@ -33,6 +33,7 @@ class Exact(Subsolver):
 
     def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
+        self.works = "exact"
         self._kind, self._par = _smooth_coupling(runtime.problem)
         _require_quadratic(runtime)
         self.dual_step = facts.mu / np.maximum(facts.sigma2, 1e-300)
@@ -48,7 +49,7 @@ class Exact(Subsolver):
         return self.stack[0]
 
     @property
-    def clam(self) -> Array:
+    def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
         return self.stack[1]
 
@@ -72,14 +73,18 @@ class Exact(Subsolver):
         return dict.fromkeys(("grad_f", "prox_g", "A", "AT", "prox_h", "iterations"), steps)
 
     def iterate(
-        self, w: Array, z: Array, steps: int, step: float, beta: float, since: int
+        self, w: Array, z: Array, steps: int, step: float, beta: float | None, since: int
     ) -> Array:
-        """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one."""
+        """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one.
+
+        β = None is k/(k+3), which the compiled loop knows as a negative number.
+        """
         rt, ascent = self.runtime, np.zeros(self.runtime.n)
+        code = NO_MOMENTUM if beta is None else beta
         rows = Rows(self.stack, w, z, ascent, self.calls)
         x, share = self.x_flat, 1.0 / rt.problem.n
         task = Task(x, z, x, 0.0, self._kind, self._par, 1.0 / share)
-        rt.run(exact_steps, rt.block, rt.links, rows, task, steps, step, beta, since)
+        rt.run(exact_steps, rt.block, rt.links, rows, task, steps, step, code, since)
         return ascent
 
     def _steps(self, z: Array, steps: int) -> None:
@@ -94,10 +99,6 @@ class Exact(Subsolver):
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
         """Zero: the solutions are exact to rounding."""
         return np.zeros(self.runtime.n), np.zeros(self.runtime.n)
-
-    def combined(self, primal: Array, dual: Array) -> Array:
-        """The dual residual."""
-        return dual
 
     def local_size(self) -> Array:
         """Zero."""

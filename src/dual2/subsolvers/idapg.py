@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dual2.runtime import Stacked
-from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver
+from dual2.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
 from dual2.subsolvers.idapg_kernel import (
     BLOCK_H,
     BOTH_H,
@@ -35,11 +35,11 @@ class IDAPGState:
     ----------
     x : ndarray
         Flat primal variables.
-    lam, clam : ndarray, shape (2, n, p)
+    lam, mixed : ndarray, shape (2, n, p)
         λ and λ_prev (which is which: ``now``), and 𝐂 times them.
-    v, cv : ndarray, shape (n, p)
+    v, mixed_v : ndarray, shape (n, p)
         Last extrapolated point and 𝐂 times it.
-    end, cend : ndarray, shape (n, p)
+    end, mixed_end : ndarray, shape (n, p)
         λ at the end of the last subproblem and 𝐂 times it.
     moved : ndarray
         |v_i - λ_i⁺|/t per row, which sets the accuracy of the local minimisations.
@@ -53,11 +53,11 @@ class IDAPGState:
 
     x: Array
     lam: Array
-    clam: Array
+    mixed: Array
     v: Array
-    cv: Array
+    mixed_v: Array
     end: Array
-    cend: Array
+    mixed_end: Array
     moved: Array
     since: Array
     finished: Array
@@ -66,13 +66,13 @@ class IDAPGState:
     extra: int = 0
 
     @classmethod
-    def at(cls, x: Array, lam: Array, clam: Array) -> "IDAPGState":
+    def at(cls, x: Array, lam: Array, mixed: Array) -> "IDAPGState":
         """Start from x, λ and 𝐂λ."""
         n = lam.shape[0]
-        pair, cpair = np.stack([lam, lam]), np.stack([clam, clam])
+        pair, mixed_pair = np.stack([lam, lam]), np.stack([mixed, mixed])
         count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
         return cls(
-            x.copy(), pair, cpair, *(row.copy() for row in (lam, clam, lam, clam)),
+            x.copy(), pair, mixed_pair, *(row.copy() for row in (lam, mixed, lam, mixed)),
             moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
         )  # fmt: skip
 
@@ -116,9 +116,8 @@ class IDAPG(Subsolver):
         elif own and constants.mu_phi > 0:
             bound = np.full(runtime.n, runtime.agree_max(bound[:, None])[0])
         kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
-        self.beta = np.array([momentum(k) for k in kappas])
-        if restart:
-            self.beta[:] = -1.0
+        betas = [None if restart else momentum(k) for k in kappas]
+        self.beta = np.array([NO_MOMENTUM if b is None else b for b in betas])
         slowest, least = float(self.beta.max()), float(self.beta.min())
         if self.local:
             slowest, least = runtime.agree_max(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
@@ -140,9 +139,9 @@ class IDAPG(Subsolver):
         return self.state.lam[self.state.now]
 
     @property
-    def clam(self) -> Array:
+    def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
-        return self.state.clam[self.state.now]
+        return self.state.mixed[self.state.now]
 
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
@@ -150,16 +149,16 @@ class IDAPG(Subsolver):
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
 
     @property
-    def momentum(self) -> float:
-        """β of the inner iteration; -1 stands for k/(k+3) with restarts."""
-        if self.local:
-            return -1.0 if self.restarts else self.constants.inner_momentum
-        return float(self.beta[0])
+    def momentum(self) -> float | None:
+        """β of the inner iteration; None stands for k/(k+3) with restarts."""
+        if self.restarts:
+            return None
+        return self.constants.inner_momentum if self.local else float(self.beta[0])
 
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""
         s = self.state
-        for now, end in ((self.lam, s.end), (self.clam, s.cend)):
+        for now, end in ((self.lam, s.end), (self.mixed, s.mixed_end)):
             way = now - end
             end[:] = now
             now += ahead * way
@@ -172,7 +171,7 @@ class IDAPG(Subsolver):
 
     def settle(self) -> None:
         """After local solves: 𝐂λ by one exchange."""
-        self.state.clam[self.state.now] = self.runtime.mix(self.lam)
+        self.state.mixed[self.state.now] = self.runtime.mix(self.lam)
 
     def as_dict(self) -> dict[str, Any]:
         """The state by name, for saving."""
@@ -202,7 +201,9 @@ class IDAPG(Subsolver):
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
         rt, s, c = self.runtime, self.state, self.constants
-        rows = Rows(**{name: getattr(s, name) for name in Rows._fields[:-1]}, z=z)
+        rows = Rows(
+            s.x, s.lam, s.mixed, s.v, s.mixed_v, s.moved, s.since, s.calls, s.finished, z
+        )  # fmt: skip
         rule = Rule(
             self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n, self._mode, self.slack,
             self.floor,
@@ -219,7 +220,7 @@ class IDAPG(Subsolver):
         s = self.state
         rows = (s.v - self.lam) / self.dual_step[:, None]
         if self.constants.rho > 0:
-            rows -= self.constants.rho * (s.cv - self.clam)
+            rows -= self.constants.rho * (s.mixed_v - self.mixed)
         if self.constants.mapping != "prox":
             grad = self.runtime.packed.smooth.grad
             rows -= (grad(s.v) - grad(self.lam)) / self.runtime.problem.n
@@ -229,10 +230,6 @@ class IDAPG(Subsolver):
             primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.block.xptr[:-1]))
             s.extra += 1
         return primal, np.linalg.norm(rows, axis=1)
-
-    def combined(self, primal: Array, dual: Array) -> Array:
-        """The dual residual alone: x follows λ by the local accuracy rule."""
-        return dual
 
     def uphill(self) -> Array:
         """Per agent <v-λ, λ-λ_prev>/t: a positive sum says that the momentum points uphill."""

@@ -8,9 +8,9 @@ from dual2.subsolvers.apdg import RANK, SQUARE, apdg_parameters
 from dual2.subsolvers.base import (
     LOCAL_STEPS,
     Array,
-    SaddleConstants,
+    RowConstants,
     Subsolver,
-    saddle_constants,
+    row_constants,
     smallest_singular,
 )
 from dual2.subsolvers.slots import *
@@ -22,33 +22,33 @@ class PrimalDual(Subsolver):
 
     Parameters
     ----------
-    name : str
-        ``"PDPG"``, ``"LPD"``, ``"ABPD-PGS"`` or ``"APDG"``.
     runtime, facts, constants
         As for every subsolver.
-    saddle : SaddleConstants, optional
+    saddle : RowConstants, optional
         Instead of those that follow from facts and constants.
     square : bool
         APDG: use the parameter set for square nonsingular A.
     """
 
     kept = ("X", "Y", "S", "since", "calls", "finished", "residual")
-    CODES = {"PDPG": loop.PDPG, "LPD": loop.LPD, "ABPD-PGS": loop.ABPD, "APDG": loop.APDG}  # noqa: RUF012
+    formula: int
+    """Which formulas the compiled loop runs."""
+    averages = False
+    """Whether it averages where μ_y = 0, and is then restarted as its residual falls."""
 
     def __init__(
-        self, name: str, runtime: Stacked, facts: Facts, constants: Constants,
-        saddle: SaddleConstants | None = None, square: bool = False,
+        self, runtime: Stacked, facts: Facts, constants: Constants,
+        saddle: RowConstants | None = None, square: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(runtime, facts, constants)
-        self.name = name
-        self.saddle = saddle or saddle_constants(facts, constants, runtime.network.lambda_max)
-        self._code, self._square = self.CODES[name], square
+        self.saddle = saddle or row_constants(facts, constants, runtime.network.lambda_max)
+        self._code, self._square = self.formula, square
         self._by_grad = constants.mapping in ("smooth", "both")
         self._by_prox = constants.mapping in ("prox", "both")
         c = self.saddle
         self.dual_step = 1.0 / (c.L_y + c.sigma**2 / c.mu_x)
         self.weight = c.sigma / c.mu_x
-        self.restarts = name in ("LPD", "ABPD-PGS") and bool(np.any(c.mu_y == 0))
+        self.restarts = self.averages and bool(np.any(c.mu_y == 0))
 
     # -- state ----------------------------------------------------------------------------------
     @property
@@ -62,7 +62,7 @@ class PrimalDual(Subsolver):
         return self.Y[YO]
 
     @property
-    def clam(self) -> Array:
+    def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
         return self.Y[CO]
 
@@ -107,17 +107,7 @@ class PrimalDual(Subsolver):
         S[:, LX], S[:, MX], S[:, MY], S[:, MG], S[:, SM] = (
             c.L_x, c.mu_x, c.mu_y, c.mu_gradient, c.sigma,
         )  # fmt: skip
-        # With h* in the prox its strong convexity is not part of what enters by the gradient.
-        S[:, LY] = c.L_y if self.name != "PDPG" else c.L_y - (c.mu_y - c.mu_gradient)
-        if self.name == "APDG":
-            for i in range(n):
-                kind = SQUARE if self._square else 0.0 if c.mu_y[i] > 0 else RANK
-                small = c.sigma_min[i]
-                if kind != 0 and not small > 0:
-                    small = smallest_singular(self.runtime.problem.agents[i].A)
-                S[i, S1 : S8 + 1] = apdg_parameters(
-                    c.L_x[i], c.mu_x[i], c.L_y[i], c.mu_y[i], c.sigma[i], small, kind
-                )
+        S[:, LY] = c.L_y
         return S
 
     # -- iterations -------------------------------------------------------------------------------
@@ -145,10 +135,6 @@ class PrimalDual(Subsolver):
         self._run(z, 0, np.zeros(self.runtime.n), local=False)
         return self.residual[:, 0].copy(), self.residual[:, 1].copy()
 
-    def combined(self, primal: Array, dual: Array) -> Array:
-        """D_λ + (σ̄/μ)D_x: what Lemma 1518 divides by μ_φ."""
-        return dual + self.weight * primal
-
     def uphill(self) -> Array:
         """A positive sum says that the squared residual has fallen enough to start afresh."""
         if not self.restarts:
@@ -157,6 +143,45 @@ class PrimalDual(Subsolver):
         mark[mark == 0] = now[mark == 0]
         return (loop.DROP * mark) ** 2 - now**2
 
-    def local_size(self) -> Array:
-        """Per agent, the combined residual at the last test."""
-        return self.combined(self.residual[:, 0], self.residual[:, 1])
+
+class PDPG(PrimalDual):
+    """The primal-dual proximal gradient method, :mod:`dual2.subsolvers.pdpg`."""
+
+    name, formula = "PDPG", loop.PDPG
+
+    def _scalars(self) -> Array:
+        """With h* in the prox its strong convexity is not part of what enters by the gradient."""
+        S, c = super()._scalars(), self.saddle
+        S[:, LY] = c.L_y - (c.mu_y - c.mu_gradient)
+        return S
+
+
+class LPD(PrimalDual):
+    """The lifted primal-dual method, :mod:`dual2.subsolvers.lpd`."""
+
+    name, formula, averages = "LPD", loop.LPD, True
+
+
+class ABPD(PrimalDual):
+    """ABPD-PGS, :mod:`dual2.subsolvers.abpd`."""
+
+    name, formula, averages = "ABPD-PGS", loop.ABPD, True
+
+
+class APDG(PrimalDual):
+    """The accelerated primal-dual gradient method, :mod:`dual2.subsolvers.apdg`."""
+
+    name, formula = "APDG", loop.APDG
+
+    def _scalars(self) -> Array:
+        """Its eight parameters per agent; without μ_y > 0 they need σ⁺_min(A_i)."""
+        S, c = super()._scalars(), self.saddle
+        for i, agent in enumerate(self.runtime.problem.agents):
+            kind = SQUARE if self._square else 0.0 if c.mu_y[i] > 0 else RANK
+            small = c.sigma_min[i]
+            if kind != 0 and not small > 0:
+                small = smallest_singular(agent.A)
+            S[i, S1 : S8 + 1] = apdg_parameters(
+                c.L_x[i], c.mu_x[i], c.L_y[i], c.mu_y[i], c.sigma[i], small, kind
+            )
+        return S

@@ -47,7 +47,7 @@ class Salim(Subsolver):
         return self.y
 
     @property
-    def clam(self) -> Array:
+    def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
         return self.cy
 
@@ -97,11 +97,3 @@ class Salim(Subsolver):
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
         """Per agent |∇f(x) + Aᵀλ| and |Ax - c| at the last test."""
         return self.residual[:, 0].copy(), self.residual[:, 1].copy()
-
-    def combined(self, primal: Array, dual: Array) -> Array:
-        """D_λ + (σ̄/μ)D_x."""
-        return dual + self.weight * primal
-
-    def local_size(self) -> Array:
-        """Per agent, the combined residual at the last test."""
-        return self.combined(self.residual[:, 0], self.residual[:, 1])

@@ -15,7 +15,6 @@ from dual2.theory.constants import (
     optimal_rho,
 )
 from dual2.theory.facts import Facts, gather_facts, require_strong_convexity
-from dual2.theory.prediction import Prediction, predict, saddle_constants
 from dual2.theory.saddle_table import SaddleComplexity, SaddleConstants, saddle_complexities
 from dual2.theory.schedule import (
     LinearSchedule,
@@ -23,7 +22,6 @@ from dual2.theory.schedule import (
     initial_value_gap,
     linear_schedule,
 )
-from dual2.theory.selection import Costs, admissible_subsolvers, select_subsolver
 
 __all__ = [
     "Case",
@@ -31,15 +29,12 @@ __all__ = [
     "Complexity",
     "ConditionNumbers",
     "Constants",
-    "Costs",
     "Facts",
     "LinearSchedule",
-    "Prediction",
     "SaddleComplexity",
     "SaddleConstants",
     "Verdict",
     "accepts",
-    "admissible_subsolvers",
     "analyse",
     "compare",
     "complexities",
@@ -53,12 +48,9 @@ __all__ = [
     "linear_schedule",
     "momentum",
     "optimal_rho",
-    "predict",
     "require_strong_convexity",
     "saddle_complexities",
-    "saddle_constants",
     "saddle_errors",
-    "select_subsolver",
     "subproblem_errors",
     "table",
 ]

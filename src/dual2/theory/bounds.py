@@ -9,7 +9,7 @@ from dual2.theory.facts import Facts
 def saddle_errors(
     sigma: float, mu_x: float, mu_phi: float, residual_x: float, residual_y: float
 ) -> tuple[float, float]:
-    """Lemma 1518: bounds of |x-x*| and |y-y*| from the residuals of a saddle point problem.
+    """Lemma 12 (a-posteriori error of a saddle point): bounds of |x-x*| and |y-y*|.
 
     |y-y*| ≤ D_y/μ_φ + σ̄(B) D_x/(μ_x μ_φ),
     |x-x*| ≤ σ̄(B) D_y/(μ_x μ_φ) + (1/μ_x + σ̄²(B)/(μ_x² μ_φ)) D_x.
@@ -39,6 +39,6 @@ def saddle_errors(
 def subproblem_errors(
     constants: Constants, facts: Facts, residual_x: float, residual_dual: float
 ) -> tuple[float, float]:
-    """Lemma 2046: bounds of |x^{k+1}-x*_{k+1}| and |λ^{k+1}-λ*_{k+1}| for iD2A's subproblem."""
+    """Lemma 13 (inner stopping rule): |x^{k+1}-x*_{k+1}| and |λ^{k+1}-λ*_{k+1}| are at most."""
     sigma = math.sqrt(facts.sigma2_max)
     return saddle_errors(sigma, facts.mu_f, constants.mu_H, residual_x, residual_dual)

@@ -194,7 +194,7 @@ def _remark(bound: Bound, numbers: ConditionNumbers) -> str:
 
 
 def _left_out(bound: Bound, numbers: ConditionNumbers) -> str:
-    """The rows under ① are printed without L_{h*}, which κ_F (Lemma kappa_F) contains."""
+    """The rows under ① are printed without L_{h*}, which κ_F (Lemma 11) contains."""
     fast = bound.method == "MiD2A"
     augmented = numbers.kappa_A_rho_prime if fast else numbers.kappa_A_rho
     name, dropped, kept = {

@@ -25,7 +25,7 @@ class Bound:
     subsolver: str  # solver of the subproblem; empty for methods that have none
     rho: str  # "0" or "ρ*"; empty for methods without ρ
     # "1", "2", "2.1" or "3". The row of Salim's algorithm stands under Case 2 of
-    # the paper; its mapping (Table 1823) is Case 2.1.
+    # the paper; its mapping to (SPP) is Case 2.1.
     case: str
     assumption: str  # key of ASSUMPTIONS
     # rounds, oracle_a, oracle_b: communication and oracle complexities

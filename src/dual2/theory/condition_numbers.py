@@ -94,7 +94,7 @@ def condition_numbers(
     problem, network
         For a Chebyshev network C is the gossip matrix of its base.
     rho : float or "auto"
-        The ρ of κ_{𝐀ρ}; ``"auto"`` is ρ*(C) for iD2A and ρ*(P_K(C)) for MiD2A (Remark 2138).
+        The ρ of κ_{𝐀ρ}; ``"auto"`` is ρ*(C) for iD2A and ρ*(P_K(C)) for MiD2A (Remark 10).
     facts : Facts, optional
         The problem's scalars, if known already.
 

@@ -32,7 +32,7 @@ class Constants:
     case : Case
         The case of the paper.
     rho, rho_star : float
-        The augmentation in use and ρ* = L'/λ̄ of Remark 2138.
+        The augmentation in use and ρ* = L'/λ̄ of Remark 10 (choice of ρ).
     kind : str
         ``"tight"`` or ``"paper"``.
     mapping : str
@@ -66,13 +66,13 @@ class Constants:
         return self.L_F / self.mu_F if self.mu_F > 0 else math.inf
 
     @property
-    def outer_momentum(self) -> float:
-        """β = (√κ_F-1)/(√κ_F+1); -1 stands for k/(k+3)."""
+    def outer_momentum(self) -> float | None:
+        """β = (√κ_F-1)/(√κ_F+1); None stands for k/(k+3)."""
         return momentum(self.kappa_F)
 
     @property
-    def inner_momentum(self) -> float:
-        """β of iDAPG from κ = L/μ_φ; -1 stands for k/(k+3) with restarts."""
+    def inner_momentum(self) -> float | None:
+        """β of iDAPG from κ = L/μ_φ; None stands for k/(k+3) with restarts."""
         return momentum(condition(self.L_phi, self.mu_phi, self.mapping))
 
 
@@ -80,7 +80,7 @@ def condition(L: float, mu: float, mapping: str) -> float:
     """Condition number of H seen by iDAPG.
 
     With the prox mapping the strongly convex part of h* is not in L: moving μ|·|²/2 to the smooth
-    side (Table 1823) leaves the step as it is and gives κ = (L + μ)/μ.
+    side leaves the step as it is and gives κ = (L + μ)/μ.
     """
     if mu <= 0:
         return math.inf
@@ -89,22 +89,22 @@ def condition(L: float, mu: float, mapping: str) -> float:
     return (L + mu) / mu if mapping == "prox" else max(L / mu, 1.0)
 
 
-def momentum(kappa: float) -> float:
-    """(√κ-1)/(√κ+1), or -1 (meaning k/(k+3)) if κ is infinite or meaningless.
+def momentum(kappa: float) -> float | None:
+    """(√κ-1)/(√κ+1), or None (k/(k+3) takes its place) if κ is infinite or meaningless.
 
     Examples
     --------
     >>> momentum(4.0), momentum(math.inf)
-    (0.3333333333333333, -1.0)
+    (0.3333333333333333, None)
     """
     if not kappa < MEANINGLESS:
-        return -1.0
+        return None
     root = math.sqrt(kappa)
     return (root - 1.0) / (root + 1.0)
 
 
 def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Case:
-    """Which case of Lemma F_rho_convex (or only of Theorem 1717) holds, and why.
+    """Which case of Lemma 10 (constants of F_ρ) or only of Theorem 1 holds, and why.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Ca
 
 
 def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
-    """ρ* = (max_i σ̄²(A_i)/μ_i + L_{h*}/n)/λ̄ (Remark 2138); L_{h*} = ∞ counts as 0.
+    """ρ* = (max_i σ̄²(A_i)/μ_i + L_{h*}/n)/λ̄, Remark 10 (choice of ρ); L_{h*} = ∞ counts as 0.
 
     With a nonsmooth h* only its prox enters the inner problem, so its L does not matter.
     """
@@ -177,7 +177,7 @@ def constants_for(
 
         L_F = λ̄/(μ' + ρλ̄),  μ_F = λ̲/(L' + ρλ̲).
 
-    ``kind="paper"`` gives the printed ones (Lemmas F_rho_smooth, F_rho_convex):
+    ``kind="paper"`` gives the printed ones (Lemmas 9 and 10):
     L_F = 1/max(ρ, μ_H/λ̄), μ_F = λ̲/L_H with L_H = L' + ρλ̄.
 
     Raises
@@ -209,14 +209,14 @@ def constants_for(
         L_F = _divide(1.0, max(rho, _divide(lower, lambda_max)))
         mu_F = _divide(lambda_min, upper + rho * lambda_max)
     L_phi = coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
-    label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas F_rho_smooth, F_rho_convex"
+    label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas 9 and 10 (constants of F_ρ)"
     return Constants(
         case=find_case(facts, rho, full_row_rank), rho=rho, kind=kind, mapping=mapping,
         rho_star=optimal_rho(facts, lambda_max, kind), L_F=L_F, mu_F=mu_F,
         L_phi=L_phi if L_phi > 0 else 1.0, mu_phi=lower, mu_H=lower,
         L_H=upper + rho * lambda_max,
         sources={
-            "rho": "Remark 2138", "L_F": label, "mu_F": label,
+            "rho": "Remark 10 (choice of ρ)", "L_F": label, "mu_F": label,
             "L_phi": "L_y + max σ̄²(A_i)/μ_i", "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
         },
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Oracle complexities of solvers for the general saddle point problem (Table 1229 of the paper).
+"""Oracle complexities of solvers for the general saddle point problem, as the paper lists them.
 
     min_x max_y  f_1(x) + f_2(x) + yᵀBx - g_1(y) - g_2(y)                                  (SPP)
 

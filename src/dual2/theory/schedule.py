@@ -10,7 +10,7 @@ from dual2.theory.facts import Facts
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """e_{λ,k+1} = θ e_{λ,k}, θ = 1 - 1/(c√κ_F), of Theorem iD2A_complexity_convex.
+    """e_{λ,k+1} = θ e_{λ,k}, θ = 1 - 1/(c√κ_F), of Theorem 3 (complexity).
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ def linear_schedule(
     lambda_max : float
         λ̄ of the gossip matrix in use.
     value_gap : float
-        Bound of Remark 2, see :func:`initial_value_gap`.
+        Bound of Remark 13 (computable e₁), see :func:`initial_value_gap`.
     c : float
         c > 1; larger means a slower decay of the errors.
     """
@@ -71,8 +71,8 @@ def initial_value_gap(
 ) -> float:  # fmt: skip
     """Bound of F_ρ(y⁰) - F_ρ(y*) from an approximate solution (x̃, λ̃) of the first subproblem.
 
-    (|√𝐂λ̃| + (√λ̄/μ_H)(|∇_λT| + σ̄(𝐀)/μ_f · dist(0, ∂_xT)))²/(2μ_F), Remark 2 with the square of
-    the sum.
+    (|√𝐂λ̃| + (√λ̄/μ_H)(|∇_λT| + σ̄(𝐀)/μ_f · dist(0, ∂_xT)))²/(2μ_F), Remark 13 (computable e₁)
+    with the square of the sum.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def initial_value_gap(
 
 
 def convex_error(first: float, k: int, delta: float = 1.0) -> float:
-    """ε_{k+1} = ε₁/(k+1)^{2+δ}: the schedule of Theorem 1717 for outer iteration k ≥ 0.
+    """ε_{k+1} = ε₁/(k+1)^{2+δ}: the schedule of Theorem 1 for outer iteration k ≥ 0.
 
     Examples
     --------
@@ -94,5 +94,5 @@ def convex_error(first: float, k: int, delta: float = 1.0) -> float:
     1.0
     """
     if not delta > 0:
-        raise CapabilityError(f"delta = {delta} found; Theorem 1717 needs delta > 0.")
+        raise CapabilityError(f"delta = {delta} found; Theorem 1 needs delta > 0.")
     return first / (k + 1.0) ** (2.0 + delta)

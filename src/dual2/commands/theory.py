@@ -5,12 +5,12 @@ import math
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
+from dual2.subsolvers import Costs, admissible_subsolvers, select_subsolver
 from dual2.theory.analysis import analyse
 from dual2.theory.complexity import Complexity, table
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers
 from dual2.theory.conditions import accepts
 from dual2.theory.facts import gather_facts, require_strong_convexity
-from dual2.theory.selection import Costs, admissible_subsolvers, select_subsolver
 
 LEGEND = """\
 𝒜: ∇f and prox_g; ℬ: 𝐀, 𝐀ᵀ and prox or gradient of h*. ①: prox_{h*} can be computed; ②: h is the

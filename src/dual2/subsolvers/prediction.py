@@ -1,16 +1,17 @@
-"""Which subproblem solver: who may solve it, and who does so at the least predicted cost."""
+"""Predicted cost of iD2A with any subsolver, and the choice that follows.
+
+The complexity table lists chosen combinations; this is how its rows are made, by Theorem 3
+(complexity): √κ_F outer iterations, each a saddle point problem whose cost is a row of the saddle
+table under the paper's two mapping tables.
+"""
 
 import math
 from dataclasses import dataclass
 
 from dual2.errors import CapabilityError
-from dual2.theory.conditions import Verdict
-from dual2.theory.constants import Constants
-from dual2.theory.facts import Facts
-from dual2.theory.prediction import Prediction, predict
-
-SUBSOLVERS = ("iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS")
-"""The solvers of the saddle table."""
+from dual2.subsolvers.records import SUBSOLVERS
+from dual2.theory import Constants, Facts
+from dual2.theory.saddle_table import SaddleConstants
 
 MARGIN = 2.0
 """Another solver replaces iDAPG if its predicted cost is this much lower: less is within what
@@ -84,90 +85,119 @@ def read_costs(cost: Costs | str) -> Costs:
     )
 
 
-def admissible_subsolvers(
-    facts: Facts, rho: float = 0.0, mapping: str = "auto"
-) -> dict[str, Verdict]:
-    """Which solvers can solve the subproblem, each with a sentence.
+@dataclass(frozen=True)
+class Prediction:
+    """Predicted cost of one subsolver; infinite where the tables give no linear rate.
+
+    Attributes
+    ----------
+    subsolver : str
+        Its name.
+    rounds, oracle_a, oracle_b : float
+        Rounds and calls to 𝒜 and ℬ, constants and hidden logarithms taken as 1.
+    case : str
+        Group of the saddle table used, or ``""``.
+    """
+
+    subsolver: str
+    rounds: float
+    oracle_a: float
+    oracle_b: float
+    case: str
+
+
+def saddle_constants(
+    constants: Constants, facts: Facts, mapping: str | None = None
+) -> SaddleConstants:
+    """The subproblem (SP) as an instance of (SPP): the paper's two mapping tables.
+
+    f_1 = f, f_2 = g, B = 𝐀 and ζ(λ) = (ρ/2)λᵀ𝐂λ + λᵀz. With ``mapping="prox"``
+    g_1 = (μ_{h*}/2n)|·|² + ζ and g_2 is the rest of h*/n; with ``"smooth"`` g_1 = h*/n + ζ and
+    g_2 = 0. A linear h* belongs to g_1 under either.
 
     Parameters
     ----------
-    facts : Facts
-        The problem's scalars.
-    rho : float
-        The augmentation.
-    mapping : {"auto", "prox", "smooth"}
-        How h* enters; ``"prox"`` excludes what needs its gradient.
+    constants, facts
+        Of the problem, the network and ρ.
+    mapping : {"prox", "smooth"}, optional
+        How h* enters; as in ``constants`` if not given.
+    """
+    smooth = (mapping or constants.mapping) == "smooth" or facts.h_linear
+    mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n
+    known = math.isfinite(constants.mu_phi)
+    smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
+    return SaddleConstants(
+        L_x=facts.L_f, mu_x=facts.mu_f,
+        L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
+        S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
+        mu_phi=constants.mu_phi if known else 0.0,
+        f2_zero=facts.g_is_zero, g2_zero=smooth, g3_zero=facts.h_linear or not smooth,
+        linear=facts.h_linear and constants.rho == 0,
+    )  # fmt: skip
+
+
+def predict(
+    constants: Constants, facts: Facts, subsolver: str, eps: float = 1e-8, exchanges: int = 1,
+    closed_form: bool = False,
+) -> Prediction:  # fmt: skip
+    """Predicted cost of iD2A with one subsolver until |x - x*|² ≤ ε.
+
+    With Δ_𝒜 and Δ_ℬ the complexities of the saddle table without their logarithm,
+
+        𝒜 = √κ_F Δ_𝒜 log(1/ε),   ℬ = √κ_F Δ_ℬ log(1/ε),
+        rounds = K (√κ_F log(1/ε) if ρ = 0, else √κ_F (1 + Δ_ℬ) log(1/ε)).
+
+    Parameters
+    ----------
+    constants, facts
+        Of the problem, the network (or its Chebyshev polynomial) and ρ.
+    subsolver : str
+        Name in the saddle table.
+    eps : float
+        Accuracy.
+    exchanges : int
+        K, rounds per product with the gossip matrix.
+    closed_form : bool
+        Whether f_i + g_i + <c, ·> is minimised in closed form (separable functions): iDAPG then
+        calls 𝒜 once per call to ℬ.
 
     Examples
     --------
     >>> import numpy as np, dual2 as d2
-    >>> from dual2.theory import gather_facts
-    >>> agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0), d2.L1Norm(0.1)) for _ in range(2)]
-    >>> facts = gather_facts(d2.Problem(agents, d2.SquaredLoss(np.ones(2))))
-    >>> for name, (accepted, reason) in admissible_subsolvers(facts).items():
-    ...     print(f"{name:<9} {accepted!s:<5} {reason}")
-    iDAPG     True  linear rate: h* is strongly convex
-    PDPG      True  linear rate: h* is strongly convex
-    LPD       True  linear rate: h* is strongly convex
-    APDG      False needs g_i = 0 for every agent
-    Salim     False needs g_i = 0 for every agent
-    ABPD-PGS  True  linear rate: h* is strongly convex; Theorem iD2A_complexity_convex does not ...
+    >>> from dual2.theory import analyse, gather_facts
+    >>> agents = [d2.Agent(np.eye(2), d2.Quadratic([1.0, 100.0])) for _ in range(2)]
+    >>> problem = d2.Problem(agents, d2.SquaredLoss(np.ones(2)))
+    >>> constants = analyse(problem, d2.Network([(0, 1)]))
+    >>> for name in ("iDAPG", "LPD"):
+    ...     found = predict(constants, gather_facts(problem), name)
+    ...     print(name, round(found.rounds), round(found.oracle_a), round(found.oracle_b))
+    iDAPG 67 446 45
+    LPD 248 225 225
     """
-    strong = facts.mu_h > 0
-    rank = facts.row_rank > 0
-    only = "h* is not strongly convex: sublinear rate"
-    dual = "h* is strongly convex" if strong else "g_i = 0 and every A_i has full row rank"
-    linear = f"linear rate: {dual}"
-    unknown = "no linear rate is known here: convex momentum with restarts"
-    pdpg = strong or (rank and (facts.h_linear or mapping == "prox" or facts.h_prox))
-    third = "Theorem iD2A_complexity_convex does not cover it (Remark 0137)"
-    return {
-        "iDAPG": Verdict(True, linear if strong or rank else unknown),
-        "PDPG": Verdict(True, linear if pdpg else "no linear rate is known here"),
-        "LPD": Verdict(True, linear if strong else only),
-        "APDG": _apdg(facts, rho, mapping),
-        "Salim": _salim(facts, rho),
-        "ABPD-PGS": Verdict(True, f"{linear if strong else only}; {third}"),
-    }
+    best = Prediction(subsolver, math.inf, math.inf, math.inf, "")
+    scale = math.sqrt(constants.kappa_F) * math.log(1.0 / eps)
+    if not math.isfinite(scale):
+        return best
+    record = SUBSOLVERS[subsolver]
+    instance = saddle_constants(constants, facts, record.mapping)
+    for bound in record.bounds:
+        if bound.case == "concave" or bound.objection(instance):
+            continue
+        a, b = (scale * calls for calls in bound.evaluate(instance, 1.0 / math.e))
+        a = b if closed_form and record.by_dual else a
+        rounds = exchanges * (scale + (b if constants.rho > 0 else 0.0))
+        if (a, b) < (best.oracle_a, best.oracle_b):
+            best = Prediction(subsolver, rounds, a, b, bound.case)
+    return best
 
 
-def _apdg(facts: Facts, rho: float, mapping: str) -> Verdict:
-    if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
-    smooth = facts.h_smooth and math.isfinite(facts.L_h)
-    if not smooth or (mapping == "prox" and not facts.h_linear):
-        return Verdict(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
-    if facts.mu_h > 0:
-        return Verdict(True, "linear rate: h* is strongly convex")
-    if facts.row_rank > 0:
-        return Verdict(True, "linear rate: every A_i has full row rank")
-    if facts.n == 1 and facts.h_linear and rho == 0:
-        return Verdict(True, "linear rate: h* is linear and there is one agent")
-    return Verdict(False, "needs a strongly convex h*, or full row rank of every A_i")
-
-
-def _salim(facts: Facts, rho: float) -> Verdict:
-    if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
-    if not facts.h_linear:
-        return Verdict(False, "needs a linear h* (h the indicator of a point)")
-    if rho != 0:
-        return Verdict(False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ")
-    if facts.row_rank > 0 or facts.n == 1:
-        return Verdict(True, "linear rate: the subproblem is an equality constrained one")
-    return Verdict(
-        False, "needs full row rank of every A_i, so that each local problem is solvable"
-    )
-
-
-def predictions(
-    constants: Constants, facts: Facts, eps: float = 1e-8, exchanges: int = 1,
-    closed_form: bool = False,
-) -> dict[str, Prediction]:  # fmt: skip
-    """Predicted cost of every admissible solver that Theorem iD2A_complexity_convex covers."""
-    verdicts = admissible_subsolvers(facts, constants.rho)
-    names = [name for name in SUBSOLVERS if verdicts[name].accepted and name != "ABPD-PGS"]
-    return {n: predict(constants, facts, n, eps, exchanges, closed_form) for n in names}
+def _augmentation(constants: Constants, facts: Facts) -> float:
+    """ρλ̄, from ρ* = L'/λ̄."""
+    if constants.rho == 0 or constants.rho_star == 0:
+        return 0.0
+    coupling = facts.coupling if constants.kind == "tight" else facts.coupling_paper
+    total = coupling + (facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0)
+    return constants.rho / constants.rho_star * (total if total > 0 else 1.0)
 
 
 def select_subsolver(
@@ -192,7 +222,7 @@ def select_subsolver(
         Rounds per product with the gossip matrix.
     closed_form : bool
         Whether iDAPG's inner problem has a closed form, see
-        :func:`~dual2.theory.prediction.predict`.
+        :func:`predict`.
 
     Examples
     --------
@@ -209,7 +239,11 @@ def select_subsolver(
     LPD: predicted cost 3.77e+04 against 3.7e+05 of iDAPG (rounds 395, 𝒜 369, ℬ 369 against ...
     """
     prices = read_costs(cost)
-    found = predictions(constants, facts, exchanges=exchanges, closed_form=closed_form)
+    found = {
+        name: predict(constants, facts, name, exchanges=exchanges, closed_form=closed_form)
+        for name, record in SUBSOLVERS.items()
+        if record.bounds and record.covered and record.needs(facts, constants.rho, "auto").accepted
+    }
     totals = {n: prices.total(p.rounds, p.oracle_a, p.oracle_b) for n, p in found.items()}
     base = totals["iDAPG"]
     best = min(totals, key=lambda name: totals[name])

@@ -1,0 +1,223 @@
+"""The subproblem solvers, one record each: what it needs, how h* enters, its bounds, its class."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dual2.errors import CapabilityError, unknown_name
+from dual2.runtime import Stacked
+from dual2.subsolvers.base import Subsolver
+from dual2.subsolvers.exact import Exact
+from dual2.subsolvers.idapg import IDAPG
+from dual2.subsolvers.primal_dual import ABPD, APDG, LPD, PDPG
+from dual2.subsolvers.salim import Salim
+from dual2.theory import Constants, Facts
+from dual2.theory.conditions import Verdict
+from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleBound
+
+Maker = Callable[..., Subsolver]
+"""Makes a solver from runtime, facts and constants: a subclass of :class:`Subsolver`, or a partial
+application of one."""
+_ONLY = "h* is not strongly convex: sublinear rate"
+_UNCOVERED = "Theorem 3 (complexity) does not cover it (Remark 9)"
+
+
+def maker_name(maker: Maker) -> str:
+    """What a given solver is called: its ``name``, else that of its class or function."""
+    made = getattr(maker, "func", maker)
+    return str(getattr(made, "name", None) or getattr(made, "__name__", type(made).__name__))
+
+
+@dataclass(frozen=True)
+class Record:
+    """All that is known of one subproblem solver.
+
+    Attributes
+    ----------
+    make : callable
+        Its class.
+    needs : callable
+        Whether it can solve the subproblem of these facts, ρ and mapping, and why.
+    mapping : str or None
+        How h* must enter, if not as it comes.
+    local : bool
+        Whether it solves local problems only: ρ = 0.
+    covered : bool
+        Whether Theorem 3 (complexity) covers it, so that its cost can be predicted.
+    by_dual : bool
+        Whether one dual iteration minimises over x, in closed form where f and g are simple.
+    """
+
+    make: Maker
+    needs: Callable[[Facts, float, str], Verdict]
+    mapping: str | None = None
+    local: bool = False
+    covered: bool = True
+    by_dual: bool = False
+
+    @property
+    def name(self) -> str:
+        """The paper's name."""
+        return maker_name(self.make)
+
+    @property
+    def bounds(self) -> list[SaddleBound]:
+        """Its rows of the table of saddle point solvers."""
+        return [bound for bound in SADDLE_BOUNDS if bound.algorithm == self.name]
+
+
+def _linear(facts: Facts) -> str:
+    dual = "h* is strongly convex" if facts.mu_h > 0 else "g_i = 0 and every A_i has full row rank"
+    return f"linear rate: {dual}"
+
+
+def _idapg(facts: Facts, rho: float, mapping: str) -> Verdict:
+    if facts.mu_h > 0 or facts.row_rank > 0:
+        return Verdict(True, _linear(facts))
+    return Verdict(True, "no linear rate is known here: convex momentum with restarts")
+
+
+def _pdpg(facts: Facts, rho: float, mapping: str) -> Verdict:
+    by_prox = facts.h_linear or mapping == "prox" or facts.h_prox
+    if facts.mu_h > 0 or (facts.row_rank > 0 and by_prox):
+        return Verdict(True, _linear(facts))
+    return Verdict(True, "no linear rate is known here")
+
+
+def _lpd(facts: Facts, rho: float, mapping: str) -> Verdict:
+    return Verdict(True, _linear(facts) if facts.mu_h > 0 else _ONLY)
+
+
+def _abpd(facts: Facts, rho: float, mapping: str) -> Verdict:
+    return Verdict(True, f"{_lpd(facts, rho, mapping).reason}; {_UNCOVERED}")
+
+
+def _apdg(facts: Facts, rho: float, mapping: str) -> Verdict:
+    if not facts.g_is_zero:
+        return Verdict(False, "needs g_i = 0 for every agent")
+    smooth = facts.h_smooth and math.isfinite(facts.L_h)
+    if not smooth or (mapping == "prox" and not facts.h_linear):
+        return Verdict(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
+    if facts.mu_h > 0:
+        return Verdict(True, "linear rate: h* is strongly convex")
+    if facts.row_rank > 0:
+        return Verdict(True, "linear rate: every A_i has full row rank")
+    if facts.n == 1 and facts.h_linear and rho == 0:
+        return Verdict(True, "linear rate: h* is linear and there is one agent")
+    return Verdict(False, "needs a strongly convex h*, or full row rank of every A_i")
+
+
+def _salim(facts: Facts, rho: float, mapping: str) -> Verdict:
+    if not facts.g_is_zero:
+        return Verdict(False, "needs g_i = 0 for every agent")
+    if not facts.h_linear:
+        return Verdict(False, "needs a linear h* (h the indicator of a point)")
+    if rho != 0:
+        return Verdict(False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ")
+    if facts.row_rank > 0 or facts.n == 1:
+        return Verdict(True, "linear rate: the subproblem is an equality constrained one")
+    return Verdict(
+        False, "needs full row rank of every A_i, so that each local problem is solvable"
+    )
+
+
+def _exact(facts: Facts, rho: float, mapping: str) -> Verdict:
+    if rho > 0:
+        return Verdict(False, f"solves local problems, which needs rho = 0; found rho = {rho:g}")
+    return Verdict(True, "")
+
+
+_ALL = (
+    Record(IDAPG, _idapg, by_dual=True),
+    Record(PDPG, _pdpg),
+    Record(LPD, _lpd),
+    Record(APDG, _apdg, mapping="smooth"),
+    Record(Salim, _salim, local=True),
+    Record(ABPD, _abpd, covered=False),
+    Record(Exact, _exact, local=True),
+)
+SUBSOLVERS = {record.name: record for record in _ALL}
+"""Every record by its name."""
+
+
+def find_subsolver(name: str | Maker) -> str | Maker:
+    """Look a subsolver up, ignoring case; ``"auto"`` and what makes a solver stay as they are.
+
+    Examples
+    --------
+    >>> find_subsolver("idapg")
+    'iDAPG'
+    """
+    if callable(name):
+        own = getattr(name, "name", None)
+        return own if own in SUBSOLVERS else name
+    if not isinstance(name, str):
+        raise CapabilityError(
+            f"subsolver = {name!r} found; expected a name or a subclass of Subsolver."
+        )
+    for known in ("auto", *SUBSOLVERS):
+        if known.lower() == name.lower():
+            return known
+    raise CapabilityError(unknown_name("subsolver", name, SUBSOLVERS))
+
+
+def admissible_subsolvers(
+    facts: Facts, rho: float = 0.0, mapping: str = "auto"
+) -> dict[str, Verdict]:
+    """Which solvers of the saddle table can solve the subproblem, each with a sentence.
+
+    Parameters
+    ----------
+    facts : Facts
+        The problem's scalars.
+    rho : float
+        The augmentation.
+    mapping : {"auto", "prox", "smooth"}
+        How h* enters; ``"prox"`` excludes what needs its gradient.
+
+    Examples
+    --------
+    >>> import numpy as np, dual2 as d2
+    >>> from dual2.theory import gather_facts
+    >>> agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0), d2.L1Norm(0.1)) for _ in range(2)]
+    >>> facts = gather_facts(d2.Problem(agents, d2.SquaredLoss(np.ones(2))))
+    >>> for name, (accepted, reason) in admissible_subsolvers(facts).items():
+    ...     print(f"{name:<9} {accepted!s:<5} {reason}")
+    iDAPG     True  linear rate: h* is strongly convex
+    PDPG      True  linear rate: h* is strongly convex
+    LPD       True  linear rate: h* is strongly convex
+    APDG      False needs g_i = 0 for every agent
+    Salim     False needs g_i = 0 for every agent
+    ABPD-PGS  True  linear rate: h* is strongly convex; Theorem 3 (complexity) does not ...
+    """
+    return {r.name: r.needs(facts, rho, mapping) for r in _ALL if r.bounds}
+
+
+def require_subsolver(name: str, facts: Facts, rho: float, mapping: str) -> str:
+    """Refuse a solver that cannot solve the subproblem; else why it can, empty if that is plain.
+
+    Raises
+    ------
+    CapabilityError
+        What is missing, and which solvers would do.
+    """
+    verdict = SUBSOLVERS[name].needs(facts, rho, mapping)
+    if not verdict.accepted:
+        able = [n for n, v in admissible_subsolvers(facts, rho, mapping).items() if v.accepted]
+        raise CapabilityError(
+            f"The subsolver {name} cannot solve this subproblem: it {verdict.reason}. "
+            f"Admissible here: {', '.join(able)}."
+        )
+    return verdict.reason
+
+
+def make_subsolver(
+    maker: Maker, runtime: Stacked, facts: Facts, constants: Constants, **options: object
+) -> Subsolver:
+    """The solver, made by its class or by what the caller gave."""
+    made = maker(runtime, facts, constants, **options)
+    if not isinstance(made, Subsolver):
+        raise CapabilityError(
+            f"subsolver = {maker_name(maker)} made a {type(made).__name__}; expected a Subsolver."
+        )
+    return made
