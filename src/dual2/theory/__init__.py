@@ -5,18 +5,18 @@ from dual2.theory.bounds import saddle_errors, subproblem_errors
 from dual2.theory.comparison import Comparison, compare
 from dual2.theory.complexity import Complexity, complexities, table
 from dual2.theory.condition_numbers import ConditionNumbers, condition_numbers
-from dual2.theory.conditions import Verdict, accepts
+from dual2.theory.conditions import Acceptance, accepts
 from dual2.theory.constants import (
-    Case,
     Constants,
+    PaperCase,
     constants_for,
     find_case,
     momentum,
     optimal_rho,
 )
 from dual2.theory.facts import Facts, gather_facts, require_strong_convexity
-from dual2.theory.prediction import Prediction, predict, saddle_constants
-from dual2.theory.saddle_table import SaddleComplexity, SaddleConstants, saddle_complexities
+from dual2.theory.prediction import Prediction, predict, saddle_numbers
+from dual2.theory.saddle_table import SaddleComplexity, SaddleNumbers, saddle_complexities
 from dual2.theory.schedule import (
     LinearSchedule,
     convex_error,
@@ -26,7 +26,7 @@ from dual2.theory.schedule import (
 from dual2.theory.selection import Costs, admissible_subsolvers, select_subsolver
 
 __all__ = [
-    "Case",
+    "Acceptance",
     "Comparison",
     "Complexity",
     "ConditionNumbers",
@@ -34,10 +34,10 @@ __all__ = [
     "Costs",
     "Facts",
     "LinearSchedule",
+    "PaperCase",
     "Prediction",
     "SaddleComplexity",
-    "SaddleConstants",
-    "Verdict",
+    "SaddleNumbers",
     "accepts",
     "admissible_subsolvers",
     "analyse",
@@ -56,8 +56,8 @@ __all__ = [
     "predict",
     "require_strong_convexity",
     "saddle_complexities",
-    "saddle_constants",
     "saddle_errors",
+    "saddle_numbers",
     "select_subsolver",
     "subproblem_errors",
     "table",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dual2.theory.constants import Constants
 from dual2.theory.facts import Facts
-from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleConstants
+from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleNumbers
 
 
 @dataclass(frozen=True)
@@ -34,9 +34,7 @@ class Prediction:
     case: str
 
 
-def saddle_constants(
-    constants: Constants, facts: Facts, mapping: str | None = None
-) -> SaddleConstants:
+def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = None) -> SaddleNumbers:
     """The subproblem (SP) as an instance of (SPP): the mapping of Tables 0154 and 1823.
 
     f_1 = f, f_2 = g, B = 𝐀 and ζ(λ) = (ρ/2)λᵀ𝐂λ + λᵀz. With ``mapping="prox"``
@@ -54,7 +52,7 @@ def saddle_constants(
     mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n
     known = math.isfinite(constants.mu_phi)
     smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
-    return SaddleConstants(
+    return SaddleNumbers(
         L_x=facts.L_f, mu_x=facts.mu_f,
         L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
         S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
@@ -107,7 +105,7 @@ def predict(
     if not math.isfinite(scale):
         return best
     mapping = "smooth" if subsolver in ("APDG", "Salim") else None
-    instance = saddle_constants(constants, facts, mapping)
+    instance = saddle_numbers(constants, facts, mapping)
     for bound in SADDLE_BOUNDS:
         usable = bound.algorithm == subsolver and bound.case != "concave"
         if not usable or bound.objection(instance):

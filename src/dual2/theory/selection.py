@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from dual2.errors import CapabilityError
-from dual2.theory.conditions import Verdict
+from dual2.theory.conditions import Acceptance
 from dual2.theory.constants import Constants
 from dual2.theory.facts import Facts
 from dual2.theory.prediction import Prediction, predict
@@ -86,7 +86,7 @@ def read_costs(cost: Costs | str) -> Costs:
 
 def admissible_subsolvers(
     facts: Facts, rho: float = 0.0, mapping: str = "auto"
-) -> dict[str, Verdict]:
+) -> dict[str, Acceptance]:
     """Which solvers can solve the subproblem, each with a sentence.
 
     Parameters
@@ -122,40 +122,42 @@ def admissible_subsolvers(
     pdpg = strong or (rank and (facts.h_linear or mapping == "prox" or facts.h_prox))
     third = "Theorem iD2A_complexity_convex does not cover it (Remark 0137)"
     return {
-        "iDAPG": Verdict(True, linear if strong or rank else unknown),
-        "PDPG": Verdict(True, linear if pdpg else "no linear rate is known here"),
-        "LPD": Verdict(True, linear if strong else only),
+        "iDAPG": Acceptance(True, linear if strong or rank else unknown),
+        "PDPG": Acceptance(True, linear if pdpg else "no linear rate is known here"),
+        "LPD": Acceptance(True, linear if strong else only),
         "APDG": _apdg(facts, rho, mapping),
         "Salim": _salim(facts, rho),
-        "ABPD-PGS": Verdict(True, f"{linear if strong else only}; {third}"),
+        "ABPD-PGS": Acceptance(True, f"{linear if strong else only}; {third}"),
     }
 
 
-def _apdg(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _apdg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
+        return Acceptance(False, "needs g_i = 0 for every agent")
     smooth = facts.h_smooth and math.isfinite(facts.L_h)
     if not smooth or (mapping == "prox" and not facts.h_linear):
-        return Verdict(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
+        return Acceptance(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
     if facts.mu_h > 0:
-        return Verdict(True, "linear rate: h* is strongly convex")
+        return Acceptance(True, "linear rate: h* is strongly convex")
     if facts.row_rank > 0:
-        return Verdict(True, "linear rate: every A_i has full row rank")
+        return Acceptance(True, "linear rate: every A_i has full row rank")
     if facts.n == 1 and facts.h_linear and rho == 0:
-        return Verdict(True, "linear rate: h* is linear and there is one agent")
-    return Verdict(False, "needs a strongly convex h*, or full row rank of every A_i")
+        return Acceptance(True, "linear rate: h* is linear and there is one agent")
+    return Acceptance(False, "needs a strongly convex h*, or full row rank of every A_i")
 
 
-def _salim(facts: Facts, rho: float) -> Verdict:
+def _salim(facts: Facts, rho: float) -> Acceptance:
     if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
+        return Acceptance(False, "needs g_i = 0 for every agent")
     if not facts.h_linear:
-        return Verdict(False, "needs a linear h* (h the indicator of a point)")
+        return Acceptance(False, "needs a linear h* (h the indicator of a point)")
     if rho != 0:
-        return Verdict(False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ")
+        return Acceptance(
+            False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ"
+        )
     if facts.row_rank > 0 or facts.n == 1:
-        return Verdict(True, "linear rate: the subproblem is an equality constrained one")
-    return Verdict(
+        return Acceptance(True, "linear rate: the subproblem is an equality constrained one")
+    return Acceptance(
         False, "needs full row rank of every A_i, so that each local problem is solvable"
     )
 
