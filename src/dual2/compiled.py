@@ -18,7 +18,7 @@ from typing import Any
 import llvmlite
 import numba
 import numpy as np
-from numba.core import caching
+from numba.core import config
 
 _PACKAGE = Path(__file__).resolve().parent
 _MARK = b"dual2.compiled"
@@ -63,33 +63,36 @@ def cache_directory() -> Path | None:
     return path
 
 
-class _Locator(caching._CacheLocator):
-    """Tells Numba where a kernel is cached and what makes it stale."""
+class Locator:
+    """Tells Numba where a kernel is cached and what makes it stale.
+
+    Numba finds it by ``CACHE_LOCATOR_CLASSES``, a setting of the whole process, which is therefore
+    set only while one of our kernels is made.
+    """
 
     def __init__(self, py_func: Callable[..., Any], py_file: str) -> None:
         self._py_file = py_file
         self._line = py_func.__code__.co_firstlineno
 
-    def get_cache_path(self) -> Any:
+    def ensure_cache_path(self) -> None:
+        """Nothing to do: ``cache_directory`` has found it writable."""
+
+    def get_cache_path(self) -> str:
+        """Directory of all kernels."""
         return str(cache_directory())
 
-    def get_source_stamp(self) -> Any:
+    def get_source_stamp(self) -> str:
+        """The same for all kernels."""
         return source_stamp()
 
-    def get_disambiguator(self) -> Any:
+    def get_disambiguator(self) -> str:
+        """Tells functions of one name apart."""
         return f"{self._line}-{hashlib.sha256(self._py_file.encode()).hexdigest()[:8]}"
 
     @classmethod
-    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "_Locator":
+    def from_function(cls, py_func: Callable[..., Any], py_file: str) -> "Locator":
+        """The locator of one kernel."""
         return cls(py_func, py_file)
-
-
-class _CacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes = (_Locator,)
-
-
-class _Cache(caching.FunctionCache):
-    _impl_class = _CacheImpl
 
 
 def _compile(
@@ -99,10 +102,14 @@ def _compile(
         "nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": forceinline,
         "no_cfunc_wrapper": True,
     }  # fmt: skip
-    kernel: Any = numba.njit(**options)(function)
-    if cache_directory() is not None:
-        kernel._cache = _Cache(function)
-    return kernel
+    if cache_directory() is None:
+        return numba.njit(**options)(function)
+    settings: Any = config
+    before, settings.CACHE_LOCATOR_CLASSES = settings.CACHE_LOCATOR_CLASSES, f"{__name__}.Locator"
+    try:
+        return numba.njit(cache=True, **options)(function)
+    finally:
+        settings.CACHE_LOCATOR_CLASSES = before
 
 
 def compiled(function: Callable[..., Any]) -> Any:

@@ -17,7 +17,7 @@ from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.runtime import Stacked
 from dual2.subsolvers import SUBSOLVERS, RowConstants, Subsolver
-from dual2.theory import Case, Constants, Facts, gather_facts
+from dual2.theory import Constants, Facts, PaperCase, gather_facts
 from dual2.theory.facts import require_strong_convexity
 
 METHODS = tuple(name for name, record in SUBSOLVERS.items() if record.bounds)
@@ -154,7 +154,7 @@ def _solver(
     facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
     ranked = small2 / facts.L[0] if facts.g_is_zero and (full or linear) else 0.0
     constants = Constants(
-        case=Case("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
+        case=PaperCase("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
         mapping="smooth" if isinstance(g2, Zero) else "both", L_F=0.0, mu_F=0.0,
         L_phi=g1.L + bend, mu_phi=strong + ranked if mu_phi is None else mu_phi, L_H=math.inf,
         mu_H=strong, sources={},

@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from dual2.errors import CapabilityError
-from dual2.theory import SaddleConstants, saddle_complexities
+from dual2.theory import SaddleNumbers, saddle_complexities
 from dual2.theory.saddle_table import CASES, SADDLE_BOUNDS
 
-C = SaddleConstants(
+C = SaddleNumbers(
     L_x=90.0, mu_x=2.0, L_y=7.0, mu_y=0.5, S=11.0, s=3.0, s_plus=3.0, mu_phi=0.4, lambda_P=13.0,
     f2_zero=True, g2_zero=True, g3_zero=True, linear=True,
 )  # fmt: skip

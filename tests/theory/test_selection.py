@@ -13,7 +13,7 @@ from dual2.subsolvers import (
     Costs,
     admissible_subsolvers,
     predict,
-    saddle_constants,
+    saddle_numbers,
     select_subsolver,
 )
 from dual2.theory import analyse, gather_facts
@@ -160,7 +160,7 @@ def test_mapping_of_the_subproblem():
     facts = gather_facts(where)
     constants = analyse(where, NETWORK)
     augmented = constants.rho * NETWORK.lambda_max
-    prox, smooth = (saddle_constants(constants, facts, kind) for kind in ("prox", "smooth"))
+    prox, smooth = (saddle_numbers(constants, facts, kind) for kind in ("prox", "smooth"))
     assert prox.L_y == pytest.approx(augmented + facts.mu_h / N)
     assert smooth.L_y == pytest.approx(augmented + facts.L_h / N)
     assert (prox.g2_zero, smooth.g2_zero) == (False, True)
@@ -168,7 +168,7 @@ def test_mapping_of_the_subproblem():
     assert (prox.s, prox.S) == pytest.approx((1.0, 1.0))
     assert not prox.linear
     point = problem(WIDE, POINT)
-    local = saddle_constants(analyse(point, NETWORK, 0.0), gather_facts(point))
+    local = saddle_numbers(analyse(point, NETWORK, 0.0), gather_facts(point))
     assert local.linear
     assert local.L_y == 0.0
 

@@ -3,6 +3,7 @@
 import tomllib
 from dataclasses import dataclass
 from importlib import resources
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,12 @@ class About:
     constants: tuple[Constant, ...]  # the caption's numbers
 
 
+def read_toml(name: str) -> dict[str, Any]:
+    """A data file of this package."""
+    source = resources.files("dual2.experiments").joinpath(name)
+    return tomllib.loads(source.read_text(encoding="utf-8"))
+
+
 def _about(group: str) -> About:
     """Words about a group; a variant has those of its experiment but for a few."""
     found = _FILE["groups"][group.partition("-")[0]] | _FILE["groups"][group]
@@ -35,9 +42,7 @@ def _about(group: str) -> About:
     return About(found["title"], words, found["formula"], constants)
 
 
-_FILE = tomllib.loads(
-    resources.files("dual2.experiments").joinpath("captions.toml").read_text(encoding="utf-8")
-)
+_FILE = read_toml("captions.toml")
 SOURCE: str = _FILE["source"]
 """The paper."""
 WORDS: dict[str, str] = _FILE["words"]

@@ -1,139 +1,44 @@
 """The claims of the paper's experiment sections, judged by stored runs alone.
 
-Readings: *significantly* and *much* mean at least twice, *slightly* at most twice. Costs are those
-from which on the gap stays below the target (accelerated methods oscillate); the target is the
-smallest of 1e-8, 1e-6, 1e-4, 1e-2 at which the runs decide. A run that was cut counts as costing
-more than it had spent.
+The claims are data, ``claims.toml``. Costs are those from which on the gap stays below the target
+(accelerated methods oscillate); the target is the smallest of 1e-8, 1e-6, 1e-4, 1e-2 at which the
+runs decide. A run that was cut counts as costing more than it had spent.
 """
 
 import math
 from collections.abc import Iterator
 from dataclasses import replace
 
-from dual2.experiments.captions import ABOUT, Constant
+from dual2.experiments.captions import ABOUT, Constant, read_toml
 from dual2.experiments.store import Store, StoredRun
-from dual2.experiments.verdicts import (
-    NOT_REPRODUCED,
-    REPRODUCED,
-    UNDECIDED,
-    Claim,
-    Order,
-    judge,
-)
+from dual2.experiments.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Order, judge
 
 __all__ = ["ORDERS", "Claim", "claims"]
 
-SIGNIFICANTLY = 2.0
-SLIGHTLY = 2.0
-COMPUTATION = ("local", "coupling")
+_FILE = read_toml("claims.toml")
 
-ID2A, MID2A = "iD2A-iDAPG, ρ = ρ*", "MiD2A-iDAPG, ρ = ρ*"
-LOCAL = "iD2A-iDAPG, ρ = 0"
-PDPG, LPD = "iD2A-PDPG, ρ = ρ*", "iD2A-LPD, ρ = ρ*"
-TRACKING, NECPD = "Tracking-ADMM, tuned", "NECPD, tuned"
-OURS = "iD2A, our defaults"
-NPGA1 = ("DCPA", "NPGA-EXTRA", "NPGA-ED")
-NPGA2 = ("DCPA", "NPGA-EXTRA", "NPGA-ATC", "NPGA-II")
 
-_CHEBYSHEV = (
-    Order(
-        "MiD2A needs less computation than iD2A, and is preferable where communication is cheap.",
-        (MID2A,), (ID2A,), COMPUTATION,
-    ),
-    Order("MiD2A needs more communication than iD2A.", (ID2A,), (MID2A,), ("rounds",)),
-)  # fmt: skip
-_REGRESSION = (
-    Order(
-        "With iDAPG, iD2A and MiD2A cost significantly less than DCPA and NPGA in every metric.",
-        (ID2A, MID2A), NPGA2, factor=SIGNIFICANTLY,
-    ),
-    *_CHEBYSHEV,
-    Order(
-        "With PDPG in the place of iDAPG, iD2A becomes significantly slower.",
-        (ID2A,), (PDPG,), factor=SIGNIFICANTLY,
-    ),
-    Order("With PDPG, iD2A is even slower than NPGA-EXTRA.", ("NPGA-EXTRA",), (PDPG,)),
-)  # fmt: skip
-_EXACT = (
-    "The local problems of Tracking-ADMM and NECPD are solved by an exact routine here, which "
-    "takes far fewer calls than the paper's inner loop of APG down to 1e-10."
-)
-_ALLOCATION = (
-    Order(
-        "iD2A and MiD2A need significantly fewer calls to ∇f and prox_g than Tracking-ADMM and "
-        "NECPD.", (ID2A, MID2A), (TRACKING, NECPD), ("local",), SIGNIFICANTLY, note=_EXACT,
-    ),
-    Order(
-        "iD2A and MiD2A need significantly fewer calls to A, Aᵀ and prox_h* than Tracking-ADMM "
-        "and NECPD.", (ID2A, MID2A), (TRACKING, NECPD), ("coupling",), SIGNIFICANTLY, note=_EXACT,
-    ),
-    Order(
-        "Tracking-ADMM needs slightly less communication than MiD2A.",
-        (TRACKING,), (MID2A,), ("rounds",), at_most=SLIGHTLY,
-    ),
-    Order(
-        "iD2A needs the least communication of all.",
-        (ID2A,), (MID2A, TRACKING, NECPD), ("rounds",),
-    ),
-    Order(
-        "The subproblem solver is crucial for the performance of iD2A.",
-        (ID2A, PDPG, LPD), (ID2A, PDPG, LPD), factor=SIGNIFICANTLY, one_is_enough=True,
-    ),
-    Order(
-        "iDAPG is the better solver where communication, A and prox_h* are what costs.",
-        (ID2A,), (PDPG, LPD), ("coupling", "rounds"),
-    ),
-    Order(
-        "PDPG or LPD is the better solver where ∇f and prox_g are what costs.",
-        (PDPG, LPD), (ID2A,), ("local",), one_is_enough=True,
-    ),
-)  # fmt: skip
+def _orders(part: str, group: str) -> tuple[Order, ...]:
+    """Orders of a part of the file; a variant is judged by those of its experiment."""
+    found = []
+    for entry in _FILE[part].get(group, ()):
+        names = {side: tuple(map(_label, entry[side])) for side in ("lower", "higher")}
+        axes = {"axes": tuple(entry["axes"])} if "axes" in entry else {}
+        found.append(Order(**entry | names | axes))
+    return tuple(found)
 
-ORDERS: dict[str, tuple[Order, ...]] = {
-    "exp1": (
-        Order(
-            "With ρ > 0, iD2A and MiD2A cost significantly less than DCPA and NPGA in all metrics.",
-            (ID2A, MID2A), NPGA1, factor=SIGNIFICANTLY,
-        ),
-        *_CHEBYSHEV,
-        Order(
-            "With ρ = 0, iD2A needs much more computation than with ρ > 0.",
-            (ID2A,), (LOCAL,), COMPUTATION, SIGNIFICANTLY,
-        ),
-        Order(
-            "With ρ = 0, iD2A converges fast in communication, which makes it preferable where "
-            "that dominates.", (LOCAL,), (ID2A,), ("rounds",),
-        ),
-    ),
-    "exp2": _REGRESSION, "exp2-active": _REGRESSION,
-    "exp3": _ALLOCATION, "exp3-active": _ALLOCATION,
-}  # fmt: skip
+
+def _label(name: str) -> str:
+    return _FILE["runs"].get(name, name)
+
+
+ORDERS = {group: _orders("orders", group.partition("-")[0]) for group in ABOUT}
 """Claims that compare costs, by the group of runs that they are judged by."""
 
-AIMS = {
-    "exp1": tuple(
-        Order(
-            f"iD2A with our defaults needs a hundredth of the rounds of the best of DCPA and NPGA "
-            f"({'to a gap' if measure == 'gap' else 'to a KKT residual'}).",
-            (OURS,), NPGA1, ("rounds",), 100.0, measure=measure,
-            note="x converges long before the price does, in which the baselines are slowest."
-            if measure == "gap" else "",
-        )
-        for measure in ("gap", "kkt")
-    ),
-}  # fmt: skip
+AIMS = {group: _orders("aims", group) for group in _FILE["aims"]}
 """Not claims of the paper but our own aims, judged alike."""
 
-OPEN = {
-    "exp2": {
-        "In theory iDAPG costs less than PDPG here.": "The paper's table of complexities has no "
-        "row for iD2A with PDPG; the measured order is that of the two claims before.",
-    },
-    "exp3": {
-        "A warm start significantly reduces the iterations of APG within Tracking-ADMM and NECPD.":
-        "Their local problems are solved by an exact routine here, without APG.",
-    },
-}  # fmt: skip
+OPEN: dict[str, dict[str, str]] = _FILE["open"]
 """Claims that these runs cannot decide, and why."""
 
 

@@ -5,8 +5,6 @@ NAME.pdf (the paper's three panels), and report.html for all of them. The same s
 bytes, whenever it is drawn.
 """
 
-import csv
-import io
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
@@ -20,7 +18,7 @@ from dual2.errors import Dual2Error
 from dual2.experiments.case import slug
 from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.report import page
-from dual2.experiments.store import Store, StoredRun
+from dual2.experiments.store import Store, StoredRun, to_csv
 from dual2.experiments.styles import labels, styles
 from dual2.files import refuse_existing, write_atomically
 from dual2.plotting import measure_of, plot_trace, require, write_figure
@@ -98,15 +96,13 @@ def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -
 
 def csv_text(runs: Sequence[StoredRun]) -> str:
     """Every trace as rows, the run's name first; empty where a trace lacks a column."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
     columns = list(dict.fromkeys(column for run in runs for column in run.trace))
-    writer.writerow(["run", *columns])
+    rows: list[list[Any]] = []
     for name, run in zip(_names(runs), runs, strict=True):
-        rows = len(next(iter(run.trace.values()), ()))
-        values = [np.asarray(run.trace.get(column, [""] * rows)).tolist() for column in columns]
-        writer.writerows([name, *row] for row in zip(*values, strict=True))
-    return buffer.getvalue()
+        blank = [""] * len(next(iter(run.trace.values()), ()))
+        values = [np.asarray(run.trace.get(column, blank)).tolist() for column in columns]
+        rows += [[name, *row] for row in zip(*values, strict=True)]
+    return to_csv(["run", *columns], rows)
 
 
 def json_text(group: str, runs: Sequence[StoredRun]) -> str:

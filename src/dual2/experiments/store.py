@@ -140,7 +140,8 @@ class Store:
         for rest in (self.folder / "runs").glob(f".{run.case.key}.*"):
             rest.unlink()  # of a process that was killed while it wrote
         if columns:
-            write_atomically(self._file(run.case.key, ".csv"), _to_csv(columns))
+            table = zip(*(column.tolist() for column in columns.values()), strict=True)
+            write_atomically(self._file(run.case.key, ".csv"), to_csv(columns, table))
         write_atomically(self._file(run.case.key, ".json"), to_json(record))
 
     def load(self, wanted: Case | str) -> StoredRun:
@@ -203,12 +204,10 @@ class Store:
         return found
 
 
-def _to_csv(columns: dict[str, np.ndarray]) -> str:
-    """Columns as rows; every number can be read back exactly."""
+def to_csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV; every number can be read back exactly."""
     buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
     return buffer.getvalue()
 
 

@@ -2,11 +2,11 @@
 
 Costs over a quantity q (κ_f, κ_C, n, p) are fitted by c·q^a, least squares in the logarithms. The
 theory's exponent is the same fit through what the complexity table predicts for the very same
-problems, so it takes into account that other condition numbers change along with q.
+problems, so it takes into account that other condition numbers change along with q. ``polyfit`` of
+NumPy gives the standard error from the residuals; ``linregress`` of SciPy takes it from 1 - r²,
+which is rounding noise where the points lie on a line.
 """
 
-import csv
-import io
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ import numpy as np
 
 from dual2.experiments.config import Study
 from dual2.experiments.costs import COUPLING, LOCAL
-from dual2.experiments.store import StoredRun
+from dual2.experiments.store import StoredRun, to_csv
 from dual2.experiments.styles import FILLED, style
 from dual2.plotting import new_panels
 from dual2.result import Status
@@ -63,14 +63,9 @@ def fit_power(q: Sequence[float], costs: Sequence[float]) -> Power | None:
     x, y = np.log(x[good]), np.log(y[good])
     if len(x) < 2 or np.ptp(x) < 1e-9 * max(1.0, float(np.abs(x).max())):
         return None
-    centred = x - x.mean()
-    spread = float(centred @ centred)
-    slope = float(centred @ y) / spread
-    start = float(y.mean() - slope * x.mean())
-    rest = y - start - slope * x
-    freedom = len(x) - 2
-    error = math.sqrt(float(rest @ rest) / freedom / spread) if freedom else math.nan
-    return Power(slope, math.exp(start), error)
+    slope, start = np.polyfit(x, y, 1)
+    error = math.sqrt(np.polyfit(x, y, 1, cov=True)[1][0, 0]) if len(x) > 2 else math.nan
+    return Power(float(slope), math.exp(start), error)
 
 
 @dataclass(frozen=True)
@@ -149,16 +144,14 @@ def two(value: float) -> str:
 
 def exponents_csv(found: Sequence[Growth]) -> str:
     """The fits and their points as CSV."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    head = ["over", "method", "cost", "exponent", "error", "theory", "q", "costs", "predicted"]
-    writer.writerow(head)
+    rows = []
     for one in found:
         m, t = one.measured, one.theory
         fits = [m.exponent if m else "", m.error if m else "", t.exponent if t else ""]
         lists = [" ".join(f"{v:.6g}" for v in v) for v in (one.q, one.costs, one.predicted)]
-        writer.writerow([one.over, one.method, one.kind, *fits, *lists])
-    return buffer.getvalue()
+        rows.append([one.over, one.method, one.kind, *fits, *lists])
+    head = ["over", "method", "cost", "exponent", "error", "theory", "q", "costs", "predicted"]
+    return to_csv(head, rows)
 
 
 def study_figure(found: Sequence[Growth], title: str) -> "Figure":

@@ -1,7 +1,5 @@
 """A store as one table: what each method cost on each problem, over the seeds."""
 
-import csv
-import io
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -11,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dual2.experiments.costs import COUPLING, LOCAL
-from dual2.experiments.store import StoredRun
+from dual2.experiments.store import StoredRun, to_csv
 from dual2.experiments.styles import FILLED, styles
 from dual2.plotting import new_panels
 from dual2.result import Status
@@ -94,17 +92,15 @@ def _median(values: Iterable[float]) -> float:
 
 def summary_csv(lines: Sequence[Line]) -> str:
     """The table as CSV; a cost is empty where the median run did not converge."""
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\n")
-    kinds = [*COSTS, "seconds"]
-    writer.writerow(["problem", "network", "method", "runs", "converged", "statuses", *kinds])
+    rows = []
     for line in lines:
         told = "; ".join(f"{number} {status}" for status, number in line.statuses.items())
         found = line.statuses.get(Status.CONVERGED, 0)
         costs = [value if math.isfinite(value) else "" for value in line.costs.values()]
         total = sum(line.statuses.values())
-        writer.writerow([line.problem, line.network, line.method, total, found, told, *costs])
-    return buffer.getvalue()
+        rows.append([line.problem, line.network, line.method, total, found, told, *costs])
+    head = ["problem", "network", "method", "runs", "converged", "statuses", *COSTS, "seconds"]
+    return to_csv(head, rows)
 
 
 def summary_figure(lines: Sequence[Line], title: str) -> "Figure":

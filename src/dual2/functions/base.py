@@ -1,12 +1,12 @@
 """What a convex function can do: the contract shared by every f, g and h.
 
 A function is stateless. It takes one vector of length d or several as rows (k, d). Subclasses
-write the hooks ``_value``, ``_grad``, ``_prox``, … for arrays whose last axis is the vector; the
-public methods here check shapes and steps once, for all of them.
+write the hooks ``_value``, ``_grad``, ``_prox``, … for arrays whose last axis is the vector, or
+``_form`` alone if they are separable piecewise quadratics; the public methods here check shapes
+and steps once, for all of them.
 """
 
 import math
-from abc import ABC, abstractmethod
 from dataclasses import fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,7 +24,7 @@ TOLERANCE = 1e-9
 """Indicators are 0 up to this distance from the set, relative to max(1, size of the bound)."""
 
 
-class Function(ABC):
+class Function:
     """A closed proper convex function on R^d with values in (-inf, inf].
 
     Attributes
@@ -49,7 +49,7 @@ class Function(ABC):
     @property
     def dim(self) -> int | None:
         """The length that the data demand; None if any. Unless overridden that of the fields."""
-        return self._length
+        return self._length if self.form is None else self.form.dim
 
     @cached_property
     def _length(self) -> int | None:
@@ -60,27 +60,27 @@ class Function(ABC):
     @property
     def mu(self) -> float:
         """Modulus of strong convexity."""
-        return 0.0
+        return 0.0 if self.form is None else self.form.mu
 
     @property
     def L(self) -> float:
         """Lipschitz constant of the gradient; inf if there is none."""
-        return np.inf
+        return np.inf if self.form is None else self.form.L
 
     @property
     def smooth(self) -> bool:
-        """Whether the gradient exists everywhere and can be computed; else ``_grad`` is absent."""
-        return type(self)._grad is not Function._grad
+        """Whether the gradient exists everywhere and can be computed."""
+        return type(self)._grad is not Function._grad if self.form is None else self.form.smooth
 
     @property
     def proximable(self) -> bool:
-        """Whether the prox can be computed; else ``_prox`` is absent."""
-        return type(self)._prox is not Function._prox
+        """Whether the prox can be computed."""
+        return self.form is not None or type(self)._prox is not Function._prox
 
     @property
     def conjugate_smooth(self) -> bool:
         """Whether the gradient of the conjugate exists everywhere and can be computed."""
-        return False
+        return self.form is not None and self.form.conjugate_smooth
 
     @cached_property
     def form(self) -> "PiecewiseQuadratic | None":
@@ -171,30 +171,42 @@ class Function(ABC):
     def _form(self) -> "PiecewiseQuadratic | None":
         return None
 
-    @abstractmethod
-    def _value(self, x: Array) -> Array: ...
+    def _needed(self, what: str, advice: str) -> "PiecewiseQuadratic":
+        """The form, which answers where a hook is not written."""
+        return self._lack(what, advice) if self.form is None else self.form
+
+    def _value(self, x: Array) -> Array:
+        return self._needed("no value", "write _value or _form")._value(x)
 
     def _grad(self, x: Array) -> Array:
-        self._lack("no gradient", "use it where only its prox is needed (as g or h)")
+        form = self._needed("no gradient", "use it where only its prox is needed (as g or h)")
+        if not form.smooth:
+            self._lack("no gradient: it has kinks or bounds", "use its prox (as g or h)")
+        return form._grad(x)
 
     def _prox(self, v: Array, step: float) -> Array:
-        self._lack("no prox", "use it where only its gradient is needed (as f)")
+        form = self._needed("no prox", "use it where only its gradient is needed (as f)")
+        return form._prox(v, step)
 
     def _conjugate_value(self, w: Array) -> Array:
-        self._lack("no closed-form conjugate", "a duality gap cannot be formed with it")
+        advice = "a duality gap cannot be formed with it"
+        return self._needed("no closed-form conjugate", advice)._conjugate_value(w)
 
     def _conjugate_grad(self, w: Array) -> Array:
-        self._lack("no gradient of its conjugate", "add a quadratic (plus_quadratic) or use prox")
+        advice = "add a quadratic (plus_quadratic) or use prox"
+        return self._needed("no gradient of its conjugate", advice)._conjugate_grad(w)
 
     def _conjugate_prox(self, v: Array, step: float) -> Array:
-        """Moreau: prox_{s f*}(v) = v - s·prox_{f/s}(v/s)."""
+        """Moreau: prox_{s f*}(v) = v - s·prox_{f/s}(v/s), unless the form knows better."""
+        if self.form is not None:
+            return self.form._conjugate_prox(v, step)
         return v - step * self._prox(v / step, 1.0 / step)
 
     def _domain_support(self, u: Array) -> Array:
-        return support_of_all(u)
+        return support_of_all(u) if self.form is None else self.form._domain_support(u)
 
     def _recession(self, u: Array) -> Array:
-        return support_of_all(u)
+        return support_of_all(u) if self.form is None else self.form._recession(u)
 
     def _affine(
         self, scale: float, center: Entries, slope: Entries, curvature: float

@@ -10,12 +10,12 @@ from typing import Annotated, Any
 import numpy as np
 
 from dual2.functions.arguments import Finite, Labels, Positive, number, refuse
+from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
-from dual2.functions.separable import SeparableFunction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SquaredLoss(SeparableFunction):
+class SquaredLoss(Function):
     """h(z) = (scale/2)·|z - y|².
 
     prox_{th}(v) = (v + t·scale·y)/(1 + t·scale); h*(w) = |w|²/(2·scale) + <w, y>.
@@ -41,7 +41,7 @@ class SquaredLoss(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class NonnegativeSquaredLoss(SeparableFunction):
+class NonnegativeSquaredLoss(Function):
     """h(z) = (scale/2)·|z - y|² if z >= 0, else inf.
 
     prox_{th}(v) = max((v + t·scale·y)/(1 + t·scale), 0); with x = max(w/scale + y, 0) the
@@ -68,7 +68,7 @@ class NonnegativeSquaredLoss(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AbsoluteLoss(SeparableFunction):
+class AbsoluteLoss(Function):
     """h(z) = scale·Σ_j |z_j - y_j|.
 
     prox_{th}(v) moves v towards y by at most t·scale; h*(w) = <w, y> for |w_j| <= scale.
@@ -101,7 +101,7 @@ def level(owner: Any, name: str, value: Any) -> float:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QuantileLoss(SeparableFunction):
+class QuantileLoss(Function):
     """h(z) = scale·Σ_j max(q·t_j, (q - 1)·t_j) with t = y - z: z estimates the q-quantile of y.
 
     h*(w) = <w, y> for -q·scale <= w_j <= (1 - q)·scale, else inf; the prox moves v towards y by
@@ -135,7 +135,7 @@ class QuantileLoss(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class HingeLoss(SeparableFunction):
+class HingeLoss(Function):
     """h(z) = scale·Σ_j max(0, 1 - y_j·z_j) for labels y_j = ±1.
 
     h*(w) = Σ_j y_j·w_j for -scale <= y_j·w_j <= 0, else inf; the prox moves the margins y_j·v_j

@@ -77,6 +77,11 @@ class PiecewiseQuadratic(Function):
         return self
 
     @property
+    def dim(self) -> int | None:
+        """The common length of the parameters that are vectors."""
+        return self._length
+
+    @property
     def linear(self) -> Entries:
         """Coefficient of x once the parabola is written as ½·curvature·x²."""
         return self.slope - self.curvature * self.center

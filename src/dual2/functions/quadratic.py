@@ -1,6 +1,6 @@
 """Quadratic functions of local data, computed in their eigenvectors."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
@@ -33,7 +33,7 @@ class SmoothFunction(Function):
         return self.mu > 0
 
 
-class SpectralFunction(SmoothFunction):
+class SpectralFunction(SmoothFunction, ABC):
     """½xᵀPx + qᵀx + constant, computed in the eigenvectors of P; subclasses give the spectrum.
 
     prox_{tf}(v) = (I + tP)⁻¹(v - t·q); f*(w) = ½(w - q)ᵀP⁺(w - q) - constant if w - q lies in

@@ -1,13 +1,11 @@
 """Named members of the separable family: each says its formula, ``PiecewiseQuadratic`` computes."""
 
-from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
-    Array,
     Bounds,
     Finite,
     Nonnegative,
@@ -16,66 +14,6 @@ from dual2.functions.arguments import (
 )
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
-
-
-class SeparableFunction(Function):
-    """A ``PiecewiseQuadratic`` under another name; subclasses give the parameters in ``_form``."""
-
-    form: PiecewiseQuadratic  # type: ignore[assignment]
-
-    @abstractmethod
-    def _form(self) -> PiecewiseQuadratic: ...
-
-    @property
-    def dim(self) -> int | None:
-        """Length of the parameters; None if all are numbers."""
-        return self.form.dim
-
-    @property
-    def mu(self) -> float:
-        """Smallest curvature; inf for coordinates that are fixed."""
-        return self.form.mu
-
-    @property
-    def L(self) -> float:
-        """Largest curvature; inf with kinks or bounds."""
-        return self.form.L
-
-    @property
-    def smooth(self) -> bool:
-        """Whether there is neither kink nor bound."""
-        return self.form.smooth
-
-    @property
-    def conjugate_smooth(self) -> bool:
-        """Whether every coordinate is strongly convex or fixed."""
-        return self.form.conjugate_smooth
-
-    def _value(self, x: Array) -> Array:
-        return self.form._value(x)
-
-    def _grad(self, x: Array) -> Array:
-        if not self.smooth:
-            self._lack("no gradient: it has kinks or bounds", "use its prox (as g or h)")
-        return self.form._grad(x)
-
-    def _prox(self, v: Array, step: float) -> Array:
-        return self.form._prox(v, step)
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self.form._conjugate_value(w)
-
-    def _conjugate_grad(self, w: Array) -> Array:
-        return self.form._conjugate_grad(w)
-
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
-        return self.form._conjugate_prox(v, step)
-
-    def _domain_support(self, u: Array) -> Array:
-        return self.form._domain_support(u)
-
-    def _recession(self, u: Array) -> Array:
-        return self.form._recession(u)
 
 
 def separable_form(f: Function, dim: int) -> PiecewiseQuadratic | None:
@@ -90,7 +28,7 @@ def separable_form(f: Function, dim: int) -> PiecewiseQuadratic | None:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Zero(SeparableFunction):
+class Zero(Function):
     """f(x) = 0, prox(v) = v, f*(w) = indicator of {0}.
 
     Examples
@@ -104,7 +42,7 @@ class Zero(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class SquaredNorm(SeparableFunction):
+class SquaredNorm(Function):
     """f(x) = (weight/2)·|x - center|².
 
     prox_{tf}(v) = (v + t·weight·center)/(1 + t·weight); f*(w) = |w|²/(2·weight) + <w, center>.
@@ -130,7 +68,7 @@ class SquaredNorm(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class L1Norm(SeparableFunction):
+class L1Norm(Function):
     """f(x) = Σ_j weight_j·|x_j|.
 
     prox_{tf}(v)_j = sign(v_j)·max(|v_j| - t·weight_j, 0); f* = indicator of |w_j| <= weight_j.
@@ -153,7 +91,7 @@ class L1Norm(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ElasticNet(SeparableFunction):
+class ElasticNet(Function):
     """f(x) = Σ_j l1_j·|x_j| + (l2_j/2)·x_j².
 
     prox_{tf}(v) is the soft threshold of v at t·l1, divided by 1 + t·l2;
@@ -178,7 +116,7 @@ class ElasticNet(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorBox(SeparableFunction):
+class IndicatorBox(Function):
     """f(x) = 0 if lower <= x <= upper, else inf.
 
     prox_{tf}(v) = min(max(v, lower), upper); f*(w) = Σ_j max(lower_j·w_j, upper_j·w_j).
@@ -217,7 +155,7 @@ class IndicatorBox(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorNonnegative(SeparableFunction):
+class IndicatorNonnegative(Function):
     """f(x) = 0 if x >= 0, else inf.
 
     prox_{tf}(v) = max(v, 0); f* = indicator of w <= 0. Entries down to -1e-9 count as 0.
@@ -233,7 +171,7 @@ class IndicatorNonnegative(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorPoint(SeparableFunction):
+class IndicatorPoint(Function):
     """h(z) = 0 if z = b, else inf: the coupling ΣA_i x_i = b.
 
     prox_{th}(v) = b; h*(w) = <b, w>. Points within 1e-9·max(1, |b_j|) count as equal.
@@ -256,7 +194,7 @@ class IndicatorPoint(SeparableFunction):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IndicatorAtMost(SeparableFunction):
+class IndicatorAtMost(Function):
     """h(z) = 0 if z <= b, else inf: the coupling ΣA_i x_i <= b.
 
     prox_{th}(v) = min(v, b); h*(w) = <b, w> for w >= 0, else inf. Points up to

@@ -1,6 +1,6 @@
 """Smooth losses that are conjugates of a separable function: Huber and squared hinge."""
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,7 +11,7 @@ from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
-class SmoothLoss(Function):
+class SmoothLoss(Function, ABC):
     """h = S* for a separable, strongly convex S on an interval, which subclasses give."""
 
     @abstractmethod

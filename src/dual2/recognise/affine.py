@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,19 +58,16 @@ def _dense(value: Any) -> Any:
     return value.toarray() if sp.issparse(value) else value
 
 
-class zeroed:  # noqa: N801  (a context manager, used like a function)
+@contextmanager
+def zeroed(variables: list[Any]) -> Iterator[None]:
     """Within ``with zeroed(variables)`` all variables are zero; afterwards as before."""
-
-    def __init__(self, variables: list[Any]) -> None:
-        self.variables = variables
-        self.values = [variable.value for variable in variables]
-
-    def __enter__(self) -> None:
-        for variable in self.variables:
+    values = [variable.value for variable in variables]
+    try:
+        for variable in variables:
             variable.save_value(np.zeros(variable.shape))
-
-    def __exit__(self, *_: object) -> None:
-        for variable, value in zip(self.variables, self.values, strict=True):
+        yield
+    finally:
+        for variable, value in zip(variables, values, strict=True):
             variable.save_value(value)
 
 

@@ -8,7 +8,7 @@ from dual2.subsolvers.prediction import (
     Prediction,
     predict,
     read_costs,
-    saddle_constants,
+    saddle_numbers,
     select_subsolver,
 )
 from dual2.subsolvers.records import SUBSOLVERS, Record, admissible_subsolvers, find_subsolver
@@ -28,6 +28,6 @@ __all__ = [
     "find_subsolver",
     "predict",
     "read_costs",
-    "saddle_constants",
+    "saddle_numbers",
     "select_subsolver",
 ]

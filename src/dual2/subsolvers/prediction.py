@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from dual2.errors import CapabilityError
 from dual2.subsolvers.records import SUBSOLVERS
 from dual2.theory import Constants, Facts
-from dual2.theory.saddle_table import SaddleConstants
+from dual2.theory.saddle_table import SaddleNumbers
 
 MARGIN = 2.0
 """Another solver replaces iDAPG if its predicted cost is this much lower: less is within what
@@ -106,9 +106,7 @@ class Prediction:
     case: str
 
 
-def saddle_constants(
-    constants: Constants, facts: Facts, mapping: str | None = None
-) -> SaddleConstants:
+def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = None) -> SaddleNumbers:
     """The subproblem (SP) as an instance of (SPP): the paper's two mapping tables.
 
     f_1 = f, f_2 = g, B = 𝐀 and ζ(λ) = (ρ/2)λᵀ𝐂λ + λᵀz. With ``mapping="prox"``
@@ -126,7 +124,7 @@ def saddle_constants(
     mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n
     known = math.isfinite(constants.mu_phi)
     smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
-    return SaddleConstants(
+    return SaddleNumbers(
         L_x=facts.L_f, mu_x=facts.mu_f,
         L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
         S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
@@ -179,7 +177,7 @@ def predict(
     if not math.isfinite(scale):
         return best
     record = SUBSOLVERS[subsolver]
-    instance = saddle_constants(constants, facts, record.mapping)
+    instance = saddle_numbers(constants, facts, record.mapping)
     for bound in record.bounds:
         if bound.case == "concave" or bound.objection(instance):
             continue

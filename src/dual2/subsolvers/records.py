@@ -12,7 +12,7 @@ from dual2.subsolvers.idapg import IDAPG
 from dual2.subsolvers.primal_dual import ABPD, APDG, LPD, PDPG
 from dual2.subsolvers.salim import Salim
 from dual2.theory import Constants, Facts
-from dual2.theory.conditions import Verdict
+from dual2.theory.conditions import Acceptance
 from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleBound
 
 Maker = Callable[..., Subsolver]
@@ -49,7 +49,7 @@ class Record:
     """
 
     make: Maker
-    needs: Callable[[Facts, float, str], Verdict]
+    needs: Callable[[Facts, float, str], Acceptance]
     mapping: str | None = None
     local: bool = False
     covered: bool = True
@@ -71,60 +71,62 @@ def _linear(facts: Facts) -> str:
     return f"linear rate: {dual}"
 
 
-def _idapg(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _idapg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if facts.mu_h > 0 or facts.row_rank > 0:
-        return Verdict(True, _linear(facts))
-    return Verdict(True, "no linear rate is known here: convex momentum with restarts")
+        return Acceptance(True, _linear(facts))
+    return Acceptance(True, "no linear rate is known here: convex momentum with restarts")
 
 
-def _pdpg(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _pdpg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     by_prox = facts.h_linear or mapping == "prox" or facts.h_prox
     if facts.mu_h > 0 or (facts.row_rank > 0 and by_prox):
-        return Verdict(True, _linear(facts))
-    return Verdict(True, "no linear rate is known here")
+        return Acceptance(True, _linear(facts))
+    return Acceptance(True, "no linear rate is known here")
 
 
-def _lpd(facts: Facts, rho: float, mapping: str) -> Verdict:
-    return Verdict(True, _linear(facts) if facts.mu_h > 0 else _ONLY)
+def _lpd(facts: Facts, rho: float, mapping: str) -> Acceptance:
+    return Acceptance(True, _linear(facts) if facts.mu_h > 0 else _ONLY)
 
 
-def _abpd(facts: Facts, rho: float, mapping: str) -> Verdict:
-    return Verdict(True, f"{_lpd(facts, rho, mapping).reason}; {_UNCOVERED}")
+def _abpd(facts: Facts, rho: float, mapping: str) -> Acceptance:
+    return Acceptance(True, f"{_lpd(facts, rho, mapping).reason}; {_UNCOVERED}")
 
 
-def _apdg(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _apdg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
+        return Acceptance(False, "needs g_i = 0 for every agent")
     smooth = facts.h_smooth and math.isfinite(facts.L_h)
     if not smooth or (mapping == "prox" and not facts.h_linear):
-        return Verdict(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
+        return Acceptance(False, "needs a smooth h* that enters by its gradient (g_2 = 0)")
     if facts.mu_h > 0:
-        return Verdict(True, "linear rate: h* is strongly convex")
+        return Acceptance(True, "linear rate: h* is strongly convex")
     if facts.row_rank > 0:
-        return Verdict(True, "linear rate: every A_i has full row rank")
+        return Acceptance(True, "linear rate: every A_i has full row rank")
     if facts.n == 1 and facts.h_linear and rho == 0:
-        return Verdict(True, "linear rate: h* is linear and there is one agent")
-    return Verdict(False, "needs a strongly convex h*, or full row rank of every A_i")
+        return Acceptance(True, "linear rate: h* is linear and there is one agent")
+    return Acceptance(False, "needs a strongly convex h*, or full row rank of every A_i")
 
 
-def _salim(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _salim(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if not facts.g_is_zero:
-        return Verdict(False, "needs g_i = 0 for every agent")
+        return Acceptance(False, "needs g_i = 0 for every agent")
     if not facts.h_linear:
-        return Verdict(False, "needs a linear h* (h the indicator of a point)")
+        return Acceptance(False, "needs a linear h* (h the indicator of a point)")
     if rho != 0:
-        return Verdict(False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ")
+        return Acceptance(
+            False, f"needs rho = 0; rho = {rho:g} makes the subproblem nonlinear in λ"
+        )
     if facts.row_rank > 0 or facts.n == 1:
-        return Verdict(True, "linear rate: the subproblem is an equality constrained one")
-    return Verdict(
+        return Acceptance(True, "linear rate: the subproblem is an equality constrained one")
+    return Acceptance(
         False, "needs full row rank of every A_i, so that each local problem is solvable"
     )
 
 
-def _exact(facts: Facts, rho: float, mapping: str) -> Verdict:
+def _exact(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if rho > 0:
-        return Verdict(False, f"solves local problems, which needs rho = 0; found rho = {rho:g}")
-    return Verdict(True, "")
+        return Acceptance(False, f"solves local problems, which needs rho = 0; found rho = {rho:g}")
+    return Acceptance(True, "")
 
 
 _ALL = (
@@ -163,7 +165,7 @@ def find_subsolver(name: str | Maker) -> str | Maker:
 
 def admissible_subsolvers(
     facts: Facts, rho: float = 0.0, mapping: str = "auto"
-) -> dict[str, Verdict]:
+) -> dict[str, Acceptance]:
     """Which solvers of the saddle table can solve the subproblem, each with a sentence.
 
     Parameters

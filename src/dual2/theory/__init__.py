@@ -5,17 +5,17 @@ from dual2.theory.bounds import saddle_errors, subproblem_errors
 from dual2.theory.comparison import Comparison, compare
 from dual2.theory.complexity import Complexity, complexities, table
 from dual2.theory.condition_numbers import ConditionNumbers, condition_numbers
-from dual2.theory.conditions import Verdict, accepts
+from dual2.theory.conditions import Acceptance, accepts
 from dual2.theory.constants import (
-    Case,
     Constants,
+    PaperCase,
     constants_for,
     find_case,
     momentum,
     optimal_rho,
 )
 from dual2.theory.facts import Facts, gather_facts, require_strong_convexity
-from dual2.theory.saddle_table import SaddleComplexity, SaddleConstants, saddle_complexities
+from dual2.theory.saddle_table import SaddleComplexity, SaddleNumbers, saddle_complexities
 from dual2.theory.schedule import (
     LinearSchedule,
     convex_error,
@@ -24,16 +24,16 @@ from dual2.theory.schedule import (
 )
 
 __all__ = [
-    "Case",
+    "Acceptance",
     "Comparison",
     "Complexity",
     "ConditionNumbers",
     "Constants",
     "Facts",
     "LinearSchedule",
+    "PaperCase",
     "SaddleComplexity",
-    "SaddleConstants",
-    "Verdict",
+    "SaddleNumbers",
     "accepts",
     "analyse",
     "compare",

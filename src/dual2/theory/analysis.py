@@ -1,15 +1,13 @@
 """Which case of the theory holds for a problem on a network, and why."""
 
-import math
 from typing import Protocol
 
 import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import CapabilityError
 from dual2.problem import Problem
-from dual2.theory.constants import Constants, constants_for, optimal_rho
+from dual2.theory.constants import Constants, constants_for, optimal_rho, read_rho
 from dual2.theory.facts import Facts, gather_facts
 
 _RANK_LIMIT = 2000
@@ -92,10 +90,5 @@ def full_row_rank(problem: Problem) -> bool | None:
 def _choose_rho(rho: float | str, facts: Facts, lambda_max: float, kind: str) -> float:
     if rho == "auto":
         return optimal_rho(facts, lambda_max, kind)
-    try:
-        value = float(rho)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise CapabilityError(f"rho = {rho!r} found; expected 'auto' or a number ≥ 0.")
+    value = read_rho(rho)
     return value if facts.n > 1 else 0.0

@@ -7,11 +7,10 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.singular import as_dense
-from dual2.theory.constants import MEANINGLESS, optimal_rho
+from dual2.theory.constants import MEANINGLESS, optimal_rho, read_rho
 from dual2.theory.facts import Facts, gather_facts
 
 DENSE_SIZE = 1500
@@ -182,13 +181,7 @@ def _augmented(
 def _rho(rho: float | str, facts: Facts, lambda_max: float) -> float:
     if rho == "auto":
         return optimal_rho(facts, lambda_max) if facts.mu_f > 0 else math.inf
-    try:
-        value = float(rho)
-    except (TypeError, ValueError):
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise CapabilityError(f"rho = {rho!r} found; expected 'auto' or a number ≥ 0.")
-    return value
+    return read_rho(rho)
 
 
 def _ratio(a: float, b: float) -> float:

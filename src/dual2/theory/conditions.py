@@ -28,7 +28,7 @@ _SETS = (IndicatorAffine, IndicatorBall, IndicatorHalfspace, IndicatorSimplex)
 AgentTest = Callable[[Agent], str]
 
 
-class Verdict(NamedTuple):
+class Acceptance(NamedTuple):
     """Whether something is accepted, and the sentence that says why."""
 
     accepted: bool
@@ -51,7 +51,7 @@ class Conditions:
     equal: bool = False  # whether all x_i must have one dimension
 
 
-def accepts(problem: Problem) -> dict[str, Verdict]:
+def accepts(problem: Problem) -> dict[str, Acceptance]:
     """Which algorithms of Table I are proved to converge on a problem, and why not.
 
     The printed conditions only: a reduction (slack variables, lifting) may still bring the
@@ -70,24 +70,24 @@ def accepts(problem: Problem) -> dict[str, Verdict]:
     return {name: _judge(row, problem) for row in TABLE for name in row.methods}
 
 
-def verdict_on(method: str, problem: Problem) -> Verdict | None:
+def verdict_on(method: str, problem: Problem) -> Acceptance | None:
     """The verdict of :func:`accepts` on one method; None if it is not in Table I."""
     rows = [row for row in TABLE if method in row.methods]
     return _judge(rows[0], problem) if rows else None
 
 
-def _judge(row: Conditions, problem: Problem) -> Verdict:
+def _judge(row: Conditions, problem: Problem) -> Acceptance:
     if row.point and not is_point(problem.h):
-        return Verdict(False, f"h must be the indicator of a point; found {problem.h!r}")
+        return Acceptance(False, f"h must be the indicator of a point; found {problem.h!r}")
     if row.equal:
         most, least = problem.largest([(d, -d) for d in problem.dims])
         if most + least > 0:
             what = f"found {-least:g} to {most:g}"
-            return Verdict(False, f"all x_i must have one dimension; {what}")
+            return Acceptance(False, f"all x_i must have one dimension; {what}")
     words = f"f: {row.f}; g: {row.g}"
     lacks = [row.test_f(agent) or row.test_g(agent) for agent in problem.agents]
     lack = problem.first_lack(lacks, f"wanted are {words}")
-    return Verdict(False, lack) if lack else Verdict(True, f"{words}; h: {row.h}")
+    return Acceptance(False, lack) if lack else Acceptance(True, f"{words}; h: {row.h}")
 
 
 # -- h --------------------------------------------------------------------------------------

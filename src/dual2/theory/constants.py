@@ -16,7 +16,7 @@ MEANINGLESS = 1e12
 
 
 @dataclass(frozen=True)
-class Case:
+class PaperCase:
     """Which of the paper's cases holds, and the sentence that says why."""
 
     name: str
@@ -29,7 +29,7 @@ class Constants:
 
     Attributes
     ----------
-    case : Case
+    case : PaperCase
         The case of the paper.
     rho, rho_star : float
         The augmentation in use and ρ* = L'/λ̄ of Remark 10 (choice of ρ).
@@ -47,7 +47,7 @@ class Constants:
         Which lemma each constant comes from.
     """
 
-    case: Case
+    case: PaperCase
     rho: float
     rho_star: float
     kind: str
@@ -103,7 +103,7 @@ def momentum(kappa: float) -> float | None:
     return (root - 1.0) / (root + 1.0)
 
 
-def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Case:
+def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> PaperCase:
     """Which case of Lemma 10 (constants of F_ρ) or only of Theorem 1 holds, and why.
 
     Parameters
@@ -118,13 +118,13 @@ def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Ca
     """
     smooth = math.isfinite(facts.L_h)
     if facts.mu_h > 0 and smooth:
-        return Case("1", f"h* is {facts.mu_h:g}-strongly convex and {facts.L_h:g}-smooth")
+        return PaperCase("1", f"h* is {facts.mu_h:g}-strongly convex and {facts.L_h:g}-smooth")
     if facts.row_rank > 0 and smooth:
         linear = facts.h_linear and rho == 0
         why = "all g_i = 0, every A_i has full row rank, h* is "
-        return Case("2.1" if linear else "2", why + ("linear" if facts.h_linear else "smooth"))
+        return PaperCase("2.1" if linear else "2", why + ("linear" if facts.h_linear else "smooth"))
     if full_row_rank and facts.g_is_zero and smooth and rho > 0:
-        return Case("3", "all g_i = 0, [A_1 … A_n] has full row rank, h* is smooth, ρ > 0")
+        return PaperCase("3", "all g_i = 0, [A_1 … A_n] has full row rank, h* is smooth, ρ > 0")
     missing = [] if smooth else ["h* is not smooth"]
     if facts.mu_h <= 0:
         missing.append("h* is not strongly convex")
@@ -132,7 +132,7 @@ def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Ca
         missing.append("some g_i ≠ 0")
     elif facts.row_rank <= 0:
         missing.append("some A_i lacks full row rank or its rank is unknown")
-    return Case("general", "; ".join(missing))
+    return PaperCase("general", "; ".join(missing))
 
 
 def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
@@ -145,6 +145,17 @@ def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
     smooth = facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0
     total = (facts.coupling if kind == "tight" else facts.coupling_paper) + smooth
     return (total if total > 0 else 1.0) / lambda_max
+
+
+def read_rho(rho: float | str) -> float:
+    """A given ρ as a number ≥ 0."""
+    try:
+        value = float(rho)
+    except (TypeError, ValueError):
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise CapabilityError(f"rho = {rho!r} found; expected 'auto' or a number ≥ 0.")
+    return value
 
 
 def choose_mapping(facts: Facts, mapping: str = "auto") -> str:

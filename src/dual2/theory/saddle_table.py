@@ -24,7 +24,7 @@ CASES = {
 
 
 @dataclass(frozen=True)
-class SaddleConstants:
+class SaddleNumbers:
     """Constants of one saddle point problem.
 
     Attributes
@@ -94,7 +94,7 @@ class SaddleBound:
     oracle_a: Formula
     oracle_b: Formula
 
-    def objection(self, constants: SaddleConstants) -> str:
+    def objection(self, constants: SaddleNumbers) -> str:
         """What the problem lacks for this row; empty if nothing."""
         c = constants
         holds = {
@@ -110,7 +110,7 @@ class SaddleBound:
         missing = [name for name in self.requires if not getattr(c, name)]
         return f"needs {' and '.join(_REQUIREMENT[name] for name in missing)}" if missing else ""
 
-    def evaluate(self, constants: SaddleConstants, eps: float) -> tuple[float, float]:
+    def evaluate(self, constants: SaddleNumbers, eps: float) -> tuple[float, float]:
         """Predicted calls to 𝒜 and ℬ until the accuracy ε."""
         values = constants.symbols | {"ε": eps}
         return self.oracle_a(values), self.oracle_b(values)
@@ -165,12 +165,12 @@ class SaddleComplexity:
     oracle_b: float
 
 
-def saddle_complexities(constants: SaddleConstants, eps: float = 1e-8) -> list[SaddleComplexity]:
+def saddle_complexities(constants: SaddleNumbers, eps: float = 1e-8) -> list[SaddleComplexity]:
     """The whole table for one saddle point problem, in the order of the paper.
 
     Examples
     --------
-    >>> constants = SaddleConstants(L_x=100.0, mu_x=1.0, L_y=4.0, mu_y=1.0, S=3.0, s=0.0)
+    >>> constants = SaddleNumbers(L_x=100.0, mu_x=1.0, L_y=4.0, mu_y=1.0, S=3.0, s=0.0)
     >>> for row in saddle_complexities(constants, eps=0.01):
     ...     if row.applies and row.case == "strongly concave":
     ...         print(f"{row.algorithm:<9} {row.oracle_a:.0f} {row.oracle_b:.0f}")

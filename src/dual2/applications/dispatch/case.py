@@ -10,7 +10,7 @@ import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.grid import Interface, agent_graph, reached
-from dual2.applications.dispatch.units import Generator, Share, Unit
+from dual2.applications.dispatch.units import Generator, Unit, UnitAgent
 from dual2.applications.documents import read_result
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
@@ -76,7 +76,7 @@ class Dispatch:
         self.reserve = None if reserve is None else self._read_reserve(reserve)
         self._check()
         self.network: Network = self._read_network(graph, lines)
-        self.shares: list[Share] = [unit.share(self.periods) for unit in self.units]
+        self.shares: list[UnitAgent] = [unit.share(self.periods) for unit in self.units]
         self._check_capacity()
 
     def __repr__(self) -> str:
@@ -283,7 +283,7 @@ class Dispatch:
                 )
 
 
-def _reach(share: Share) -> tuple[Array, Array]:
+def _reach(share: UnitAgent) -> tuple[Array, Array]:
     """Least and most power fed into the grid in each period, ramps followed from both ends."""
     T = len(share.power)
     low, high = np.full(T, -np.inf), np.full(T, np.inf)

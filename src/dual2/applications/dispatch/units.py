@@ -7,7 +7,7 @@ import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
-from dual2.functions.arguments import Array, entries, number
+from dual2.functions.arguments import Array, entries, number, store
 from dual2.functions.polyhedron import EmptySet
 
 Cost = tuple[float, float, float]
@@ -26,22 +26,14 @@ class Limit(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Share:
-    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean.
+class UnitAgent:
+    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean."""
 
-    Attributes
-    ----------
-    f, g : Function
-        Cost and limits in x.
-    limits : list of Limit
-        The inequalities of g.
-    power, reserve : ndarray (T, d)
-        Power fed into the grid, and reserve held, as linear functions of x.
-    """
-
+    # f, g: cost and limits in x
     f: Function
     g: Function
-    limits: list[Limit]
+    limits: list[Limit]  # the inequalities of g
+    # power, reserve: power fed into the grid, and reserve held, as linear functions of x
     power: Array
     reserve: Array
 
@@ -90,7 +82,7 @@ class Generator:
     reserve_cost: Any = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cost", read_cost(self, self.cost))
+        store(self, cost=read_cost(self, self.cost))
         _read_bounds(self)
         if self.ramp is not None:
             rates = np.atleast_1d(entries(str(self), "ramp", self.ramp, finite=False))
@@ -98,20 +90,20 @@ class Generator:
                 raise ProblemError(
                     f"{self!s}: ramp = {self.ramp!r}; expected a rate ≥ 0 or a pair (up, down)."
                 )
-            object.__setattr__(self, "ramp", (float(rates[0]), float(rates[-1])))
+            store(self, ramp=(float(rates[0]), float(rates[-1])))
         if self.initial is not None:
-            object.__setattr__(self, "initial", number(str(self), "initial", self.initial))
+            store(self, initial=number(str(self), "initial", self.initial))
         if not self.reserve_max >= 0:
             raise ProblemError(f"{self!s}: reserve_max = {self.reserve_max!r}; expected ≥ 0.")
         if self.reserve_max > 0:
             price = read_cost(self, (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost,
                               "reserve_cost")  # fmt: skip
-            object.__setattr__(self, "reserve_cost", price[:2])
+            store(self, reserve_cost=price[:2])
 
     def __str__(self) -> str:
         return f"Generator {self.name!r}"
 
-    def share(self, periods: int) -> Share:
+    def share(self, periods: int) -> UnitAgent:
         """The generator as an agent over so many periods."""
         T, eye = periods, np.eye(periods)
         holds = self.reserve_max > 0
@@ -180,7 +172,7 @@ class Storage:
     final: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cost", read_cost(self, self.cost))
+        store(self, cost=read_cost(self, self.cost))
         _read_bounds(self)
         low, high = self.energy
         if not low <= self.initial <= high:
@@ -192,7 +184,7 @@ class Storage:
     def __str__(self) -> str:
         return f"Storage {self.name!r}"
 
-    def share(self, periods: int) -> Share:
+    def share(self, periods: int) -> UnitAgent:
         """The storage as an agent over so many periods."""
         limits = _box(self, np.eye(periods))
         low, high = (bound - self.initial for bound in self.energy)
@@ -236,7 +228,7 @@ def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
 def _read_bounds(unit: Unit) -> None:
     for name in ("p_min", "p_max"):
         value = entries(str(unit), name, getattr(unit, name))
-        object.__setattr__(unit, name, value)
+        store(unit, **{name: value})
     if np.any(np.greater(unit.p_min, unit.p_max)):
         raise ProblemError(
             f"{unit!s}: p_min = {np.max(unit.p_min):g} exceeds p_max = {np.min(unit.p_max):g}."
@@ -258,19 +250,19 @@ def _box(unit: Unit, power: Array) -> list[Limit]:
 
 def _share(
     unit: Unit, cost: Cost, slope: Array, limits: list[Limit], power: Array, reserve: Array
-) -> Share:
+) -> UnitAgent:
     d, T = len(slope), len(power)
     offset = np.concatenate([np.full(T, cost[2]), np.zeros(d - T)])
     f = PiecewiseQuadratic(curvature=2.0 * cost[0], slope=slope, offset=offset)
     M = np.array([limit.row for limit in limits])
     lower, upper = (np.array([getattr(c, side) for c in limits]) for side in ("lower", "upper"))
     if len(limits) == d == T:
-        return Share(f, IndicatorBox(lower, upper), limits, power, reserve)
+        return UnitAgent(f, IndicatorBox(lower, upper), limits, power, reserve)
     try:
         g = IndicatorPolyhedron(M, lower, upper)
     except EmptySet as error:
         raise ProblemError(f"{unit!s}: {_conflict(limits, error)}") from error
-    return Share(f, g, limits, power, reserve)
+    return UnitAgent(f, g, limits, power, reserve)
 
 
 def _conflict(limits: list[Limit], error: EmptySet) -> str:

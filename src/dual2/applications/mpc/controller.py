@@ -28,7 +28,7 @@ TOL = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class ControlPlan:
     """Inputs over the horizon, and the prices that coordinate them.
 
     Attributes
@@ -158,7 +158,7 @@ class Controller:
     def plan(
         self, states: Sequence[Any], disturbances: Any = None, *, start: Any = None, time: int = 0,
         **options: Any,
-    ) -> Plan:  # fmt: skip
+    ) -> ControlPlan:  # fmt: skip
         """Plan from measured states.
 
         Parameters
@@ -167,7 +167,7 @@ class Controller:
             The measured state of each subsystem.
         disturbances : sequence of arrays (K, n_x), optional
             Known disturbances w of each subsystem over the horizon; a vector holds for every step.
-        start : Plan or (x, duals), optional
+        start : ControlPlan or (x, duals), optional
             Warm start; a plan made one step earlier is shifted by one step.
         time : int
             Where in the rows of ``limit`` the horizon begins.
@@ -182,7 +182,7 @@ class Controller:
             With ``throw=True``, if the plan did not converge.
         """
         now, known = self._states(states), self._disturbances(disturbances)
-        if isinstance(start, Plan):
+        if isinstance(start, ControlPlan):
             start = self.shifted(start, now, known)
         problem = self.problem(now, known, time)
         options.setdefault("tol", TOL)
@@ -195,7 +195,7 @@ class Controller:
 
     def answer(
         self, result: Result | Mapping[str, Any], states: Sequence[Any], disturbances: Any = None
-    ) -> Plan:
+    ) -> ControlPlan:
         """What a result of ``solve(controller.problem(states), controller.network)`` means.
 
         The JSON document that ``dual2 solve --out`` wrote will do, too.
@@ -210,16 +210,14 @@ class Controller:
         if result.status == Status.INFEASIBLE:
             raise self._infeasible(result)
         inputs = [m.inputs(x) for m, x in zip(self.models, result.x, strict=True)]
-        paths = [
-            _path(s, x, u, w)
-            for s, x, u, w in zip(self.subsystems, now, inputs, known, strict=True)
-        ]
+        four = zip(self.subsystems, now, inputs, known, strict=True)
+        paths = [s.path(x, u, w) for s, x, u, w in four]
         usage = sum(u @ s.resource.T for s, u in zip(self.subsystems, inputs, strict=True))
         price = result.dual[-self.limit.shape[1] * self.horizon :].reshape(self.horizon, -1)
-        return Plan(inputs, paths, np.asarray(usage), price, result)
+        return ControlPlan(inputs, paths, np.asarray(usage), price, result)
 
     def shifted(
-        self, plan: Plan, states: list[Array], disturbances: list[Array]
+        self, plan: ControlPlan, states: list[Array], disturbances: list[Array]
     ) -> tuple[list[Array], Array]:
         """A start for the next step: inputs and prices one step on, the last by the gain."""
         if [u.shape for u in plan.inputs] != [(self.horizon, s.n_u) for s in self.subsystems]:
@@ -233,7 +231,7 @@ class Controller:
             self.subsystems, self.models, states, plan.inputs, disturbances, strict=True
         ):
             moved = np.vstack([u[1:], u[-1:]])
-            before = _path(s, now, moved, w)[-2]
+            before = s.path(now, moved, w)[-2]
             moved[-1] = np.clip(s.u_ref - s.gain @ (before - s.x_ref), s.u_min, s.u_max)
             x.append(model.variables(moved, now, w))
         return x, self._shifted_duals(plan.result.duals)
@@ -270,15 +268,15 @@ class Controller:
     # -- reading --------------------------------------------------------------------------------
 
     def _states(self, states: Sequence[Any]) -> list[Array]:
+        count = len(self.subsystems)
         if not hasattr(states, "__len__"):
             raise ProblemError(
-                f"Controller: states = {states!r}; expected one vector for each of the "
-                f"{len(self.subsystems)} subsystems."
-            )
-        if len(states) != len(self.subsystems):
-            raise ProblemError(
-                f"Controller: {len(states)} states were given for {len(self.subsystems)} "
+                f"Controller: states = {states!r}; expected one vector for each of the {count} "
                 "subsystems."
+            )
+        if len(states) != count:
+            raise ProblemError(
+                f"Controller: {len(states)} states were given for {count} subsystems."
             )
         found = []
         for s, x in zip(self.subsystems, states, strict=True):
@@ -310,13 +308,6 @@ class Controller:
                 )
             found.append(np.array(np.broadcast_to(value, (K, s.n_x))))
         return found
-
-
-def _path(s: Subsystem, start: Array, inputs: Array, disturbance: Array) -> Array:
-    states = [start]
-    for u, w in zip(inputs, disturbance, strict=True):
-        states.append(s.step(states[-1], u, w))
-    return np.array(states)
 
 
 def _numbers(what: str, value: Any) -> Array:

@@ -14,7 +14,7 @@ from dual2.functions.arguments import Array
 from dual2.result import NotSolved, Status
 
 if TYPE_CHECKING:
-    from dual2.applications.mpc.controller import Controller, Plan
+    from dual2.applications.mpc.controller import Controller, ControlPlan
 
 DIVERGED = 1e6
 """States this many times larger than at the start (and than 1) end a simulation."""
@@ -157,7 +157,7 @@ class Journal:
     inputs: list[list[Array]] = field(default_factory=list)
     rows: list[tuple[Array, Array, Array, int, Status]] = field(default_factory=list)
 
-    def note(self, plan: "Plan", available: Array) -> None:
+    def note(self, plan: "ControlPlan", available: Array) -> None:
         """Keep what a plan says about its first step."""
         rounds, status = plan.result.counts.rounds, plan.result.status
         self.rows.append((plan.usage[0], plan.price[0], available, rounds, status))

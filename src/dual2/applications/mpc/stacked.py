@@ -91,7 +91,5 @@ class StateSpace:
 
     def variables(self, inputs: Array, start: Array, disturbance: Array) -> Array:
         """The agent's variables for given inputs: states follow the dynamics."""
-        states = [start]
-        for u, w in zip(inputs, disturbance, strict=True):
-            states.append(self.system.step(states[-1], u, w))
-        return np.concatenate([*states, inputs.ravel()])
+        states = self.system.path(start, inputs, disturbance)
+        return np.concatenate([states.ravel(), inputs.ravel()])

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.linalg import solve_discrete_are
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, entries, matrix, number
+from dual2.functions.arguments import Array, entries, matrix, number, store
 
 _EPS = float(np.finfo(float).eps)
 
@@ -70,7 +70,7 @@ class Subsystem:
     def __post_init__(self) -> None:
         self._read_dynamics()
         self._read_vectors()
-        self._set(Q=self._weight("Q", self.Q, self.n_x), R=self._weight("R", self.R, self.n_u))
+        store(self, Q=self._weight("Q", self.Q, self.n_x), R=self._weight("R", self.R, self.n_u))
         least = float(np.linalg.eigvalsh(self.R).min())
         if least <= _EPS * self.n_u * np.abs(self.R).max():
             raise ProblemError(
@@ -79,7 +79,7 @@ class Subsystem:
             )
         resource = np.zeros((0, self.n_u)) if self.resource is None else self.resource
         resource = matrix(str(self), "resource", resource)
-        self._set(resource=resource)
+        store(self, resource=resource)
         if resource.shape[1] != self.n_u:
             raise ProblemError(
                 f"{self!s}: resource has shape {resource.shape}; expected {self.n_u} columns, "
@@ -93,18 +93,14 @@ class Subsystem:
                 )
             square = number(str(self), "soft[0]", self.soft[0], above=0.0)
             slope = number(str(self), "soft[1]", self.soft[1], least=0.0)
-            self._set(soft=(square, slope))
+            store(self, soft=(square, slope))
         self._require_reach()
         given = self.terminal is not None
-        self._set(terminal=self._weight("terminal", self.terminal, self.n_x) if given
+        store(self, terminal=self._weight("terminal", self.terminal, self.n_x) if given
                   else self._riccati())  # fmt: skip
 
     def __str__(self) -> str:
         return f"Subsystem {self.name!r}"
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
 
     @property
     def n_x(self) -> int:
@@ -136,6 +132,13 @@ class Subsystem:
         """The next state."""
         return self.A @ x + self.B @ u + w
 
+    def path(self, start: Array, inputs: Array, disturbance: Array) -> Array:
+        """The states from a first one on, one for each input and one more."""
+        states = [start]
+        for u, w in zip(inputs, disturbance, strict=True):
+            states.append(self.step(states[-1], u, w))
+        return np.array(states)
+
     # -- reading ------------------------------------------------------------------------------
 
     def _read_dynamics(self) -> None:
@@ -145,7 +148,7 @@ class Subsystem:
                 f"{self!s}: A has shape {A.shape} and B has shape {B.shape}; expected a square A "
                 "and one row of B per state."
             )
-        self._set(A=A, B=B)
+        store(self, A=A, B=B)
 
     def _read_vectors(self) -> None:
         for name in ("x_min", "x_max", "u_min", "u_max", "x_ref", "u_ref"):
@@ -156,7 +159,7 @@ class Subsystem:
                 raise ProblemError(
                     f"{self!s}: {name} has {np.size(value)} entries; expected {size} or one number."
                 )
-            self._set(**{name: np.array(np.broadcast_to(value, (size,)))})
+            store(self, **{name: np.array(np.broadcast_to(value, (size,)))})
         for kind in ("x", "u"):
             low, high = getattr(self, f"{kind}_min"), getattr(self, f"{kind}_max")
             for j in np.flatnonzero(low > high):
