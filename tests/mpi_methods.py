@@ -1,4 +1,4 @@
-"""Every method in discrete time for a thousand iterations, here or in the processes of an MPI job.
+"""Every case of the table of methods for a thousand iterations, here or in the processes of a job.
 
 As a script, ``mpi_methods.py FOLDER`` writes what its process knows to ``FOLDER/<rank>.npz``; with
 more than two processes one case of each method is enough.
@@ -8,84 +8,16 @@ import sys
 from dataclasses import asdict
 from pathlib import Path
 
-import networkx as nx
 import numpy as np
 
 import dual2 as d2
+from methods_table import EQUATION, LASSO, NETWORK, ROWS
 
-N, P = 7, 3
-GRAPH = nx.Graph([*nx.path_graph(N).edges, (1, 3), (4, 6)])
-NETWORK = d2.Network(GRAPH)
+__all__ = ["CASES", "EQUATION", "LASSO", "NETWORK", "ONE_OF_EACH", "arrays"]
 ITERATIONS = 1000
 _NEVER = {"tol": 0.0, "atol": 1e-300}
-_ZERO, _L1, _BOX = d2.Zero(), d2.L1Norm(0.1), d2.IndicatorBox(-0.4, 0.3)
-
-
-def _problem(h, g, size=2, identity=False):
-    rng = np.random.default_rng(5)
-    agents = []
-    for i in range(N):
-        A = np.eye(P) if identity else rng.standard_normal((P, size + i % 2))
-        M = rng.standard_normal((4, A.shape[1]))
-        f = d2.LeastSquares(M, rng.standard_normal(4), ridge=0.5 + i)
-        agents.append(d2.Agent(A, d2.SquaredNorm(1.0 + i) if i % 3 == 0 else f, g))
-    return d2.Problem(agents, h)
-
-
-_TARGET = np.array([1.0, -2.0, 0.5])
-LASSO = _problem(d2.SquaredLoss(_TARGET, scale=0.5), _L1)
-LOGISTIC = _problem(d2.LogisticLoss([1.0, -1.0, 1.0]), _L1)
-BOXED = _problem(d2.IndicatorPoint(0.1 * _TARGET), _BOX)
-AT_MOST = _problem(d2.IndicatorAtMost(0.1 * _TARGET), _BOX)
-EQUATION = _problem(d2.IndicatorPoint(_TARGET), _ZERO)
-FULL = _problem(d2.IndicatorPoint(_TARGET), _ZERO, size=4)
-SMOOTH = _problem(d2.SquaredLoss(_TARGET), _ZERO, size=4)
-RESOURCE = _problem(d2.IndicatorPoint(_TARGET), _ZERO, identity=True)
-COMPLETE = d2.Network(nx.complete_graph(N))
-
-
-def _cases():
-    for method in ("iD2A", "MiD2A"):
-        yield method, method, LASSO, {}
-        yield f"{method} logistic", method, LOGISTIC, {}
-        yield f"{method} at most", method, AT_MOST, {}
-        yield f"{method} printed", method, LASSO, {"accuracy": "paper", "constants": "paper"}
-        for subsolver in ("PDPG", "LPD", "ABPD-PGS"):
-            yield f"{method} {subsolver}", method, LASSO, {"subsolver": subsolver}
-        for subsolver in ("iDAPG", "LPD", "exact"):
-            wishes = {"subsolver": subsolver, "rho": 0.0}
-            yield f"{method} {subsolver} alone", method, LASSO, wishes
-        yield f"{method} APDG", method, SMOOTH, {"subsolver": "APDG"}
-        yield f"{method} Salim", method, FULL, {"subsolver": "Salim", "rho": 0.0}
-    for method in d2.METHODS:
-        if method.startswith("NPGA-"):
-            yield method, method, LASSO, {}
-    L = nx.laplacian_matrix(GRAPH, nodelist=range(N)).toarray() / 10.0
-    tree = np.array(nx.laplacian_matrix(nx.star_graph(N - 1)).toarray())
-    own = (np.where(np.eye(N), 0, -L) > 0) * 0.05 + 0.01 * np.where(tree < 0, 1, 0) * (L < 0)
-    own = np.diag(own.sum(axis=1)) - own
-    yield "NPGA", "NPGA", LASSO, {"B2": L, "C": 0.5 * L, "D": np.eye(N) - own}
-    yield "DCDA", "DCDA", BOXED, {}
-    yield "iD2GT", "iD2GT", EQUATION, {}
-    for method in ("Tracking-ADMM", "NECPD", "DC-ADMM", "IDC-ADMM", "DPMM"):
-        yield method, method, BOXED, {}
-    yield "DPMM at most", "DPMM", AT_MOST, {}
-    yield "Tracking-ADMM lifted", "Tracking-ADMM", LASSO, {}
-    yield "NECPD with slack", "NECPD", AT_MOST, {}
-    yield "DCDA warm", "DCDA", BOXED, {"start": (_warm(BOXED), 0.1 * np.ones(P))}
-    yield "Tracking-ADMM warm", "Tracking-ADMM", LASSO, {"start": (_warm(LASSO), np.ones(P))}
-    yield "APAPC", "APAPC", EQUATION, {}
-    yield "APAPC-Chebyshev", "APAPC-Chebyshev", RESOURCE, {"network": COMPLETE}
-    yield "Nedic", "Nedic", RESOURCE, {}
-
-
-def _warm(problem):
-    """A start that is zero for the first agents and not for the last."""
-    return [np.full(d, 0.1 * (i > 4)) for i, d in enumerate(problem.dims)]
-
-
-CASES = {name: rest for name, *rest in _cases()}
-ONE_OF_EACH = [name for name, (method, *_) in CASES.items() if name == method]
+CASES = {label: case for row in ROWS for label, case in row.cases().items()}
+ONE_OF_EACH = [name for name, (method, *_) in CASES.items() if name == method.name]
 
 
 def run(name, runtime, rounds):

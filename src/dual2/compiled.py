@@ -82,8 +82,10 @@ class Locator:
         return str(cache_directory())
 
     def get_source_stamp(self) -> str:
-        """The same for all kernels."""
-        return source_stamp()
+        """The same for all kernels of the package; one outside changes with its own file too."""
+        path = Path(self._py_file)
+        outside = path.is_file() and not path.is_relative_to(_PACKAGE)
+        return source_stamp() + (hashlib.sha256(path.read_bytes()).hexdigest() if outside else "")
 
     def get_disambiguator(self) -> str:
         """Tells functions of one name apart."""

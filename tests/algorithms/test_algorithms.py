@@ -17,12 +17,6 @@ LABELS = [f"{type(g).__name__}-{type(h).__name__}" for g, h in PAIRS]
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=LABELS)
-@pytest.mark.parametrize("name", ["iD2A", "MiD2A"])
-def test_methods_do_what_they_claim(name, pair):
-    check_algorithm(name, (pair,))
-
-
-@pytest.mark.parametrize("pair", PAIRS, ids=LABELS)
 def test_known_problems_are_solved_by_what_they_say(pair):
     problem, x, price = known_problem(*pair)
     assert problem.kkt(x, price).kkt <= 1e-13

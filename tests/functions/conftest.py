@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dual2.functions as fn
+import howto
 
 Y = np.array([1.0, -2.0, 0.5])
 LABELS = np.array([1.0, -1.0, 1.0])
@@ -20,6 +21,7 @@ SEPARABLE = {
     "squared norm, weight 0": fn.SquaredNorm(0.0),
     "quadratic, diagonal": fn.Quadratic(np.array([1.0, 2.0, 0.0]), Y),
     "l1": fn.L1Norm(1.5),
+    "tariff of the guide": howto.load("howto_function.md").Tariff(np.array([2.0, 1.0, 3.0]), 1.0),
     "l1, weights": fn.L1Norm(np.array([1.0, 0.0, 2.0])),
     "elastic net": fn.ElasticNet(1.0, 0.5),
     "elastic net, weights": fn.ElasticNet(np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])),

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dual2.functions as fn
+import howto
 from dual2.functions.kernels import prox_block
 from dual2.functions.lowering import Kind, prox_blocks, smooth_form
 from dual2.functions.separable import separable_form
@@ -149,3 +150,10 @@ def test_smooth_forms_after_an_affine_change_have_the_same_values(cases, row):
         if form.M is not None:
             value += form.weight @ np.log1p(np.exp(-(form.M @ x + form.offset)))
         assert value == pytest.approx(f.value(x), rel=1e-12)
+
+
+def test_the_guide_is_short_and_compiled(cases):
+    """A function that splits by coordinate is at most 40 lines, and never leaves the kernels."""
+    assert len(howto.printed("howto_function.md")[0].splitlines()) <= 40
+    (block,) = prox_blocks(cases["tariff of the guide"], 3)
+    assert block.kind == Kind.SEPARABLE

@@ -12,8 +12,6 @@ import mpi_methods
 from dual2.processes.launch import command, find_mpiexec
 from mpi_runs import run, run_script
 
-DISCRETE = [name for name in d2.METHODS if name not in ("IDEA", "Proj-IDEA")]
-
 
 @pytest.fixture(scope="module")
 def stacked():
@@ -22,10 +20,6 @@ def stacked():
     for name in mpi_methods.CASES:
         found |= mpi_methods.arrays(name, "stacked")
     return found
-
-
-def test_every_method_in_discrete_time_is_a_case():
-    assert set(DISCRETE) <= {method for method, *_ in mpi_methods.CASES.values()}
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])

@@ -24,12 +24,12 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solve.solve", 2): "the coupling length",
-    ("algorithms.method.Needs.lack", 1): "conditions of the method",
+    ("algorithms.needs.Needs.lack", 1): "conditions of the method",
     ("theory.facts.gather_facts", 7): "constants",
     ("algorithms.plan._choose", 1): "conditions of the subsolver",
     ("subsolvers.idapg.IDAPG.__init__", 1): "the steepest agent",
     ("algorithms.id2a.ID2A.start", 1): "whether the start is warm",
-    ("algorithms.npga.NPGA.start", 1): "whether the start is warm",
+    ("algorithms.npga.NPGA.begin", 1): "whether the start is warm",
 }
 LOOP = {
     ("algorithms.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",

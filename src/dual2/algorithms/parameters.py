@@ -138,6 +138,7 @@ class Values:
         self._declared = {parameter.name: parameter for parameter in declared}
         self.given = given_parameters(settings, [p.name for p in declared if p.free])
         self._found: Sources = {}
+        self._shared: dict[Callable[[Values], Any], Any] = {}
 
     @cached_property
     def facts(self) -> Facts:
@@ -148,6 +149,12 @@ class Values:
     def scales(self) -> Scales:
         """The units from which rules without a theorem start."""
         return scales(self.problem)
+
+    def once(self, function: Callable[["Values"], Any]) -> Any:
+        """``function(self)``, computed when first asked for: what several rules share."""
+        if function not in self._shared:
+            self._shared[function] = function(self)
+        return self._shared[function]
 
     def __getattr__(self, name: str) -> Any:
         if name not in self.__dict__.get("_declared", ()):

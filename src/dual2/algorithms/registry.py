@@ -1,6 +1,6 @@
 """The methods by name, which of them can solve a problem, and the error if one cannot."""
 
-from dual2.algorithms.admm_methods import ADMM_METHODS
+from dual2.algorithms.admm import ADMM_METHODS
 from dual2.algorithms.apapc import APAPC_METHODS
 from dual2.algorithms.idea import IDEA_METHODS
 from dual2.algorithms.method import Method

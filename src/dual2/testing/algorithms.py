@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2 import functions as fn
+from dual2.algorithms.method import Method
 from dual2.algorithms.parameters import Settings
 from dual2.algorithms.registry import find_method
 from dual2.functions.arguments import Array
@@ -29,16 +30,16 @@ PAIRS: tuple[Pair, ...] = (
 
 
 def check_algorithm(
-    name: str, pairs: tuple[Pair, ...] = PAIRS, conserved: str = "outer_z", long: int = 5000,
-    *, identity: bool = False, fixed: bool = True,
+    method: str | Method, pairs: tuple[Pair, ...] = PAIRS, long: int = 5000, *,
+    identity: bool = False, fixed: bool = True,
 ) -> None:  # fmt: skip
     """Check that a method does what it claims on problems with known solutions, one per (g, h).
 
     It must reach the solution, stay there if started there, give permuted iterates for permuted
     agents, continue a run that was cut as if it had not been, count the rounds that its iterations
-    need, and end at the solution after ``long`` ones, its state ``conserved`` summing to zero
-    (nothing is asked to if that is empty). With ``identity`` the problems have A_i = I; without
-    ``fixed`` a start from the solution may leave it at first, as (x, λ) is not all of the state.
+    need, and end at the solution after ``long`` ones, what it calls ``conserved`` still summing to
+    zero over the agents. With ``identity`` the problems have A_i = I; without ``fixed`` a start
+    from the solution may leave it at first, as (x, λ) is not all of the state.
 
     Examples
     --------
@@ -46,18 +47,20 @@ def check_algorithm(
     """
     edges, order = np.array([(0, 1), (1, 2), (2, 3), (3, 4), (0, 2)]), np.array([3, 0, 4, 1, 2])
     network, moved = Network(edges), Network(np.argsort(order)[edges])
+    method = find_method(method)
+    name = method.name
     for g, h in pairs:
         problem, best, price = known_problem(g, h, identity)
         x, lam, label = np.concatenate(best), np.tile(price, (5, 1)), f"{name}, g={g!r}, h={h!r}"
-        run = partial(solve, problem, network, method=name, tol=0.0, atol=1e-300)
+        run = partial(solve, problem, network, method=method, tol=0.0, atol=1e-300)
         expect(label, (found := run(tol=1e-10)).status == "CONVERGED", "it does not converge")
         close(label, np.concatenate(found.x), x, 1e-6, "its answer", "the solution")
-        kept = _iterate(name, problem, network, x, lam, 300).x
+        kept = _iterate(method, problem, network, x, lam, 300).x
         if fixed:
             close(label, kept, x, 1e-9, "a run from the solution", "the solution")
-        once = _iterate(name, problem, network, 0 * x, 0 * lam, 300).duals
+        once = _iterate(method, problem, network, 0 * x, 0 * lam, 300).duals
         permuted = Problem([problem.agents[i] for i in order], problem.h)
-        other = _iterate(name, permuted, moved, 0 * x, 0 * lam, 300).duals
+        other = _iterate(method, permuted, moved, 0 * x, 0 * lam, 300).duals
         close(label, other, once[order], 1e-9 * np.abs(other).max(), "permuted", "plain λ")
         whole = part = run(max_rounds=300)
         for cut in (1, 14, 101, 300):
@@ -65,18 +68,20 @@ def check_algorithm(
         names = whole.state.keys() - {"driver_seconds"}
         same = all(np.array_equal(part.state[k], whole.state[k]) for k in names)
         expect(label, same, "a run that was cut and continued differs from one that was not")
-        declared = whole.counts.iterations * _iterate(name, problem, network, x, lam, 0).stride
+        declared = whole.counts.iterations * _iterate(method, problem, network, x, lam, 0).stride
         expect(label, whole.counts.rounds == declared, f"{whole.counts.rounds} rounds counted")
-        late = _iterate(name, problem, network, 0 * x, 0 * lam, long)
+        late = _iterate(method, problem, network, 0 * x, 0 * lam, long)
         close(label, late.x, x, 1e-9, f"x after {long} iterations", "the solution")
-        if conserved:
+        if conserved := getattr(late, "conserved", "outer_z"):
             rows = late.state()[conserved]
             leak = np.abs(rows.sum(axis=0)).max() / np.abs(rows).max()
             expect(label, leak <= 5e-9, f"Σ {conserved} has grown to {leak:.1e} of its size")
 
 
-def _iterate(name: str, problem: Problem, network: Network, x: Array, lam: Array, k: int) -> Any:
-    plan = find_method(name).plan(problem, network, Settings(find_method(name).name))
+def _iterate(
+    method: Method, problem: Problem, network: Network, x: Array, lam: Array, k: int
+) -> Any:
+    plan = method.plan(problem, network, Settings(method.name, parameters=dict(method.parameters)))
     plan.algorithm.start(x, lam)
     plan.algorithm.advance(k * plan.algorithm.stride, 3600.0)
     return plan.algorithm  # at its last iterate, which a Result need not hold
