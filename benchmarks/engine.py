@@ -75,14 +75,14 @@ def user_prox(v: np.ndarray, step: float) -> np.ndarray:
     return v - np.clip(v, -step * L1, step * L1)
 
 
-def report_callbacks(report: Report, one: Size, repeats: int) -> None:
+def report_callbacks(report: Report, one: Size, repeats: int, seconds: float) -> None:
     x = np.zeros(one[2] // one[0])
     users: dict[str, tuple[dict[str, Any], Callable[[], object]]] = {
         "Smooth as f": ({"f": d2.Smooth(user_gradient, WEIGHT, WEIGHT)}, lambda: user_gradient(x)),
         "Proximable as g": ({"g": d2.Proximable(user_prox)}, lambda: user_prox(x, 0.1)),
     }
     plain = library(instance(*one))
-    steps = steps_for(plain.run, 0.04)
+    steps = steps_for(plain.run, seconds)
     rows = []
     for name, (function, alone) in users.items():
         case = library(instance(*one, **function))
@@ -90,7 +90,7 @@ def report_callbacks(report: Report, one: Size, repeats: int) -> None:
         before = called[name]
         case.run(10)
         calls = (called[name] - before) / 10
-        few = steps_for(case.run, 0.04)
+        few = steps_for(case.run, seconds)
         many = [lambda s=steps: plain.run(s), lambda c=case, s=few: c.run(s)]
         own = [lambda a=alone: [a() for _ in range(1000)]]
         built_in, user, itself = best_times([*many, *own], repeats)
@@ -110,7 +110,7 @@ def settled(loop: Loop) -> np.ndarray:
     return loop.duals
 
 
-def report_threads(report: Report, sizes: Sequence[Size], repeats: int, patience: float) -> None:
+def report_threads(report: Report, sizes: Sequence[Size], options: argparse.Namespace) -> None:
     """Two threads need two idle cores: repeat until they had them, or patience ends."""
     rows = []
     for one in sizes:
@@ -120,11 +120,11 @@ def report_threads(report: Report, sizes: Sequence[Size], repeats: int, patience
             loop.run(20)
         same = np.array_equal(loops[0].duals, loops[1].duals)
         report.expect(same, f"at {one} two threads give other iterates than one.")
-        steps, best, cores = steps_for(loops[0].run, 0.04), [np.inf, np.inf], 0.0
-        end = time.perf_counter() + patience
+        steps, best, cores = steps_for(loops[0].run, options.seconds), [np.inf, np.inf], 0.0
+        end = time.perf_counter() + options.patience
         while cores == 0.0 or (cores < 1.8 and time.perf_counter() < end):
             runs = [lambda c=c, s=steps: c.run(s) for c in loops]
-            best = np.minimum(best, best_times(runs, repeats)).tolist()
+            best = np.minimum(best, best_times(runs, options.repeats)).tolist()
             wall, cpu = time.perf_counter(), time.process_time()
             loops[1].run(steps)
             cores = max(cores, (time.process_time() - cpu) / (time.perf_counter() - wall))
@@ -139,12 +139,12 @@ def main() -> None:
     parser.add_argument("--sizes", type=size, nargs="+", default=SIZES, help="n,p,Σd")
     parser.add_argument("--repeats", type=int, default=15, help="runs of each contestant")
     parser.add_argument("--patience", type=float, default=30.0, help="seconds to wait for a core")
-    options = parse(parser, sizes=SMOKE, repeats=2, patience=0.0)
+    parser.add_argument("--seconds", type=float, default=0.04, help="of one timing")
+    options = parse(parser, sizes=SMOKE, repeats=2, patience=0.0, seconds=0.004)
     report = Report(options)
-    title = "One iteration of iDAPG"
-    report_against_c(report, title, "idapg", VARIANTS, both, options.sizes, options.repeats)
-    report_threads(report, options.sizes[-2:], options.repeats, options.patience)
-    report_callbacks(report, options.sizes[1], options.repeats)
+    report_against_c(report, "One iteration of iDAPG", "idapg", VARIANTS, both, options)
+    report_threads(report, options.sizes[-2:], options)
+    report_callbacks(report, options.sizes[1], options.repeats, options.seconds)
     report.end()
 
 

@@ -11,7 +11,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import networkx as nx
@@ -145,12 +145,22 @@ def _rest(comm: Any) -> None:
         time.sleep(1e-3)
 
 
+def work_in_process(options: argparse.Namespace) -> None:
+    """Run the parts in this process, one of two; the first prints what was found."""
+    from mpi4py import MPI
+
+    comm, parts = MPI.COMM_WORLD, {"round": one_round, "scaling": scaling}
+    found = {part: parts[part](comm, options) for part in options.parts}
+    if comm.rank == 0:
+        print(json.dumps(found))
+
+
 # -- reporting --------------------------------------------------------------------------------
 
 
-def in_processes(part: str, options: argparse.Namespace, rows: int = 20) -> dict[str, Any]:
-    """Run one part of this file in two processes; what the first of them found."""
-    own = [sys.executable, __file__, "--part", part, "--rows", str(rows)]
+def in_processes(parts: Sequence[str], options: argparse.Namespace, rows: int) -> dict[str, Any]:
+    """Run parts of this file in two processes; what the first of them found."""
+    own = [sys.executable, __file__, "--parts", *parts, "--rows", str(rows)]
     for name in ("steps", "repeats", "agents"):
         own += [f"--{name}", str(getattr(options, name))]
     own += ["--dims", *map(str, options.dims)]
@@ -162,8 +172,7 @@ def in_processes(part: str, options: argparse.Namespace, rows: int = 20) -> dict
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
 
 
-def report_round(report: Report, options: argparse.Namespace) -> None:
-    answer = in_processes("round", options)
+def report_round(report: Report, answer: dict[str, float]) -> None:
     worst = answer.pop("differ")
     report.expect(worst == 0.0, f"two processes and one differ by {worst:.1e} in λ.")
     found = {name: 1e6 * value for name, value in answer.items()}
@@ -187,11 +196,10 @@ def report_round(report: Report, options: argparse.Namespace) -> None:
         report.say("disropt is not installed; pip install disropt, or --path its site-packages.")
 
 
-def report_scaling(report: Report, options: argparse.Namespace, p: int) -> None:
-    found = in_processes("scaling", options, p)
+def report_scaling(report: Report, found: dict[str, Any], agents: int, p: int) -> None:
     rows = [(int(d), 1e3 * one, 1e3 * two, one / two) for d, (one, two) in found.items()]
     report.table(
-        f"{options.agents} agents on a ring, p = {p}: milliseconds per iteration of iD2A",
+        f"{agents} agents on a ring, p = {p}: milliseconds per iteration of iD2A",
         ["d_i", "one process", "two processes", "ratio"],
         rows,
     )
@@ -207,22 +215,20 @@ def main() -> None:
     parser.add_argument("--dims", type=int, nargs="+", default=list(DIMS))
     parser.add_argument("--path", help="folder with further packages, disropt for instance")
     parser.add_argument("--rows", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--part", choices=("round", "scaling"), help=argparse.SUPPRESS)
+    parser.add_argument("--parts", nargs="+", help=argparse.SUPPRESS)
     options = parse(parser, steps=20, repeats=1, agents=8, dims=[2])
     if options.path:
         sys.path.append(options.path)
-    if options.part:
-        from mpi4py import MPI
-
-        comm = MPI.COMM_WORLD
-        found = {"round": one_round, "scaling": scaling}[options.part](comm, options)
-        if comm.rank == 0:
-            print(json.dumps(found))
+    if options.parts:
+        work_in_process(options)
         return
     report = Report(options)
-    report_round(report, options)
-    for p in (20,) if options.smoke else (20, 200):
-        report_scaling(report, options, p)
+    found = in_processes(["round", "scaling"], options, 20)
+    report_round(report, found["round"])
+    report_scaling(report, found["scaling"], options.agents, 20)
+    if not options.smoke:
+        found = in_processes(["scaling"], options, 200)
+        report_scaling(report, found["scaling"], options.agents, 200)
     report.end()
 
 

@@ -119,10 +119,11 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=60, help="runs of each contestant")
     parser.add_argument("--iterations", type=int, default=2_000_000, help="on Experiment I")
     parser.add_argument("--kinds", nargs="+", default=list("ABCD"), help="problems of the counts")
-    options = parse(parser, sizes=SMOKE, repeats=2, iterations=100_000, kinds=["A"])
+    parser.add_argument("--seconds", type=float, default=0.04, help="of one timing")
+    small = {"sizes": SMOKE, "repeats": 2, "seconds": 0.004}
+    options = parse(parser, iterations=100_000, kinds=["A"], **small)
     report = Report(options)
-    title = "One iteration of NPGA-ED"
-    report_against_c(report, title, "npga", VARIANTS, both, options.sizes, options.repeats)
+    report_against_c(report, "One iteration of NPGA-ED", "npga", VARIANTS, both, options)
     report_experiment(report, options.iterations)
     report_counts(report, options.kinds)
     report.end()

@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--rules", action="store_true", help="compare the accuracy rules instead")
     parser.add_argument("--max-rounds", type=int, default=2_000_000, help="limit with --rules")
     parser.add_argument("--time-limit", type=float, default=20.0, help="seconds with --rules")
-    options = parse(parser, every=75)
+    options = parse(parser, every=100)
     report = Report(options)
     seeds = range(0, options.seeds, options.every)
     rho = options.rho if options.rho == "auto" else float(options.rho)

@@ -4,6 +4,7 @@ Times are minima over repeats that take turns, so that other work on the machine
 contestant alike; what counts are the ratios.
 """
 
+import argparse
 import ctypes
 import shutil
 import subprocess
@@ -116,26 +117,26 @@ def report_against_c(
     name: str,
     variants: dict[str, list[str]],
     loops: Callable[[Instance], tuple[Loop, Callable[[Callable[..., None]], CLoop]]],
-    sizes: Sequence[Size],
-    repeats: int,
+    options: argparse.Namespace,
 ) -> None:
     """One iteration of the library's loop over that of each variant of the C.
 
-    ``loops`` gives the library's loop on an instance and, for a C function, the C loop.
+    ``loops`` gives the library's loop on an instance and, for a C function, the C loop;
+    ``options`` are ``sizes``, ``repeats`` and ``seconds`` of one timing.
     """
     if shutil.which("gcc") is None:
         report.leave_out("the comparison with C, because there is no gcc.")
         return
     rows = []
     with compiled(name, variants) as functions:
-        for one in sizes:
+        for one in options.sizes:
             own, make = loops(instance(*one))
             others = [make(function) for function in functions]
             error = _difference(own, others)
             report.expect(error <= AGREE, f"at {one} C and the library differ by {error:.1e}.")
-            steps = steps_for(own.run, 0.04)
+            steps = steps_for(own.run, options.seconds)
             turns = [lambda f=f, s=steps: f.run(s) for f in (own, *others)]
-            times = best_times(turns, repeats)
+            times = best_times(turns, options.repeats)
             micro = [1e6 * t / steps for t in times]
             ratios = [f"{times[0] / t:.2f}" for t in times[1:]]
             rows.append([one, *micro, *ratios, f"{error:.0e}"])
