@@ -184,7 +184,6 @@ PARTS = {"dispatch": report_dispatch, "mpc": report_mpc}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default both")
     parser.add_argument("--methods", nargs="+", default=["iD2A", "MiD2A"])
     parser.add_argument("--cases", nargs="+", default=CASES, help="of pandapower, one period")
     parser.add_argument("--days", nargs="*", default=DAYS, help="of pandapower, 24 hours")
@@ -194,11 +193,11 @@ def main() -> None:
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.001, 0.01])
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
     options = parse(
-        parser, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2, noise=[0.001],
-        tol=[1e-4],
+        parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,
+        noise=[0.001], tol=[1e-4],
     )  # fmt: skip
     report = Report(options)
-    for name in options.parts or PARTS:
+    for name in options.parts:
         PARTS[name](report, options)
     report.end()
 

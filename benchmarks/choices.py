@@ -164,15 +164,14 @@ PARTS = {"schedules": report_schedules, "penalty": report_penalty, "plain": repo
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--gap", type=float, default=1e-8, help="relative distance to reach")
     parser.add_argument("--cut", type=int, default=CUT, help="most rounds of a run")
     parser.add_argument("--problems", type=int, default=24, help="random problems of 'penalty'")
     parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
     parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
-    options = parse(parser, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=15_000)
+    options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=15_000)
     report = Report(options)
-    for name in options.parts or PARTS:
+    for name in options.parts:
         PARTS[name](report, options)
     report.end()
 

@@ -179,13 +179,12 @@ PARTS = {"models": report_models, "huber": report_huber, "scales": report_scales
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--every", type=int, default=1, help="take only every k-th row")
-    options = parse(parser, every=6)
+    options = parse(parser, PARTS, every=6)
     report = Report(options)
     warnings.simplefilter("ignore")
     dl.VerticalRidge().fit(np.eye(3), np.arange(3.0))  # compile before the clock runs
-    for name in options.parts or PARTS:
+    for name in options.parts:
         PARTS[name](report, options)
     report.end()
 

@@ -300,16 +300,12 @@ PARTS: dict[str, Callable[[Report, argparse.Namespace], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--problems", type=int, default=100, help="random problems of 'outer'")
     parser.add_argument("--tol", type=float, default=1e-8, help="tolerance of 'exact'")
-    options = parse(parser, problems=3, tol=1e-3)
+    options = parse(parser, PARTS, problems=3, tol=1e-3)
     options.kappas = KAPPAS[: 1 if options.smoke else None]
-    unknown = set(options.parts) - set(PARTS)
-    if unknown:
-        parser.error(f"unknown part(s) {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
     report = Report(options)
-    for name in options.parts or PARTS:
+    for name in options.parts:
         PARTS[name](report, options)
     report.end()
 

@@ -12,17 +12,28 @@ SOMETHING_MISSING = 77
 """Exit code with ``--smoke`` if all went well but something was left out, as of a skipped test."""
 
 
-def parse(parser: argparse.ArgumentParser, **smoke: Any) -> argparse.Namespace:
+def parse(
+    parser: argparse.ArgumentParser, parts: Iterable[str] = (), **smoke: Any
+) -> argparse.Namespace:
     """Parse the command line; with ``--smoke`` the defaults are those of ``smoke``.
 
-    Adds ``--smoke`` and ``--out``. Options that are given win in either case.
+    Adds ``--smoke``, ``--out`` and, if the script has ``parts``, their names; all of them unless
+    told otherwise. Options that are given win in either case.
     """
+    known = list(parts)
+    if known:
+        parser.add_argument("parts", nargs="*", help=f"of {', '.join(known)}; default all")
     parser.add_argument("--smoke", action="store_true", help="a few seconds on small sizes")
     parser.add_argument("--out", help="write the tables to this Markdown file")
     options = parser.parse_args()
     if options.smoke:
         parser.set_defaults(**smoke)
         options = parser.parse_args()
+    if known:
+        unknown = sorted(set(options.parts) - set(known))
+        if unknown:
+            parser.error(f"unknown part(s) {', '.join(unknown)}; known: {', '.join(known)}")
+        options.parts = options.parts or known
     return options
 
 
