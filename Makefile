@@ -21,7 +21,7 @@ types: $(VENV)/dev.stamp
 	$(BIN)/pyright
 
 bench: $(VENV)/dev.stamp
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+	failed=0; for script in benchmarks/*.py; do $(BIN)/python $$script || failed=1; done; exit $$failed
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

@@ -2,17 +2,21 @@
 
 import argparse
 import time
-from collections.abc import Sequence
 from typing import Any
 
 import cvxpy as cp
 import networkx as nx
 import numpy as np
-from report import Report, load
 
+from common.report import Report, parse
 from dual2.applications import dispatch, mpc
 
 CASES = ("case14", "case30", "case57", "case118", "case300")
+DAYS = ("case118", "case300")
+SUPPLY = 11.0
+"""Heat for each building in every step."""
+CLOSE = 1e-5
+"""Largest relative error of costs and prices of a dispatch."""
 HOURS = np.arange(24)
 PROFILE = 1.1 + 0.35 * np.sin((HOURS - 9) * np.pi / 12) + 0.1 * np.sin((HOURS - 6) * np.pi / 6)
 ACCURATE = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
@@ -35,29 +39,33 @@ def central_dispatch(case: dispatch.Dispatch) -> tuple[float, np.ndarray]:
     return float(value), np.abs(balance.dual_value)
 
 
-def dispatch_rows(methods: Sequence[str]) -> list[tuple[Any, ...]]:
+def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     import pandapower.networks
 
     rows = []
-    for name, day in [*((case, False) for case in CASES), ("case118", True), ("case300", True)]:
+    cases = [*((case, False) for case in options.cases), *((case, True) for case in options.days)]
+    for name, day in cases:
         net = getattr(pandapower.networks, name)()
-        options = {"profile": PROFILE, "ramp": 0.08 if name == "case118" else 0.12} if day else {}
-        case = dispatch.from_pandapower(net, **options)
+        wishes = {"profile": PROFILE, "ramp": 0.12 if name == "case300" else 0.08} if day else {}
+        case = dispatch.from_pandapower(net, **wishes)
         cost, price = central_dispatch(case)
-        for method in methods:
+        for method in options.methods:
             case.solve(method=method, max_rounds=10, record=False)
             begun = time.perf_counter()
             answer = case.solve(method=method, record=False)
             seconds = time.perf_counter() - begun
             binding = sum("ramp" in limit for i in range(len(case.units))
                           for limit, _ in answer.limits(i))  # fmt: skip
+            errors = abs(answer.cost / cost - 1), float(np.abs(answer.price / price - 1).max())
+            report.expect(max(errors) <= CLOSE, f"{name}, {method}: errors {errors}.")
             rows.append((
                 name, case.periods, len(case.units), f"{case.network.kappa:.0f}", method,
-                answer.status, f"{abs(answer.cost / cost - 1):.1e}",
-                f"{np.abs(answer.price / price - 1).max():.1e}", binding,
+                answer.status, *(f"{error:.1e}" for error in errors), binding,
                 answer.result.counts.rounds, answer.result.counts.agree_rounds, f"{seconds:.2f}",
             ))  # fmt: skip
-    return rows
+    head = ("case", "T", "units", "κ_C", "method", "status", "cost error", "price error",
+            "binding ramps", "rounds", "agree", "s")  # fmt: skip
+    report.table("Dispatch against cvxpy, relative errors", head, rows)
 
 
 class Central:
@@ -103,18 +111,35 @@ def central_loop(controller: mpc.Controller, made: mpc.Buildings, noise: Any) ->
     return cost
 
 
-def mpc_rows(steps: int, levels: Sequence[float], tolerances: Sequence[float]) -> list[Any]:
-    made, rows = mpc.heated_buildings(20), []
-    graphs = {"ring": nx.cycle_graph(20), "4-regular": nx.random_regular_graph(4, 20, seed=1)}
-    errors = np.random.default_rng(3).standard_normal((steps, 20, 6))
-    for level in levels:
+def make_controller(
+    made: mpc.Buildings, horizon: int, graph: nx.Graph, formulation: str = "local"
+) -> mpc.Controller:
+    supply = SUPPLY * len(made.subsystems)
+    return mpc.Controller(made.subsystems, horizon, supply, graph, formulation=formulation)
+
+
+def report_mpc(report: Report, options: argparse.Namespace) -> None:
+    n, rows = options.buildings, []
+    made = mpc.heated_buildings(n)
+    graphs = {"ring": nx.cycle_graph(n), "4-regular": nx.random_regular_graph(4, n, seed=1)}
+    errors = np.random.default_rng(3).standard_normal((options.steps, n, 6))
+    for level in options.noise:
         noise = level * errors
-        best = central_loop(mpc.Controller(made.subsystems, 15, 220.0, graphs["ring"]), made, noise)
+        best = central_loop(make_controller(made, options.horizon, graphs["ring"]), made, noise)
         for name, graph in graphs.items():
-            controller = mpc.Controller(made.subsystems, 15, 220.0, graph)
-            for tol in tolerances:
-                rows.append(mpc_row(controller, made, noise, best, name, level, tol))
-    return rows
+            controller = make_controller(made, options.horizon, graph)
+            for tol in options.tol:
+                row = mpc_row(controller, made, noise, best, name, level, tol)
+                worst = max(float(error) for error in row[5:7])
+                report.expect(worst <= 10 * tol, f"{name}, tol {tol:g}: cost error {worst:.1e}.")
+                rows.append(row)
+    head = ("graph", "noise", "tol", "status", "steps bound", "cost error warm", "cold",
+            "rounds warm", "cold", "ratio", "s warm", "cold")  # fmt: skip
+    report.table(f"MPC of {n} buildings against a centralised controller", head, rows)
+    head = ("formulation", "p", "status", "KKT", "rounds", "numbers sent", "s")
+    rows = formulation_rows(made, options.horizon, graphs["4-regular"])
+    report.expect(all(row[2] == "CONVERGED" for row in rows), "a plan has not converged.")
+    report.table("One plan (tol 1e-4) in both formulations", head, rows)
 
 
 def mpc_row(
@@ -140,13 +165,12 @@ def mpc_row(
     )  # fmt: skip
 
 
-def formulation_rows() -> list[tuple[Any, ...]]:
-    made, rows = mpc.heated_buildings(20), []
-    graph = nx.random_regular_graph(4, 20, seed=1)
+def formulation_rows(made: mpc.Buildings, horizon: int, graph: nx.Graph) -> list[tuple[Any, ...]]:
+    rows = []
     for formulation in ("local", "paper"):
-        controller = mpc.Controller(made.subsystems, 15, 220.0, graph, formulation=formulation)
+        controller = make_controller(made, horizon, graph, formulation)
         begun = time.perf_counter()
-        plan = controller.plan(made.states, made.weather, tol=1e-4, time_limit=60.0)
+        plan = controller.plan(made.states, made.weather, tol=1e-4)
         counts = plan.result.counts
         p = controller.problem(made.states, made.weather).p
         seconds = f"{time.perf_counter() - begun:.1f}"
@@ -155,30 +179,27 @@ def formulation_rows() -> list[tuple[Any, ...]]:
     return rows
 
 
+PARTS = {"dispatch": report_dispatch, "mpc": report_mpc}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--methods", nargs="+", default=["iD2A", "MiD2A"])
+    parser.add_argument("--cases", nargs="+", default=CASES, help="of pandapower, one period")
+    parser.add_argument("--days", nargs="*", default=DAYS, help="of pandapower, 24 hours")
+    parser.add_argument("--buildings", type=int, default=20)
+    parser.add_argument("--horizon", type=int, default=15)
     parser.add_argument("--steps", type=int, default=30, help="receding steps of the MPC")
     parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.001, 0.01])
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
-    parser.add_argument("--only", choices=["dispatch", "mpc"], help="one of the two")
-    parser.add_argument("--out", help="Markdown file to write")
-    arguments = parser.parse_args()
-    report = Report(arguments.out)
-    report.say(load())
-    if arguments.only != "mpc":
-        head = ("case", "T", "units", "κ_C", "method", "status", "cost error", "price error",
-                "binding ramps", "rounds", "agree", "s")  # fmt: skip
-        report.table("Dispatch against cvxpy, relative errors", head,
-                     dispatch_rows(arguments.methods))  # fmt: skip
-    if arguments.only != "dispatch":
-        head = ("graph", "noise", "tol", "status", "steps bound", "cost error warm", "cold",
-                "rounds warm", "cold", "ratio", "s warm", "cold")  # fmt: skip
-        rows = mpc_rows(arguments.steps, arguments.noise, arguments.tol)
-        report.table("MPC of 20 buildings against a centralised controller", head, rows)
-        head = ("formulation", "p", "status", "KKT", "rounds", "numbers sent", "s")
-        report.table("One plan (tol 1e-4) in both formulations", head, formulation_rows())
-    report.save()
+    options = parse(
+        parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,
+        noise=[0.001], tol=[1e-4],
+    )  # fmt: skip
+    report = Report(options)
+    for name in options.parts:
+        PARTS[name](report, options)
+    report.end()
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
-/* The iDAPG loop for f = (weight/2)|x|^2, g = l1|x|_1, h = (scale/2)|z - y|^2, written for speed:
- * the yardstick of engine.py. Same data layout as dual2: columns of A contiguous, rows of length p.
+/* The iDAPG loop for f = (weight/2)|x|^2, g = l1|x|_1, h = |z - y|^2/(2 curvature), written for
+ * speed: the yardstick of engine.py. Columns of A contiguous, rows of length p.
+ *     v = lam + beta (lam - lam_prev),  x = argmin f + g + <A'v, .>,
+ *     lam+ = prox(v - t (rho Cv + z - A x)), the prox that of (t/n) h*, the step t that of the agent.
  * ZEROED: sums of vectors start from zero instead of from their first term.
  * SIMD_DOT (with -fopenmp-simd): dot products may be reordered. */
 #include <math.h>
@@ -28,15 +30,15 @@ void idapg(int64_t n, int64_t p, const int64_t *restrict xptr, const double *res
            const int64_t *restrict nptr, const int64_t *restrict nidx, const double *restrict nw,
            double *restrict x, double *restrict lam0, double *restrict lam1,
            double *restrict c0, double *restrict c1, const double *restrict z,
-           double t, double beta, double rho, int64_t steps, double *restrict v,
-           double *restrict ax) {
-    const double s = t / n, q = 1.0 / (1.0 + s * curvature);
+           const double *restrict step, double beta, double rho, double *restrict v,
+           double *restrict ax, int64_t steps) {
     double *lam = lam0, *old = lam1, *c = c0, *cold = c1;
     for (int64_t it = 0; it < steps; it++) {
         for (int64_t i = 0; i < n; i++) {
             const double *restrict l = lam + i * p, *restrict ci = c + i * p;
             const double *restrict co = cold + i * p, *restrict zi = z + i * p;
             double *restrict lo = old + i * p;
+            const double t = step[i], s = t / n, q = 1.0 / (1.0 + s * curvature);
             for (int64_t k = 0; k < p; k++) v[k] = l[k] + beta * (l[k] - lo[k]);
             if (!FIRST(xptr[i] < xptr[i + 1]))
                 for (int64_t k = 0; k < p; k++) ax[k] = 0.0;

@@ -1,5 +1,5 @@
-/* NPGA-ED for f = (weight/2)|x|^2, g = l1|x|_1, h = (scale/2)|z - y|^2, written for speed: the
- * yardstick of npga.py. Same data layout as dual2: columns of A contiguous, rows of length p.
+/* NPGA-ED for f = (weight/2)|x|^2, g = l1|x|_1, h = |z - y|^2/(2 curvature), written for
+ * speed: the yardstick of npga.py. Columns of A contiguous, rows of length p.
  *     x+ = prox(x - alpha (weight x + A'lam)),  v = lam - s + beta A x+,
  *     s += m v,  lam = (v - m v - (beta/n) y) / (1 + beta curvature / n),
  * with (m v)_i the weighted sum of the differences to the neighbours.

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import Report, load
 
 import dual2 as d2
+from common.report import Report, parse
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from problems import pair, random_problem  # pyright: ignore[reportMissingImports]
@@ -111,6 +111,9 @@ def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
             [f"references with KKT > {REFERENCE:g}", f"{len(bad)} {bad or ''}"],
             ["largest KKT of a reference", max(o.reference_kkt or 0.0 for o in outcomes)],
         ]
+        report.expect(not false and not bad, "answers or references are not what they claim.")
+    solved = len(converged) + statuses["refused by the method"] == len(outcomes)
+    report.expect(solved, "some problems were not solved.")
     rows.append(["seconds, all solves", sum(o.seconds for o in outcomes)])
     report.table("Answers", ["what", "number"], rows)
     head = ["", "problems", "min", "median", "90 %", "max", "agree median", "90 %", "max"]
@@ -173,20 +176,18 @@ def main() -> None:
     parser.add_argument("--rules", action="store_true", help="compare the accuracy rules instead")
     parser.add_argument("--max-rounds", type=int, default=2_000_000, help="limit with --rules")
     parser.add_argument("--time-limit", type=float, default=20.0, help="seconds with --rules")
-    parser.add_argument("--out", help="write the tables to this Markdown file")
-    options = parser.parse_args()
-    report = Report(options.out)
+    options = parse(parser, every=100)
+    report = Report(options)
     seeds = range(0, options.seeds, options.every)
     rho = options.rho if options.rho == "auto" else float(options.rho)
     common = {"method": options.method, "rho": rho, "tol": options.tol}
-    if options.rules:
+    if options.rules or options.smoke:
         limits = {"max_rounds": options.max_rounds, "time_limit": options.time_limit}
         report_rules(report, seeds, options.jobs, common, limits)
-    else:
+    if not options.rules:
         outcomes = campaign(seeds, not options.no_reference, options.jobs, common)
         report_outcomes(report, outcomes)
-    report.say(load())
-    report.save()
+    report.end()
 
 
 if __name__ == "__main__":

@@ -19,9 +19,11 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from report import Report, load
 
 import dual2 as d2
+from common.report import Report, parse
+
+DISTANCE = "|x - x_ref|/|x_ref|"
 
 
 def elastic_net_data(
@@ -99,7 +101,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "seconds: solve, loop": result.seconds,
         "peak memory GB (aim ≤ 2)": peak * (1 if sys.platform == "darwin" else 1024) / 1e9,
         "KKT residual": result.certificate.kkt,
-        "|x - x_ref|/|x_ref|": float(np.linalg.norm(theta - reference)) / size,
+        DISTANCE: float(np.linalg.norm(theta - reference)) / size,
         "nonzeros found": int(np.count_nonzero(theta)),
         "nonzeros of the reference": int(np.count_nonzero(reference)),
         "different support": int(np.sum((theta != 0) != (reference != 0))),
@@ -119,23 +121,25 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=None)
     parser.add_argument("--trace", action="store_true", help="record a trace while solving")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--out", help="write the table to this Markdown file")
-    parser.add_argument("--here", action="store_true", help="run in this process, print JSON")
-    options = parser.parse_args()
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parse(parser, agents=200, rows=20, tol=1e-8)
     if options.here:
         print(json.dumps(run(options)))
         return
-    report = Report(options.out)
-    report.say(load())
+    report = Report(options)
     child = [sys.executable, __file__, *sys.argv[1:], "--here"]
     done = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
+    found = json.loads(done.stdout.splitlines()[-1])
     title = (
         f"{options.method}, {options.agents} agents, p = {options.rows}, d = {options.dim}, "
         f"random {options.degree}-regular graph, tol {options.tol:g}"
     )
-    report.table(title, ["what", "number"], json.loads(done.stdout.splitlines()[-1]).items())
-    report.say(load())
-    report.save()
+    report.table(title, ["what", "number"], found.items())
+    fine = found["status"] == "CONVERGED" and found[DISTANCE] <= 1000 * options.tol
+    report.expect(
+        fine, f"the run ends as {found['status']}, {found[DISTANCE]:.1e} from the answer."
+    )
+    report.end()
 
 
 if __name__ == "__main__":

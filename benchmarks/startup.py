@@ -1,4 +1,4 @@
-"""What a new process costs: import, first solve with warm and with cold cache of kernels."""
+"""What a new process costs: import, first solve with cold and with warm cache of kernels."""
 
 import argparse
 import json
@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 
-from report import Report
+from common.report import Report, parse
 
 _CHILD = """
 import json, time
@@ -26,33 +26,36 @@ print(json.dumps([imported - begun, built - imported, solved - built, again - so
 """
 
 
-def new_process(cache: str) -> list[float]:
+def new_process(**environment: str) -> list[float]:
     """Seconds of import, problem, first and second solve of Experiment I in a new process."""
-    environment = {**os.environ, "DUAL2_CACHE_DIR": cache}
     command = [sys.executable, "-c", _CHILD]
-    done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env=os.environ | environment, check=True, capture_output=True, text=True
+    )
     return json.loads(done.stdout)
 
 
-def report_startup(report: Report, repeats: int = 5) -> None:
-    with tempfile.TemporaryDirectory() as cache:
-        cold = new_process(cache)
-        runs = [new_process(cache) for _ in range(repeats)]
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=5, help="processes with a warm cache")
+    parser.add_argument(
+        "--warm", action="store_true", help="compile nothing, use the cache there is"
+    )
+    options = parse(parser, repeats=1, warm=True)
+    report = Report(options)
+    with tempfile.TemporaryDirectory() as folder:
+        cache = {} if options.warm else {"DUAL2_CACHE_DIR": folder}
+        cold = {} if options.warm else {"cold": new_process(**cache)}
+        runs = [new_process(**cache) for _ in range(options.repeats)]
     warm = [min(column) for column in zip(*runs, strict=True)]
     head = ["cache", "import", "problem", "first solve", "import to answer", "second solve"]
     rows = [
         [name, *times[:3], sum(times[:3]), times[3]]
-        for name, times in (("cold", cold), (f"warm (best of {repeats})", warm))
+        for name, times in (cold | {f"warm (best of {options.repeats})": warm}).items()
     ]
-    title = "A new process, seconds (Experiment I; aims: import ≤ 1, first warm solve ≤ 1.5)"
-    report.table(title, head, rows)
+    report.table("A new process, seconds (Experiment I)", head, rows)
+    report.end()
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--out", help="write the table to this Markdown file")
-    options = parser.parse_args()
-    tables = Report(options.out)
-    report_startup(tables, options.repeats)
-    tables.save()
+    main()

@@ -17,10 +17,10 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-from report import Report, load
 
 import dual2 as d2
-from dual2.algorithms.plan import Settings, plan_id2a
+from common.loops import Loop
+from common.report import Report, parse
 from dual2.experiments.exp1 import experiment1
 from dual2.reference import solve_reference
 from dual2.theory import complexities
@@ -28,23 +28,25 @@ from dual2.theory import complexities
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from saddles import FAMILIES, commuting  # pyright: ignore[reportMissingImports]
 
-Rng = np.random.Generator
 KAPPAS = (100, 400, 1600)
 
 
 # -- families -----------------------------------------------------------------------------------
 def report_families(report: Report, options: argparse.Namespace) -> None:
     rows = []
-    for family, (make, known) in FAMILIES.items():
+    for family, (make, known) in list(FAMILIES.items())[:: 4 if options.smoke else 1]:
         for method, counts in known.items():
+            counts = counts[: len(options.kappas)]
             found = [make(float(k)).solve(method).iterations for k in KAPPAS[: len(counts)]]
             cells = [f"{a} ({b})" for a, b in zip(found, counts, strict=True)]
             ratios = [a / b for a, b in zip(found, counts, strict=True)]
-            rows.append([family, method, *cells, *[""] * (3 - len(cells)), max(ratios)])
-    head = ["family", "method", *(f"κ = {k}" for k in KAPPAS), "largest ratio"]
+            blank = [""] * (len(options.kappas) - len(cells))
+            rows.append([family, method, *cells, *blank, max(ratios)])
+    head = ["family", "method", *(f"κ = {k}" for k in options.kappas), "largest ratio"]
     report.table("Iterations to 1e-10 (in brackets: independent programs)", head, rows)
     worst = max(rows, key=lambda row: row[-1])
-    report.say(f"Largest ratio {worst[-1]:.2f} ({worst[0]}, {worst[1]}); aim: at most 2.")
+    report.say(f"Largest ratio {worst[-1]:.2f} ({worst[0]}, {worst[1]}).")
+    report.expect(worst[-1] <= 2, "some solver takes more than twice the known iterations.")
 
 
 # -- worst cases over commuting quadratics --------------------------------------------------------
@@ -53,6 +55,12 @@ WORST = {
     "PDPG": (4594, 18409, 73671),
 }  # fmt: skip
 """ln(1e10)/(-ln ρ) from spectral radii maximised over commuting quadratics, κ_x = κ_y = κ_xy."""
+
+EQUATIONS = (
+    (100, 4, 475, 1610), (400, 4, 960, 3241), (1600, 4, 1927, 6499), (100, 16, 475, 3556),
+    (100, 64, 475, 8435),
+)  # fmt: skip
+"""The same with equations: κ_x, κ_B, Salim, APDG."""
 
 
 def asymptotic(instance: Any, method: str) -> float:
@@ -78,17 +86,19 @@ def rate_bound(method: str, k: float) -> float:
 def report_rates(report: Report, options: argparse.Namespace) -> None:
     rows = []
     for method in ("LPD", "ABPD-PGS", "APDG", "PDPG", "iDAPG"):
-        found = [asymptotic(commuting(k, k, k), method) for k in KAPPAS]
+        found = [asymptotic(commuting(k, k, k), method) for k in options.kappas]
         growth = [b / a for a, b in itertools.pairwise(found)]
-        for j, k in enumerate(KAPPAS):
+        for j, k in enumerate(options.kappas):
             known = WORST[method][j] if method in WORST else ""
-            grown = growth[j - 1] if j else ""
-            rows.append([method, k, found[j], known, rate_bound(method, k), grown])
+            grown, bound = growth[j - 1] if j else "", rate_bound(method, k)
+            rows.append([method, k, found[j], known, bound, grown])
+            report.expect(found[j] <= 1.02 * bound, f"{method} is above its bound at κ = {k}.")
     head = ["method", "κ", "its for 1e10", "exact worst case", "bound", "growth per κ×4"]
     report.table("Commuting quadratics, κ_x = κ_y = κ_xy (outer iterations of iDAPG)", head, rows)
     rows = []
-    for kx, kB, salim, apdg in ((100, 4, 475, 1610), (400, 4, 960, 3241), (1600, 4, 1927, 6499),
-                                (100, 16, 475, 3556), (100, 64, 475, 8435)):  # fmt: skip
+    for kx, kB, salim, apdg in EQUATIONS[:: 2 if options.smoke else 1]:
+        if kx not in options.kappas:
+            continue
         instance = commuting(kx, 1, 1.0, 1 / math.sqrt(kB), linear=True)
         bound = math.log(1e20) / -math.log(1 - 1 / (4 + 8 * max(math.sqrt(kx * kB), kB)))
         counts = [asymptotic(instance, name) for name in ("Salim", "APDG")]
@@ -119,18 +129,14 @@ def outer_slope(seed: int, method: str, rho: Any, subsolver: str) -> tuple[float
     """Fitted slope of log|x-x*|² per outer iteration and log(1-1/√κ_F); None if too short."""
     problem, network = random_case(seed)
     x = np.concatenate(solve_reference(problem).x)
-    wishes = Settings(method, subsolver, rho=rho, parameters={"eta": 1e-4})
-    algorithm = plan_id2a(problem, network, wishes).algorithm
-    errors, kappa, following = [], algorithm.constants.kappa_F, algorithm.oracle.next
-
-    def recorded(at: Any) -> None:
-        errors.append(float(np.linalg.norm(algorithm.x - x)))
-        following(at)
-
-    algorithm.oracle.next = recorded
-    algorithm.start(np.zeros(x.size), np.zeros((problem.n, problem.p)))
+    loop = Loop(problem, network, method, subsolver=subsolver, rho=rho, eta=1e-4)
+    kappa = loop.parameters["L_F"] / max(loop.parameters["mu_F"], 1e-300)
+    errors: list[float] = []
     while len(errors) < 3000 and (len(errors) < 2 or errors[-1] > 1e-9 * errors[0]):
-        algorithm.advance(algorithm.rounds + (200 if rho == "auto" else 5), 60.0)
+        before = loop.count("outer")
+        loop.run(1)
+        if loop.count("outer") > before:
+            errors.append(float(np.linalg.norm(loop.x - x)))
     errors = [e for e in errors if e > 1e-10 * errors[0]]
     start = len(errors) // 4
     if len(errors) - start < 6 or kappa <= 1 + 1e-9:
@@ -151,6 +157,7 @@ def report_outer(report: Report, options: argparse.Namespace) -> None:
         short = len(found) - len(ratios)
         label = f"{method}-{subsolver}, ρ = {'ρ*' if rho == 'auto' else 0}"
         rows.append([label, len(ratios), short, obeyed, low, middle, high])
+        report.expect(obeyed == len(ratios), f"{label} is slower than the theorem allows.")
     head = ["method", "problems", "too fast to fit", "obey the theorem", "least", "median", "most"]
     title = "Outer loop: fitted slope of log|x-x*|² over log(1-1/√κ_F); at least 1 by the theorem"
     report.table(title, head, rows)
@@ -239,9 +246,9 @@ def exponents(case: str, name: str, run: tuple[str, str, Any]) -> Any:
 
 def report_growth(report: Report, options: argparse.Namespace) -> None:
     rows, faster = [], []
-    for case, method, subsolver, rho in COMBINATIONS:
+    for case, method, subsolver, rho in COMBINATIONS[:: 9 if options.smoke else 1]:
         label = f"{method}-{subsolver}, ρ = {'ρ*' if rho == 'auto' else 0}"
-        for name in GROWTH[case]:
+        for name in GROWTH[case][: 1 if options.smoke else None]:
             found = exponents(case, name, (method, subsolver, rho))
             cells = [f"{ours:.2f} ({table:.2f}, {log:.2f})" for ours, table, log in found]
             rows.append([case, label, name, *cells])
@@ -273,6 +280,8 @@ def report_exact(report: Report, options: argparse.Namespace) -> None:
     for name, result in results.items():
         gap = np.linalg.norm(np.concatenate(result.x) - best) / np.linalg.norm(best)
         c = result.counts
+        fine = result.status == "CONVERGED" and gap <= 100 * options.tol
+        report.expect(fine, f"{name} ends as {result.status} at a gap of {gap:.1e}.")
         rows.append([name, str(result.status), c.rounds, c.grad_f, gap, min(times[name])])
     head = ["subsolver", "status", "rounds", "grad_f", "|x-x*|/|x*|", "seconds"]
     report.table(f"Experiment I, iD2A, ρ = 0, tol {options.tol:g}", head, rows)
@@ -291,19 +300,14 @@ PARTS: dict[str, Callable[[Report, argparse.Namespace], None]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"of {', '.join(PARTS)}; default all")
     parser.add_argument("--problems", type=int, default=100, help="random problems of 'outer'")
     parser.add_argument("--tol", type=float, default=1e-8, help="tolerance of 'exact'")
-    parser.add_argument("--out", help="write the tables to this Markdown file")
-    options = parser.parse_args()
-    unknown = set(options.parts) - set(PARTS)
-    if unknown:
-        parser.error(f"unknown part(s) {', '.join(sorted(unknown))}; known: {', '.join(PARTS)}")
-    report = Report(options.out)
-    for name in options.parts or PARTS:
+    options = parse(parser, PARTS, problems=3, tol=1e-3)
+    options.kappas = KAPPAS[: 1 if options.smoke else None]
+    report = Report(options)
+    for name in options.parts:
         PARTS[name](report, options)
-    report.say(load())
-    report.save()
+    report.end()
 
 
 if __name__ == "__main__":

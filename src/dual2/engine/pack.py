@@ -28,7 +28,7 @@ from dual2.problem import Agent, Problem
 
 Array = np.ndarray
 _SPARSE_BELOW = 0.15
-"""Density under which a sparse A_i is kept sparse (break-even measured at 5-25 %)."""
+"""Density under which a sparse A_i is kept sparse."""
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,180 @@
+"""What the choices rest on that neither the paper nor a theorem makes.
+
+Parts: ``schedules`` (c and δ of the printed accuracy schedules on the paper's experiments),
+``penalty`` (Tracking-ADMM's rule against the best of eight penalties; Experiment III), ``plain``
+(NPGA-ED on Experiment I as a loop of NumPy that shares no code with the package).
+"""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dual2 as d2
+from common.loops import Loop
+from common.report import Report, parse
+from dual2.experiments.exp1 import ALPHA, L1_RATIO, elastic_net, experiment1, housing
+from dual2.experiments.exp2 import experiment2
+from dual2.experiments.exp3 import experiment3
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from problems import random_problem  # pyright: ignore[reportMissingImports]
+
+C = (1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0)
+DELTA = (0.1, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
+FACTORS = 10.0 ** np.linspace(-1.75, 1.75, 8)
+CUT = 100_000
+
+
+# -- schedules --------------------------------------------------------------------------------
+def rounds_for_good(experiment: Any, target: float, most: int, **wishes: Any) -> int | str:
+    """Rounds from which on the gap stays below the target."""
+    problem, network, reference = experiment
+    result = d2.solve(
+        problem, network, reference=reference, tol=target / 3, max_rounds=most, **wishes
+    )
+    met = result.trace["gap"] <= target
+    row = int(np.flatnonzero(~met).max(initial=-1)) + 1
+    return int(result.trace["rounds"][row]) if row < len(met) else f"> {most}"
+
+
+def report_schedules(report: Report, options: argparse.Namespace) -> None:
+    printed = {"constants": "paper", "accuracy": "paper", "method": "iD2A", "subsolver": "iDAPG"}
+    sweeps = [
+        ("Experiment I", "c", C, experiment1()),
+        ("Experiment II", "delta", DELTA, experiment2()),
+        ("Experiment III, active", "delta", DELTA, experiment3(active=True)),
+    ]
+    for title, name, values, experiment in sweeps[: 1 if options.smoke else None]:
+        values = values[:: 4 if options.smoke else 1]
+        rows = [
+            [
+                value,
+                rounds_for_good(experiment, options.gap, options.cut, **printed, **{name: value}),
+            ]
+            for value in values
+        ]
+        what = f"{title}: rounds of iD2A until the gap stays below {options.gap:g}"
+        report.table(what, [name, "rounds"], rows)
+        some = any(isinstance(row[1], int) for row in rows)
+        report.expect(some, f"{title}: no value of {name} is good enough.")
+
+
+# -- the penalty of Tracking-ADMM ----------------------------------------------------------------
+def report_penalty(report: Report, options: argparse.Namespace) -> None:
+    ratios = []
+    for seed in range(options.problems):
+        problem, network = random_problem(seed, h="point")
+        wishes = {"method": "Tracking-ADMM", "record": False, "tol": 1e-6}
+        ruled = d2.solve(problem, network, max_rounds=options.cut, **wishes)
+        best, value = ruled.counts.rounds, ruled.parameters["c"][0]
+        for factor in FACTORS:
+            tried = d2.solve(problem, network, c=factor * value, max_rounds=best, **wishes)
+            if tried.status == "CONVERGED":
+                best = min(best, tried.counts.rounds)
+        ratios.append((ruled.counts.rounds / best, str(ruled.status)))
+    values = np.array([ratio for ratio, _ in ratios])
+    ends = sum(status == "CONVERGED" for _, status in ratios)
+    row = [len(values), ends, float(np.exp(np.log(values).mean())), float(values.max())]
+    title = f"Tracking-ADMM: rounds by the rule over those of the best of {len(FACTORS)} penalties"
+    report.table(title, ["problems", "converged", "geometric mean", "largest"], [row])
+    report.expect(ends > 0, "the rule solves none of the problems.")
+    rows = [
+        [c, rounds_for_good(experiment3(), options.gap, 30_000, method="Tracking-ADMM", c=c)]
+        for c in (1e-3, 3e-6)
+    ]
+    title = f"Experiment III: rounds until the gap stays below {options.gap:g}"
+    report.table(title, ["c of Tracking-ADMM", "rounds"], rows)
+
+
+# -- NPGA-ED in NumPy ------------------------------------------------------------------------------
+class Plain:
+    """NPGA-ED on the elastic net of Experiment I; agents 0 … 6 own a column, agent 7 two."""
+
+    def __init__(self, l1: float, l2: float) -> None:
+        self.X, self.y = housing()
+        owner = np.minimum(np.arange(9), 7)
+        self.owners, self.owner = (np.arange(8)[:, None] == owner).astype(float), owner
+        self.edges = np.eye(7, 8) - np.eye(7, 8, k=1)
+        norms = [np.linalg.norm(self.X[:, owner == i], 2) for i in range(8)]
+        self.alpha, self.beta = 1 / l2, l2 / max(norms) ** 2
+        self.l1, self.l2 = l1, l2
+        self.x, self.lam, self.s = np.zeros(9), np.zeros((8, 20)), np.zeros((8, 20))
+
+    def step(self) -> None:
+        """One iteration; (I-W)/2 = C = BᵀB/12, B the differences along the edges of the path."""
+        pull = (self.X.T * self.lam[self.owner]).sum(axis=1)
+        u = self.x - self.alpha * (self.l2 * self.x + pull)
+        self.x = u - np.clip(u, -self.alpha * self.l1, self.alpha * self.l1)
+        v = self.lam - self.s + self.beta * (self.owners * self.x) @ self.X.T
+        mixed = self.edges.T @ (self.edges @ v / 12)
+        self.s += mixed
+        t = self.beta / 8
+        self.lam = (v - mixed - t * self.y) / (1 + 20 * t)
+
+    def errors(self, theta: np.ndarray) -> tuple[float, float]:
+        """Relative distances of x and of the mean price to the solution."""
+        price = (self.X @ theta - self.y) / 20
+        wrong = self.lam.mean(axis=0) - price
+        gap = np.linalg.norm(self.x - theta) / np.linalg.norm(theta)
+        return float(gap), float(np.linalg.norm(wrong) / np.linalg.norm(price))
+
+
+def report_plain(report: Report, options: argparse.Namespace) -> None:
+    rows = []
+    for l1 in (ALPHA * L1_RATIO, 0.0)[: 1 if options.smoke else None]:
+        own = Plain(l1, ALPHA * (1 - L1_RATIO))
+        theta = elastic_net(own.X, own.y, l1, own.l2)
+        if l1:
+            compare_with_package(report, options.same)
+        met: dict[str, Any] = {"x": "", "price then": "", "price": ""}
+        for k in range(options.iterations):
+            own.step()
+            if k % 8:
+                continue
+            gap, wrong = own.errors(theta)
+            if gap <= options.gap and met["x"] == "":
+                met |= {"x": k + 1, "price then": wrong}
+            if gap <= options.gap and wrong <= options.gap:
+                met["price"] = k + 1
+                break
+        rows.append([l1, *met.values()])
+    head = ["l1", "rounds: x", "error of the price then", "rounds: x and price"]
+    report.table(f"NPGA-ED in NumPy on Experiment I, relative errors {options.gap:g}", head, rows)
+    report.expect(rows[0][1] != "", "x is not reached.")
+
+
+def compare_with_package(report: Report, iterations: int) -> None:
+    """The loop of NumPy and the package's after some iterations."""
+    own = Plain(ALPHA * L1_RATIO, ALPHA * (1 - L1_RATIO))
+    problem, network, _ = experiment1()
+    loop = Loop(problem, network, "NPGA-ED")
+    loop.run(iterations)
+    for _ in range(iterations):
+        own.step()
+    error = float(np.abs(loop.duals - own.lam).max() / np.abs(own.lam).max())
+    report.say(f"After {iterations} iterations NumPy and the package differ by {error:.1e} in λ.")
+    report.expect(error <= 1e-9, "the package does not follow the formulas.")
+
+
+PARTS = {"schedules": report_schedules, "penalty": report_penalty, "plain": report_plain}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--gap", type=float, default=1e-8, help="relative distance to reach")
+    parser.add_argument("--cut", type=int, default=CUT, help="most rounds of a run")
+    parser.add_argument("--problems", type=int, default=24, help="random problems of 'penalty'")
+    parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
+    parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
+    options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=15_000)
+    report = Report(options)
+    for name in options.parts:
+        PARTS[name](report, options)
+    report.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the scripts share: options and tables, stepping a method by hand, the yardstick in C."""

@@ -1,0 +1,59 @@
+"""Every benchmark runs: on small sizes, with all its parts, and its numbers agree."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from mpi_runs import LIMIT, variables
+
+FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
+SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
+LEFT_OUT = 77
+"""Exit code of a script that lacks something (a C compiler) and is right otherwise."""
+
+
+def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
+    line = [sys.executable, "-W", "error", *arguments]
+    return subprocess.run(
+        line, cwd=FOLDER, capture_output=True, text=True, timeout=LIMIT, env=variables()
+    )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_script_has_a_smoke_mode_that_ends_well(name):
+    done = run(f"{name}.py", "--smoke")
+    if done.returncode == LEFT_OUT:
+        pytest.skip(next(s for s in done.stdout.splitlines() if s.startswith("Left out")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "-+-" in done.stdout  # a table
+
+
+@pytest.mark.parametrize(
+    ("event", "code"),
+    [("report.expect(False, '1 = 2')", 1), ("report.leave_out('all of C')", LEFT_OUT), ("", 0)],
+)
+def test_numbers_that_disagree_are_a_failure(event, code):
+    text = "from common.report import Report, parse; import argparse; "
+    text += f"report = Report(parse(argparse.ArgumentParser())); {event or 'pass'}; report.end()"
+    assert run("-c", text, "--smoke").returncode == code
+
+
+def test_every_script_is_in_the_table():
+    text = (FOLDER / "README.md").read_text()
+    assert [name for name in SCRIPTS if f"`{name}.py`" not in text] == []
+
+
+def test_commands_in_the_documents_exist():
+    root = FOLDER.parent
+    documents = [root / "README.md", FOLDER / "README.md", *(root / "docs").glob("*.md")]
+    text = "\n".join(path.read_text() for path in documents)
+    named = re.findall(r"(?:benchmarks/|`)([a-z_]+)\.py(?: ([a-z]+))?", text)
+    known = {name for name, _ in named if (FOLDER / f"{name}.py").exists()}
+    assert known == set(SCRIPTS)
+    asked = {(name, part) for name, part in named if name in known and part}
+    assert len(asked) >= 6
+    for name, part in asked:
+        assert f'"{part}": report_{part}' in (FOLDER / f"{name}.py").read_text()
