@@ -24,7 +24,7 @@ from dual2.engine.callbacks import SHIP
 from dual2.engine.threads import Team
 from dual2.problem import Problem
 from dual2.processes.launch import command, environment, find_mpiexec
-from dual2.runtime import Share
+from dual2.runtime import Share, share_of
 from dual2.runtime.mpi import Mpi, load_mpi
 
 AIM_ROUND, AIM_SCALE = 3.0, 1.5
@@ -57,11 +57,11 @@ def stepper(method: str, problem: Problem, network: d2.Network) -> tuple[Any, Ca
 
 
 def shared(
-    method: str, place: Mpi, n: int, p: int, d: int, network: d2.Network
+    method: str, transport: Mpi, n: int, p: int, d: int, network: d2.Network
 ) -> tuple[Any, Callable[[int], Any]]:
     """The part of this process only."""
-    agents = {int(i): agent(int(i), p, d) for i in place.owned(network)}
-    share = place.share(Share(agents, coupling(p), n), network)
+    agents = {int(i): agent(int(i), p, d) for i in transport.owned(network)}
+    share = share_of(Share(agents, coupling(p), n), network, transport)
     return stepper(method, share, network)
 
 
@@ -132,13 +132,13 @@ def disropt_exchange(comm: Any, p: int) -> dict[str, Callable[[], Any]]:
 
 def one_round(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds per round of path-8, p = 20, four agents in each process."""
-    place = Mpi()
-    comm, p, network = place.comm, 20, d2.Network(nx.path_graph(8))
+    transport = Mpi()
+    comm, p, network = transport.comm, 20, d2.Network(nx.path_graph(8))
     found: dict[str, Any] = {}
     bare = bare_exchanges(comm, p) | disropt_exchange(comm, p)
     contestants = {name: repeated(function) for name, function in bare.items()}
     for method in METHODS:
-        rt, run = shared(method, place, 8, p, 2, network)
+        rt, run = shared(method, transport, 8, p, 2, network)
         _, alone = whole(method, 8, p, 2, network)
         handlers = rt.packed.callbacks.handlers
         ship = handlers[SHIP, 0]
@@ -159,10 +159,10 @@ def one_round(options: argparse.Namespace) -> dict[str, Any]:
 
 def scaling(options: argparse.Namespace) -> dict[str, Any]:
     """Seconds per iteration of 64 agents on a ring: one process and two."""
-    place = Mpi()
-    comm, n, p = place.comm, 64, options.rows
+    transport = Mpi()
+    comm, n, p = transport.comm, 64, options.rows
     network = d2.Network(nx.cycle_graph(64))
-    two = {d: shared("iD2A", place, n, p, d, network)[1] for d in options.dims}
+    two = {d: shared("iD2A", transport, n, p, d, network)[1] for d in options.dims}
     one = {d: whole("iD2A", n, p, d, network)[1] for d in options.dims if comm.rank == 0}
     best = {str(d): [np.inf, np.inf] for d in options.dims}
     for _ in range(5 * options.repeats):
