@@ -18,11 +18,11 @@ if __name__ == "__main__":
 
 import numpy as np  # noqa: E402
 
-from dual2.folder import load_agents  # noqa: E402
 from dual2.judge import Judge  # noqa: E402
 from dual2.processes import part  # noqa: E402
-from dual2.processes.orders import Orders  # noqa: E402
-from dual2.runtime import Circle  # noqa: E402
+from dual2.processes.options import ProcessOptions  # noqa: E402
+from dual2.runtime import Agreement  # noqa: E402
+from dual2.storage import load_agents  # noqa: E402
 
 MESSAGES: list[tuple[str, int, bytes]] = []
 AGREED: list[tuple[str, str, int, bool]] = []
@@ -41,14 +41,14 @@ def place_in_source() -> str:
 
 def tap(name: str) -> None:
     """Record the agreements of one kind."""
-    original = getattr(Circle, name)
+    original = getattr(Agreement, name)
 
-    def tapped(self: Circle, values: np.ndarray) -> np.ndarray:
-        AGREED.append((place_in_source(), name, values.shape[1], self._counting))
-        tapped.circle = self  # type: ignore[attr-defined]
-        return original(self, values)
+    def tapped(self: Agreement, rows: np.ndarray) -> np.ndarray:
+        AGREED.append((place_in_source(), name, np.shape(rows)[1], self._counting))
+        tapped.agreement = self  # type: ignore[attr-defined]
+        return original(self, rows)
 
-    setattr(Circle, name, tapped)
+    setattr(Agreement, name, tapped)
 
 
 def remember(original, self, x, *rest):
@@ -82,10 +82,11 @@ def record(folder: str, file: Path, method: str) -> None:
     for seen in (MESSAGES, AGREED, POINTS):
         seen.clear()
     chosen = {"method": method, "tol": 1e-6, "max_rounds": 3000}
-    orders = Orders(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
-    result, silent = part.take_part(orders)
+    asked = ProcessOptions(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
+    result, silent = part.take_part(asked)
     numbers = private_numbers(folder, result.owned)
-    circle = Circle.agree_max.circle
+    agreement = Agreement.largest.agreement
+    route = agreement.transport.route(agreement.network)
     report = {
         "opened": sorted({Path(name).name for name in OPENED if name.startswith(folder)}),
         "owned": result.owned,
@@ -93,9 +94,9 @@ def record(folder: str, file: Path, method: str) -> None:
         "counts": result.as_dict()["counts"],
         "messages": Counter(f"{kind} {to} {len(content)}" for kind, to, content in MESSAGES),
         "agreed": AGREED,
-        "ups": [{str(r): len(v) for r, v in level.outgoing.items()} for level in circle._levels],
-        "downs": list(circle._targets),
-        "height": circle.tree.height,
+        "ups": [{str(r): len(v) for r, v in level.outgoing.items()} for level in route.levels],
+        "downs": route.targets,
+        "height": agreement.network.tree.height,
         "private": {name: len(values) for name, values in numbers.items()},
         "seen in": {
             name: sorted({kind for kind, _, text in MESSAGES if any(v in text for v in values)})
@@ -107,8 +108,8 @@ def record(folder: str, file: Path, method: str) -> None:
 
 def main() -> None:
     folder, out, *methods = sys.argv[1:]
-    tap("agree_max")
-    tap("agree_sum")
+    tap("largest")
+    tap("total")
     Judge.test = lambda self, x, *rest, _do=Judge.test: remember(_do, self, x, *rest)
     part.Mpi = partial(part.Mpi, observer=lambda kind, _, to, content: MESSAGES.append(
         (kind, int(to), np.ascontiguousarray(content).tobytes())

@@ -22,7 +22,8 @@ from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.recognise import from_cvxpy
 from dual2.result import Certificate, Counts, NotSolved, Result, Status
-from dual2.solve import solve
+from dual2.solve import solve, solve_for_all
+from dual2.storage import load_problem, save_problem
 from dual2.subsolvers import Costs
 from dual2.tune import Trial, Tuned, tune
 from dual2.version import __version__
@@ -49,8 +50,11 @@ __all__ = [
     "Tuned",
     "__version__",
     "from_cvxpy",
+    "load_problem",
     "saddle",
+    "save_problem",
     "solve",
+    "solve_for_all",
     "tune",
 ]
 

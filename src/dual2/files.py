@@ -1,10 +1,19 @@
-"""Writing files so that a reader sees the old content or the new, never a part."""
+"""Files written so that a reader sees the old content or the new, never a part; digests."""
 
+import hashlib
+import io
 import os
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
 
-from dual2.errors import Dual2Error
+import numpy as np
+
+from dual2.errors import Dual2Error, ProblemError
+
+DIGEST_SIZE = 16
 
 
 def refuse_existing(path: str | os.PathLike[str], force: bool = False) -> Path:
@@ -31,6 +40,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     Examples
     --------
     >>> import tempfile
+    from collections.abc import Callable
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_atomically(Path(folder) / "deep" / "note.txt", "done").read_text()
     'done'
@@ -50,3 +60,36 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
         os.unlink(name)
         raise
     return path
+
+
+def write_arrays(
+    path: str | os.PathLike[str], arrays: dict[str, Any], save: Callable[..., None] = np.savez
+) -> None:
+    """Write an npz file atomically, by ``np.savez`` or ``np.savez_compressed``; no pickles."""
+    buffer = io.BytesIO()
+    save(buffer, allow_pickle=False, **arrays)
+    write_atomically(path, buffer.getvalue())
+
+
+def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """The arrays of an npz file; no pickles."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (OSError, ValueError, EOFError, AttributeError, BadZipFile) as error:
+        raise ProblemError(f"{path} cannot be read as an npz file: {error}.") from error
+
+
+def digest(*parts: Any) -> bytes:
+    """16 bytes that differ if the parts do; what is not bytes counts as its ``repr``.
+
+    Examples
+    --------
+    >>> digest("ab", "c") == digest("a", "bc"), len(digest(b"file"))
+    (False, 16)
+    """
+    total = hashlib.blake2b(digest_size=DIGEST_SIZE)
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.digest()

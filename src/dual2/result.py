@@ -1,18 +1,16 @@
 """What ``solve`` returns: the answer, what it cost, and how good it is."""
 
-import io
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
-from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError, counted
-from dual2.files import write_atomically
+from dual2.files import read_arrays, write_arrays
 
 FORMAT = 1
 Array = np.ndarray
@@ -227,39 +225,46 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, including what is needed to continue, atomically to one .npz file."""
-        target = Path(path)
         arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
         arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
         arrays["duals"] = self.duals
         arrays["owned"] = np.array(self.owned, dtype=np.int64)
         arrays["sizes"] = np.array([part.size for part in self.x])
         arrays["meta"] = np.array(json.dumps(self.as_dict()))
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, **arrays)
-        write_atomically(target, buffer.getvalue())
+        write_arrays(path, arrays, np.savez_compressed)
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Result":
         """Read what :meth:`save` wrote."""
         try:
-            with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as data:
-                arrays = {k: data[k] for k in data.files}
+            arrays = read_arrays(path)
             meta = json.loads(str(arrays["meta"]))
             version = meta["format"]
-        except (OSError, KeyError, ValueError, TypeError, EOFError, BadZipFile) as error:
-            raise ProblemError(f"{path} is not a saved result of dual2: {error}") from error
+        except (KeyError, ValueError, TypeError) as error:
+            why = error.__cause__ or error
+            raise ProblemError(f"{path} is not a saved result of dual2: {why}") from error
         if version != FORMAT:
             raise ProblemError(f"{path} has format {version}, this version reads {FORMAT}.")
         part = lambda mark: {k[len(mark) :]: v for k, v in arrays.items() if k.startswith(mark)}  # noqa: E731
+        owned = arrays.get("owned", np.arange(len(meta["x"]))).tolist()
+        found = Result.from_dict(meta)
+        return replace(
+            found, duals=arrays["duals"], trace=part("trace/"), state=part("state/"), owned=owned
+        )
+
+    @staticmethod
+    def from_dict(document: Mapping[str, Any]) -> "Result":
+        """What :meth:`as_dict` tells: no trace, no state, of the prices their mean only."""
+        dual = np.array(document["dual"], dtype=float)
+        x = [np.array(part, dtype=float) for part in document["x"]]
         return Result(
-            x=[np.array(v, dtype=float) for v in meta["x"]],
-            y=np.array(meta["y"], dtype=float), dual=np.array(meta["dual"], dtype=float),
-            duals=arrays["duals"], objective=meta["objective"], status=Status(meta["status"]),
-            counts=Counts(**meta["counts"]), certificate=Certificate(**meta["certificate"]),
-            trace=part("trace/"), state=part("state/"), seconds=meta["seconds"],
-            parameters={k: (v["value"], v["source"]) for k, v in meta["parameters"].items()},
-            explanation=meta["explanation"], versions=meta["versions"],
-            owned=[int(i) for i in arrays.get("owned", range(len(meta["x"])))],
+            x=x, y=np.array(document["y"], dtype=float), dual=dual,
+            duals=np.tile(dual, (len(x), 1)), objective=document["objective"],
+            status=Status(document["status"]), counts=Counts(**document["counts"]),
+            certificate=Certificate(**document["certificate"]), trace={},
+            parameters={k: (v["value"], v["source"]) for k, v in document["parameters"].items()},
+            seconds=document["seconds"], explanation=document["explanation"],
+            versions=document["versions"], owned=list(range(len(x))),
         )  # fmt: skip
 
 

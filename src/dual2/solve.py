@@ -22,7 +22,8 @@ from dual2.problem.residual import coupling_response, coupling_step
 from dual2.progress import Bar
 from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
-from dual2.runtime import Place, find_place
+from dual2.runtime import Transport, find_transport, share_of
+from dual2.runtime.gathering import gather_everywhere
 from dual2.version import __version__
 
 Array = np.ndarray
@@ -49,7 +50,7 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
-    runtime: str | Place = "stacked",
+    runtime: str | Transport = "stacked",
     reduce: bool = True,
     throw: bool = False,
     checkpoints: Checkpoints | None = None,
@@ -133,7 +134,7 @@ def solve(
     _check_problem(problem, network)
     _check_limits(tol, atol, max_rounds, time_limit)
     _check_wishes(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
-    share = find_place(runtime).share(problem, network)
+    share = share_of(problem, network, find_transport(runtime))
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
@@ -250,7 +251,7 @@ def _try_values(problem: Problem, driver: Driver) -> None:
 
 def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:
     """Whether a saved state is of this very run, in every process."""
-    return problem.everywhere(str(state.get("mark", "")) == driver.mark)
+    return not problem.anywhere(str(state.get("mark", "")) != driver.mark)
 
 
 def _flatten(problem: Problem, x: Any, what: str) -> Array:
@@ -356,3 +357,30 @@ def versions() -> dict[str, str]:
         "scipy": scipy.__version__,
         "numba": numba.__version__,
     }
+
+
+def solve_for_all(
+    problem: Problem, network: Network | ChebyshevNetwork, *, runtime: str | Transport = "stacked",
+    **options: Any,
+) -> Result:  # fmt: skip
+    """:func:`dual2.solve`, with the answers of all agents in every process.
+
+    A run in several processes leaves each with the x_i and λ_i of its own agents. Here they
+    exchange them at the end, so that the result is the same in each and as complete as that of one
+    process. What is private otherwise, every x_i, becomes known to all. The arguments are those of
+    :func:`dual2.solve`, the whole ``problem`` in every process.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0)), d2.Agent([[1.0]], d2.SquaredNorm(2.0))]
+    >>> problem, network = d2.Problem(agents, d2.IndicatorPoint([3.0])), d2.Network([(0, 1)])
+    >>> [round(float(x[0]), 6) for x in solve_for_all(problem, network).x]
+    [2.0, 1.0]
+    """
+    transport = find_transport(runtime)
+    result = solve(problem, network, runtime=transport, **options)
+    if len(result.x) == problem.n:
+        return result
+    x, duals = gather_everywhere(transport, network, problem.dims, result.x, result.duals)
+    return replace(result, x=x, duals=duals, owned=list(range(problem.n)))

@@ -16,12 +16,12 @@ import pytest
 
 from dual2.cli import main
 from dual2.errors import Dual2Error
-from dual2.folder import load_public
 from dual2.processes.launch import command, find_mpiexec
-from dual2.processes.orders import Orders
+from dual2.processes.options import ProcessOptions
 from dual2.processes.part import _store
-from dual2.processes.watching import Watcher, teller
+from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
+from dual2.storage import load_public
 from mpi_runs import LIMIT, run, run_cli, variables
 
 
@@ -95,7 +95,8 @@ def test_a_file_per_agent_and_a_log_per_process(gathered, folder):
 
 def test_nothing_is_overwritten(gathered, folder, tmp_path):
     comm = SimpleNamespace(rank=0, size=2)
-    answers, state = Orders(folder, out=gathered[1]), Orders(folder, out=tmp_path / "answer.json")
+    answers = ProcessOptions(folder, out=gathered[1])
+    state = ProcessOptions(folder, out=tmp_path / "answer.json")
     with pytest.raises(Dual2Error, match=r"0.json exists"):
         _store(comm, answers, [0, 1])
     saved = _store(comm, state, [0, 1])
@@ -111,10 +112,11 @@ def test_nothing_is_overwritten(gathered, folder, tmp_path):
 
 def test_answers_that_could_not_be_written_are_refused_first(folder, tmp_path):
     (tmp_path / "file").write_text("")
+    comm = SimpleNamespace(rank=0, size=2)
     with pytest.raises(Dual2Error, match=r"out\.d: .*file is a file, not a folder"):
-        _store(SimpleNamespace(rank=0, size=2), Orders(folder, out=tmp_path / "file" / "out"), [0])
-    deep = Orders(folder, out=tmp_path / "new" / "deep" / "out")
-    assert _store(SimpleNamespace(rank=0, size=2), deep, [0]) is not None
+        _store(comm, ProcessOptions(folder, out=tmp_path / "file" / "out"), [0])
+    deep = ProcessOptions(folder, out=tmp_path / "new" / "deep" / "out")
+    assert _store(comm, deep, [0]) is not None
     assert not (tmp_path / "new").exists()
 
 
@@ -198,13 +200,13 @@ def test_killed_then_resumed(folder, tmp_path, gathered):
 
 def test_progress_is_told_in_lines_and_drawn_by_the_launcher(capsys, monkeypatch):
     monkeypatch.setenv("FORCE_COLOR", "1")
-    tell = teller("iD2A", 1e-8)
+    tell = progress_writer("iD2A", 1e-8)
     tell({"rounds": 10, "kkt": 0.5})
     tell({"rounds": 11, "kkt": 0.4})
     (line,) = capsys.readouterr().err.splitlines()
-    with Watcher() as watcher:
-        assert watcher.take(line)
-        assert not watcher.take("dual2: rank 1: no such file")
+    with ProgressReader() as reader:
+        assert reader.take(line)
+        assert not reader.take("dual2: rank 1: no such file")
     assert "iD2A" in capsys.readouterr().err
 
 

@@ -9,13 +9,13 @@ import pytest
 
 from dual2.errors import CapabilityError, Dual2Error, ProblemError
 from dual2.experiments.exp1 import experiment1
-from dual2.folder import save_problem
-from dual2.processes.command import solve_in_processes
 from dual2.processes.failure import ending_together
-from dual2.processes.launch import _end, _passing_on, find_mpiexec
-from dual2.processes.orders import Orders
+from dual2.processes.launch import _end, _passing_on, find_mpiexec, solve_in_processes
+from dual2.processes.options import ProcessOptions
+from dual2.runtime import Transport
 from dual2.runtime.mpi import Mpi
 from dual2.runtime.waiting import wait_all
+from dual2.storage import save_problem
 from mpi_runs import run, run_script
 
 FAILING = """
@@ -51,15 +51,6 @@ def test_a_neighbour_that_does_not_answer():
     assert "dual2: rank 0 (agents 0, 1): rank 1 did not answer for 0.5 s (rows" in done.stderr
 
 
-class Alone:
-    """A process without others."""
-
-    rank, size = 0, 1
-
-    def last_words(self, own, seconds):
-        return own[None]
-
-
 @pytest.mark.parametrize(
     "error, code, said",
     [
@@ -70,7 +61,7 @@ class Alone:
 )
 def test_exit_codes_and_causes(capsys, error, code, said):
     with pytest.raises(SystemExit) as end:
-        with ending_together(Alone()) as owned:
+        with ending_together(Transport()) as owned:
             owned[:] = [4]
             raise error
     assert end.value.code == code
@@ -104,7 +95,7 @@ def test_what_the_launcher_says_about_the_end(tmp_path, monkeypatch, capfd, prog
     monkeypatch.setattr("dual2.processes.launch.find_mpiexec", lambda: str(mpiexec))
     problem, network, _ = experiment1()
     folder = save_problem(tmp_path / "problem", problem, network)
-    assert solve_in_processes(Orders(folder), 2) == code
+    assert solve_in_processes(ProcessOptions(folder), 2) == code
     assert capfd.readouterr().err == said
 
 

@@ -9,19 +9,17 @@ from rich.table import Table
 
 from dual2.commands.options import EXIT, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
-from dual2.documents import to_json
 from dual2.errors import Dual2Error, counted
 from dual2.experiments.exp1 import experiment1
 from dual2.files import refuse_existing, write_atomically
-from dual2.folder import load_problem, save_problem
 from dual2.processes.answers import demand_writable
-from dual2.processes.command import solve_in_processes
-from dual2.processes.launch import started_by_mpi
-from dual2.processes.orders import Orders
+from dual2.processes.launch import solve_in_processes, started_processes
+from dual2.processes.options import ProcessOptions
 from dual2.processes.part import take_part
 from dual2.result import Result, Status
 from dual2.runtime.waiting import TIMEOUT
 from dual2.solve import solve as solve_problem
+from dual2.storage import load_problem, save_problem, to_json
 from dual2.theory import compare, complexities, condition_numbers
 
 
@@ -65,15 +63,15 @@ def solve(
         "max_rounds": max_rounds, "time_limit": time_limit,
     }  # fmt: skip
     chosen = {name: value for name, value in given.items() if value is not None}
-    orders = Orders(
+    asked = ProcessOptions(
         folder, chosen, out, gather, resume, force, partition, reduce, checkpoint, timeout, log_dir
     )
     if mpi is not None:
-        raise typer.Exit(solve_in_processes(orders, mpi))
-    if started_by_mpi():
-        result, silent = take_part(orders)
+        raise typer.Exit(solve_in_processes(asked, mpi))
+    if started_processes():
+        result, silent = take_part(asked)
     else:
-        orders.refuse_alone()
+        asked.refuse_alone()
         result, silent = _solve_folder(folder, chosen, out, resume, force), False
     if not silent:
         _summary(result)

@@ -143,9 +143,9 @@ class Problem:
         own = dict(zip(self.owned.tolist(), lacks, strict=True))
         return f"agent {number}: {own.get(number, otherwise)}"
 
-    def everywhere(self, holds: bool) -> bool:
-        """Whether something holds in every process."""
-        return self.first(np.full(len(self.agents), not holds)) is None
+    def anywhere(self, holds: bool) -> bool:
+        """Whether something holds in some process."""
+        return self.first(np.full(len(self.agents), holds)) is not None
 
     # -- data in bulk -----------------------------------------------------------------------
 

@@ -4,20 +4,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from dual2.documents import to_json
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing, write_atomically
 from dual2.result import Result
-from dual2.runtime.mpi import Mpi
-
-Array = np.ndarray
-
-
-def agent_file(folder: Path, agent: int) -> Path:
-    """``FOLDER/<agent>.json``."""
-    return folder / f"{agent}.json"
+from dual2.storage import to_json
 
 
 def demand_writable(folder: Path) -> None:
@@ -30,36 +20,13 @@ def demand_writable(folder: Path) -> None:
 
 def refuse_answers(folder: Path, out: Path | None, owned: Sequence[int], force: bool) -> None:
     """An error if an answer would be overwritten."""
-    for file in [agent_file(folder, agent) for agent in owned] + ([out] if out else []):
+    for file in [folder / f"{agent}.json" for agent in owned] + ([out] if out else []):
         refuse_existing(file, force)
 
 
 def write_own(folder: Path, owned: Sequence[int], result: Result) -> None:
-    """The answer of each own agent: its x_i and what is public."""
+    """The answer of each own agent, ``FOLDER/<agent>.json``: its x_i and what is public."""
     public = result.as_dict()
     for agent, x in zip(owned, result.x, strict=True):
         document = {"agent": agent} | public | {"x": x.tolist()}
-        write_atomically(agent_file(folder, agent), to_json(document))
-
-
-def gathered(place: Mpi, owned: Sequence[int], x: Sequence[Array], n: int) -> list[Array] | None:
-    """All x_i at rank 0, None elsewhere: the one exchange that the privacy of x does not survive.
-
-    Parameters
-    ----------
-    place : Mpi
-        All processes.
-    owned, x : sequences
-        Own agents and their answers.
-    n : int
-        Number of agents.
-    """
-    table = np.array([[i, part.size] for i, part in zip(owned, x, strict=True)])
-    sizes = place.collect(table.ravel(), "gather")
-    values = place.collect(np.concatenate(x), "gather")
-    if sizes is None or values is None:
-        return None
-    table = sizes.reshape(-1, 2)
-    parts = np.split(values, np.cumsum(table[:, 1])[:-1])
-    found = dict(zip(table[:, 0].tolist(), parts, strict=True))
-    return [found[i] for i in range(n)]
+        write_atomically(folder / f"{agent}.json", to_json(document))

@@ -5,7 +5,6 @@ which every other took part after it had saved at R₁, so the set of R₁ is co
 nobody deletes it before R₂ is complete. A crash between two writes therefore costs one interval.
 """
 
-import io
 import re
 import time
 from collections.abc import Sequence
@@ -14,14 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from dual2.documents import read_arrays
 from dual2.errors import Dual2Error
-from dual2.files import write_atomically
+from dual2.files import read_arrays, write_arrays
 
 KEPT = 2
 """Checkpoints that a process keeps."""
 
-_FORMAT = 1
+_FORMAT, _STATE = 1, "state/"
 
 
 class Checkpoints:
@@ -68,9 +66,7 @@ class Checkpoints:
         Those of an earlier run stay until this one has something better.
         """
         own = {"format": _FORMAT, "ranks": self.ranks, "owned": np.array(self.owned, np.int64)}
-        buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **own, **{f"state/{k}": v for k, v in state.items()})
-        write_atomically(self._file(rounds), buffer.getvalue())
+        write_arrays(self._file(rounds), own | {_STATE + k: v for k, v in state.items()})
         self._own = [*self._own, rounds][-KEPT:]
         for old in set(self.rounds()).difference(self._own):
             self._file(old).unlink(missing_ok=True)
@@ -86,8 +82,7 @@ class Checkpoints:
         """The state saved at a round, to go on from; an error if it is of other agents."""
         file = self._file(rounds)
         arrays = read_arrays(file)
-        mark = "state/"
-        state = {k.removeprefix(mark): v for k, v in arrays.items() if k.startswith(mark)}
+        state = {k.removeprefix(_STATE): v for k, v in arrays.items() if k.startswith(_STATE)}
         ranks, owned = int(arrays.get("ranks", 0)), arrays.get("owned", np.zeros(0)).tolist()
         if int(arrays.get("format", 0)) != _FORMAT or not state:
             raise Dual2Error(f"{file} is not a checkpoint of this version of dual2.")

@@ -1,15 +1,15 @@
 """When one process fails, all end: with one message per cause, and a non-zero exit code."""
 
-import hashlib
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 
 from dual2.errors import Dual2Error
-from dual2.runtime.mpi import Mpi
+from dual2.files import digest
+from dual2.runtime import Transport
 from dual2.runtime.waiting import NeighbourTimeout
 
 GRACE = 1.0
@@ -17,22 +17,14 @@ GRACE = 1.0
 
 
 @contextmanager
-def ending_together(place: Mpi) -> Iterator[list[int]]:
+def ending_together(transport: Transport) -> Iterator[list[int]]:
     """Run one process's part; an exception in it ends every process within seconds.
 
     If all processes fail within ``GRACE``, those of equal cause speak once and each exits by
     itself. If only some do, they say which rank, which agents and why, and abort the others, which
     cannot go on. Exit code 2 for bad input, 130 for an interrupt, 1 for anything else.
 
-    Parameters
-    ----------
-    place : Mpi
-        All processes.
-
-    Returns
-    -------
-    context of list of int
-        To be filled with the agents that this process owns, for the message.
+    Yields a list, to be filled with the agents that this process owns, for the message.
     """
     owned: list[int] = []
     try:
@@ -40,19 +32,22 @@ def ending_together(place: Mpi) -> Iterator[list[int]]:
     except SystemExit:
         raise
     except BaseException as error:
-        raise SystemExit(_fail(place, owned, error)) from None
+        raise SystemExit(_fail(transport, owned, error)) from None
 
 
-def _fail(place: Mpi, owned: list[int], error: BaseException) -> int:
-    code = _exit_code(error)
-    text = _cause(error)
-    together = _digests(place, text)
-    own = f"dual2: rank {place.rank}{agents_in_words(owned)}: {text}"
-    if together is None:
-        _say(own)
-        place.abort(code)
-    elif together.index(together[place.rank]) == place.rank:
-        _say(own if together.count(together[place.rank]) == 1 else f"dual2: {text}")
+def _fail(transport: Transport, owned: list[int], error: BaseException) -> int:
+    code, text = _exit_code(error), _cause(error)
+    together: list[bytes] = []  # a hash of every process's message, if all fail in time
+    with suppress(NeighbourTimeout):
+        every = transport.everyone(np.frombuffer(digest(text), np.uint8), "failure", GRACE)
+        together = [row.tobytes() for row in every]
+    own = f"dual2: rank {transport.rank}{agents_in_words(owned)}: {text}"
+    if not together:
+        print(own, file=sys.stderr, flush=True)
+        transport.abort(code)
+    elif together.index(mine := together[transport.rank]) == transport.rank:
+        own = own if together.count(mine) == 1 else f"dual2: {text}"
+        print(own, file=sys.stderr, flush=True)
     return code
 
 
@@ -86,16 +81,3 @@ def agents_in_words(owned: Sequence[int]) -> str:
         return ""
     shown = ", ".join(map(str, owned[:8])) + (", …" if len(owned) > 8 else "")
     return f" (agent{'s' if len(owned) > 1 else ''} {shown})"
-
-
-def _digests(place: Mpi, text: str) -> list[bytes] | None:
-    """A hash of every process's message, or None unless all fail within the grace time."""
-    own = np.frombuffer(hashlib.blake2b(text.encode(), digest_size=16).digest(), np.uint8)
-    try:
-        return [row.tobytes() for row in place.last_words(own, GRACE)]
-    except NeighbourTimeout:
-        return None
-
-
-def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Starting the processes: find ``mpiexec``, give it the right flags, say how it ended."""
+"""``dual2 solve --mpi N``: find ``mpiexec``, start the processes, say how they ended."""
 
 import os
 import re
@@ -12,14 +12,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, NamedTuple
 
+import numpy as np
+
+from dual2.algorithms.registry import find_method
 from dual2.errors import Dual2Error
 from dual2.interrupts import ENDING
-from dual2.processes.watching import WATCHED, Watcher
+from dual2.processes.failure import agents_in_words
+from dual2.processes.options import ProcessOptions
+from dual2.processes.progress_pipe import WATCHED, ProgressReader
+from dual2.runtime.partition import Assignment, assign
+from dual2.storage import load_public
 
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Set by Open MPI and by MPICH in the processes that they start."""
-
-INSTALL = "Install it from wheels: pip install 'dual2[mpi]' (mpi4py and Open MPI)."
 
 _RESET = "\x1b[0m"
 """What Python processes may print at their end, because mpiexec gives them a terminal."""
@@ -42,9 +47,31 @@ class End(NamedTuple):
     interrupted: bool = False
 
 
-def started_by_mpi() -> bool:
-    """Whether an ``mpiexec`` started this process."""
-    return started_processes() > 0
+def solve_in_processes(asked: ProcessOptions, ranks: int) -> int:
+    """Start ``ranks`` processes of ``dual2 solve``; the exit code."""
+    if started_processes():
+        raise Dual2Error("--mpi starts processes itself; under mpiexec leave it out.")
+    public = load_public(asked.folder)
+    find_method((public.options | dict(asked.chosen)).get("method", "auto"))
+    owners = assign(public.network, ranks, asked.partition)
+    end = launch(ranks, [sys.executable, "-m", "dual2.cli", *asked.arguments()])
+    if end.signal:
+        print(f"dual2: {_last_words(asked, owners, end)}", file=sys.stderr)
+    return end.code
+
+
+def _last_words(asked: ProcessOptions, owners: Assignment, end: End) -> str:
+    """Who was killed and how to go on; the processes can no longer say it themselves."""
+    if end.interrupted:
+        text = "interrupted before there was an answer to keep."
+    else:
+        who = "mpiexec"
+        if end.killed is not None:
+            who = f"rank {end.killed}"
+            who += agents_in_words(np.flatnonzero(owners == end.killed).tolist())
+        text = f"{who} was killed by signal {end.signal}."
+    saved = asked.own_folder is not None and any(asked.own_folder.glob("rank-*.npz"))
+    return text + (" Go on from the last checkpoints with --resume." if saved else "")
 
 
 def started_processes() -> int:
@@ -57,7 +84,10 @@ def find_mpiexec() -> str:
     beside = Path(sys.executable).parent
     found = shutil.which("mpiexec", path=str(beside)) or shutil.which("mpiexec")
     if found is None:
-        raise Dual2Error(f"There is no mpiexec beside {sys.executable} or on the path. {INSTALL}")
+        raise Dual2Error(
+            f"There is no mpiexec beside {sys.executable} or on the path. Install it from wheels: "
+            "pip install 'dual2[mpi]' (mpi4py and Open MPI)."
+        )
     return found
 
 
@@ -78,31 +108,18 @@ def command(mpiexec: str, ranks: int, program: Sequence[str]) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment of the processes: linear algebra takes one thread each."""
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-    own = dict.fromkeys(names, "1")
+    own = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     watched = {WATCHED: "1"} if sys.stderr.isatty() else {}
     return own | dict(os.environ) | watched
 
 
 def launch(ranks: int, program: Sequence[str]) -> End:
-    """Run a program in ``ranks`` processes.
+    """Run a program in ``ranks`` processes; how they ended.
 
     Their standard error is passed on line by line, their standard output when all have ended.
     Ctrl-C is passed on as a request (SIGUSR1, which every process receives) to end with the best
-    answer so far; a second one, SIGTERM or SIGHUP ends the processes at once.
-
-    Parameters
-    ----------
-    ranks : int
-        Number of processes.
-    program : sequence of str
-        Command of each of them.
-
-    Returns
-    -------
-    End
-        Exit code, and which process was killed, if one was. If ``mpiexec`` fails and no process
-        says why, its own notices are printed.
+    answer so far; a second one, SIGTERM or SIGHUP ends the processes at once. If ``mpiexec`` fails
+    and no process says why, its own notices are printed.
     """
     line = command(find_mpiexec(), ranks, program)
     process = subprocess.Popen(
@@ -110,9 +127,7 @@ def launch(ranks: int, program: Sequence[str]) -> End:
         start_new_session=True,
     )  # fmt: skip
     assert process.stdout is not None and process.stderr is not None
-    notices: list[bytes] = []
-    said: list[bytes] = []
-    printed: list[bytes] = []
+    said, notices, printed = bytearray(), bytearray(), bytearray()
     readers = [
         threading.Thread(target=_relay, args=(process.stderr, said, notices), daemon=True),
         threading.Thread(target=_keep, args=(process.stdout, printed), daemon=True),
@@ -123,14 +138,14 @@ def launch(ranks: int, program: Sequence[str]) -> End:
         code = process.wait()
         for reader in readers:
             reader.join(5.0)
-    print(b"".join(printed).decode(errors="replace").replace(_RESET, ""), end="", flush=True)
-    end = _end(code, asked, b"".join(notices))
-    if end.code != 0 and not end.signal and not said and not b"".join(printed).strip():
-        print(b"".join(notices).decode(errors="replace"), end="", file=sys.stderr)
+    print(printed.decode(errors="replace").replace(_RESET, ""), end="", flush=True)
+    end = _end(code, asked, notices)
+    if end.code != 0 and not (end.signal or said.strip() or printed.strip()):
+        print(notices.decode(errors="replace"), end="", file=sys.stderr)
     return end
 
 
-def _end(code: int, asked: Sequence[int], notices: bytes) -> End:
+def _end(code: int, asked: Sequence[int], notices: bytes | bytearray) -> End:
     """How it ended, by the exit code of ``mpiexec``, the signals passed on to it and its notices.
 
     Processes that do not listen yet are killed by the request to end with the best answer.
@@ -174,26 +189,25 @@ def _passing_on(process: "subprocess.Popen[bytes]") -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _keep(source: IO[bytes], printed: list[bytes]) -> None:
+def _keep(source: IO[bytes], printed: bytearray) -> None:
     """Read to the end."""
     with source:
-        printed.append(source.read())
+        printed += source.read()
 
 
-def _relay(source: IO[bytes], said: list[bytes], notices: list[bytes]) -> None:
+def _relay(source: IO[bytes], said: bytearray, notices: bytearray) -> None:
     """Pass standard error on (``said``), except what is meant for the launcher.
 
     That are lines about the progress, and the framed ``notices`` of ``mpiexec``, which are kept.
     """
     framed = False
-    with source, Watcher() as watcher:
+    with source, ProgressReader() as reader:
         for line in source:
             if _RULE.match(line):
                 framed = not framed
             elif framed or _NOISE in line:
-                notices.append(line)
-            elif not watcher.take(line.decode(errors="replace")):
-                if line.strip():
-                    said.append(line)
+                notices += line
+            elif not reader.take(line.decode(errors="replace")):
+                said += line
                 sys.stderr.buffer.write(line)
                 sys.stderr.buffer.flush()

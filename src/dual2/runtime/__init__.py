@@ -1,17 +1,7 @@
-"""Where the agents live: ``stacked`` keeps all of them in this process, ``mpi`` spreads them."""
+"""Where the agents live: their rows, and the transport over which all agents agree."""
 
-from dual2.runtime.circle import Circle
-from dual2.runtime.placing import Place, find_place, place
-from dual2.runtime.share import Share, share_of, take_share
-from dual2.runtime.stacked import Stacked
+from dual2.runtime.rows import Runtime
+from dual2.runtime.share import Share, share_of
+from dual2.runtime.transport import Agreement, Transport, find_transport
 
-__all__ = [
-    "Circle",
-    "Place",
-    "Share",
-    "Stacked",
-    "find_place",
-    "place",
-    "share_of",
-    "take_share",
-]
+__all__ = ["Agreement", "Runtime", "Share", "Transport", "find_transport", "share_of"]

@@ -1,4 +1,4 @@
-"""Agents as processes of an MPI job, by mpi4py: the wire, and who owns which agents.
+"""Agents as processes of an MPI job, by mpi4py.
 
 Everything that leaves a process leaves it here: rows to the processes of neighbours, by persistent
 requests that are set up once, and the numbers to be agreed on, along the spanning tree.
@@ -11,12 +11,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dual2.errors import CapabilityError, NetworkError
-from dual2.network import ChebyshevNetwork, Network
-from dual2.problem import Problem
+from dual2.errors import CapabilityError
 from dual2.runtime.partition import assign
-from dual2.runtime.share import Share, take_share
-from dual2.runtime.spread import Assembly, Messages
+from dual2.runtime.transport import AnyNetwork, Messages, Transport
 from dual2.runtime.waiting import TIMEOUT, wait_all
 
 Array = np.ndarray
@@ -24,6 +21,7 @@ Observer = Callable[[str, int, int, Array], object]
 """Called with the kind, the ranks of sender and receiver, and the content of each message."""
 _ROWS, _AGREE = 1, 2
 """Tags."""
+_ANOTHER = "another process"
 _PATIENCE = 10.0
 """During the set-up, when kernels are compiled, the others have this many times the time."""
 
@@ -40,8 +38,8 @@ def load_mpi() -> Any:
     return MPI
 
 
-class Mpi:
-    """Where agents live when they are spread over the processes of an MPI job.
+class Mpi(Transport):
+    """The processes of an MPI job.
 
     Parameters
     ----------
@@ -76,73 +74,85 @@ class Mpi:
             raise CapabilityError(f"reduce={reduce!r} is unknown; use 'tree' or 'mpi'.")
         if not isinstance(timeout, int | float) or not timeout > 0:
             raise CapabilityError(f"timeout={timeout!r} found; expected seconds > 0.")
-        self.comm = load_mpi().COMM_WORLD if comm is None else comm
+        super().__init__()
+        self.MPI = load_mpi()
+        self.comm = self.MPI.COMM_WORLD if comm is None else comm
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
         self.reduce, self.timeout, self.observer = reduce, timeout, observer
         self._partition = partition
-        self._apart, self._emergency = self.comm.Dup(), self.comm.Dup()
-        self._wires: WeakKeyDictionary[Any, MpiWire] = WeakKeyDictionary()
+        self._owners: WeakKeyDictionary[Any, Array] = WeakKeyDictionary()
+        self.neighbours, self._apart, self._emergency = (self.comm.Dup() for _ in range(3))
 
-    def assignment(self, network: Network | ChebyshevNetwork) -> Array:
+    def owners(self, network: AnyNetwork) -> Array:
         """Rank of each agent of a network."""
-        return assign(network, self.size, self._partition)
+        if network not in self._owners:
+            self._owners[network] = assign(network, self.size, self._partition)
+        return self._owners[network]
 
-    def owned(self, network: Network | ChebyshevNetwork) -> Array:
+    def owned(self, network: AnyNetwork) -> Array:
         """Numbers of the agents of this process."""
-        return np.flatnonzero(self.assignment(network) == self.rank)
+        return np.flatnonzero(self.owners(network) == self.rank)
 
-    def share(self, problem: Problem, network: Network | ChebyshevNetwork) -> Share:
-        """The agents of this process, of a whole problem or of a share that has them."""
-        if problem.n != network.n:
-            raise NetworkError(
-                f"The problem has {problem.n} agents but the network has {network.n} nodes."
-            )
-        assignment = self.assignment(network)
-        if network not in self._wires:
-            self._wires[network] = MpiWire(self, network, assignment)
-        self._wires[network].prepare()
-        share = take_share(problem, Assembly(network, assignment, self._wires[network]))
-        with share.agreement.uncounted():
-            most, least = share.largest(np.full((len(share.agents), 2), [share.p, -share.p]))
-        if most + least > 0:
-            raise NetworkError(
-                f"The coupling has {share.p} rows here and {most:g} or {-least:g} in other "
-                "processes. Give all of them the same public data."
-            )
-        return share
+    # -- during the run ------------------------------------------------------------------------
+    def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
+        """Persistent requests on the rows of ``stage``; call the answer to exchange them."""
+        return Shipment(self, stage, outgoing, incoming)
+
+    def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
+        """Send and fill arrays, once."""
+        requests = [self.neighbours.Irecv(array, rank, _AGREE) for rank, array in incoming.items()]
+        for rank, array in outgoing.items():
+            self.observe(kind, rank, array)
+            requests.append(self.neighbours.Isend(array, rank, _AGREE))
+        self.wait(requests, [*incoming, *outgoing], kind)
+
+    def sum(self, rows: Array, network: AnyNetwork) -> Array:
+        """Along the tree, or by MPI's own reduction."""
+        direct = self.reduce == "mpi" and self.size > 1
+        return self._all(self.MPI.SUM, rows.sum(axis=0)) if direct else super().sum(rows, network)
+
+    def max(self, rows: Array, network: AnyNetwork) -> Array:
+        """Along the tree, or by MPI's own reduction."""
+        direct = self.reduce == "mpi" and self.size > 1
+        return self._all(self.MPI.MAX, rows.max(axis=0)) if direct else super().max(rows, network)
+
+    def _all(self, operation: Any, values: Array) -> Array:
+        answer = np.empty_like(values)
+        self.observe("reduce", -1, values)
+        self.wait([self.comm.Iallreduce(values, answer, operation)], [_ANOTHER], "reduce")
+        return answer
+
+    def wait(self, requests: list[Any], ranks: Sequence[int | str], what: str) -> None:
+        """Wait for requests, or fail when the time is over."""
+        patience = 1.0 if self.settled else _PATIENCE
+        wait_all(self.MPI.Request, requests, ranks, patience * self.timeout, what)
 
     # -- before and after the run --------------------------------------------------------------
-    def everyone(self, own: Array, kind: str) -> Array:
-        """Tell every process a few bytes and hear theirs, (size, len(own)): greeting and end."""
-        return self._tell(self._apart, own, kind, self.timeout)
-
-    def last_words(self, own: Array, seconds: float) -> Array:
-        """The same when something has failed, whatever the others are waiting for."""
-        return self._tell(self._emergency, own, "failure", seconds)
-
-    def _tell(self, comm: Any, own: Array, kind: str, seconds: float) -> Array:
+    def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
+        """Tell every process a few numbers and hear theirs; see :class:`Transport`."""
+        comm = self._apart if seconds is None else self._emergency
         every = np.zeros((self.size, own.size), own.dtype)
-        self.observe(kind, -1, own)
-        request = comm.Iallgather(own.copy(), every)
-        wait_all(load_mpi().Request, [request], ["another process"], seconds, kind)
+        self._bring(comm.Iallgather, own, every, kind, -1, seconds)
         return every
 
     def collect(self, own: Array, kind: str) -> Array | None:
         """The arrays of all processes, one after the other, at rank 0; None elsewhere."""
-        here, size, sizes, whole = self.rank == 0, np.array([own.size]), None, None
-        if here:
-            sizes = np.zeros(self.size, size.dtype)
-        self._bring(self._apart.Igather, size, sizes, kind)
-        if sizes is not None:
-            whole = np.zeros(int(sizes.sum()), own.dtype)
+        here, size = self.rank == 0, np.array([own.size])
+        sizes = np.zeros(self.size, size.dtype)
+        self._bring(self._apart.Igather, size, sizes if here else None, kind)
+        whole = np.zeros(int(sizes.sum()), own.dtype)
         self._bring(self._apart.Igatherv, own, (whole, sizes) if here else None, kind)
-        return whole
+        return whole if here else None
 
-    def _bring(self, gather: Callable[..., Any], own: Array, place: Any, kind: str) -> None:
-        """One gathering at rank 0, to be filled there."""
-        self.observe(kind, 0, own)
-        request = gather(np.ascontiguousarray(own).ravel(), place)
-        wait_all(load_mpi().Request, [request], ["another process"], self.timeout, kind)
+    def _bring(
+        self, gather: Callable[..., Any], own: Array, into: Any, kind: str, to: int = 0,
+        seconds: float | None = None,
+    ) -> None:  # fmt: skip
+        """One gathering of the processes' arrays, to be filled where they go."""
+        self.observe(kind, to, own)
+        request = gather(own.flatten(), into)
+        limit = self.timeout if seconds is None else seconds
+        wait_all(self.MPI.Request, [request], [_ANOTHER], limit, kind)
 
     def abort(self, code: int) -> None:
         """End all processes at once."""
@@ -154,64 +164,6 @@ class Mpi:
             self.observer(kind, self.rank, rank, array)
 
 
-class MpiWire:
-    """Messages between neighbouring processes, on a communicator that knows the graph.
-
-    Parameters
-    ----------
-    mpi : Mpi
-        The processes.
-    network : Network or ChebyshevNetwork
-        The public graph.
-    assignment : ndarray
-        Rank of each agent.
-    """
-
-    def __init__(self, mpi: Mpi, network: Network | ChebyshevNetwork, assignment: Array) -> None:
-        self.MPI, self.mpi, self.rank, self.size = load_mpi(), mpi, mpi.rank, mpi.size
-        self.direct, self._patience = mpi.reduce == "mpi", _PATIENCE
-        ends = assignment[network.edges]
-        pairs = np.concatenate([ends, ends[:, ::-1]])
-        others = np.unique(pairs[(pairs[:, 0] == self.rank) & (pairs[:, 1] != self.rank), 1])
-        around = others.tolist()
-        self.comm = mpi.comm.Create_dist_graph_adjacent(around, around, reorder=False)
-
-    def prepare(self) -> None:
-        """Set-up, when kernels are compiled: the others have more time to answer."""
-        self._patience = _PATIENCE
-
-    def begin(self) -> None:
-        """Set-up is over: from now on the others are expected to answer soon."""
-        self._patience = 1.0
-
-    def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
-        """Send and fill arrays, once."""
-        if not outgoing and not incoming:
-            return
-        requests = [self.comm.Irecv(array, rank, _AGREE) for rank, array in incoming.items()]
-        for rank, array in outgoing.items():
-            self.mpi.observe(kind, rank, array)
-            requests.append(self.comm.Isend(array, rank, _AGREE))
-        self.wait(requests, [*incoming, *outgoing], kind)
-
-    def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
-        """Persistent requests on the rows of ``stage``; call the answer to exchange them."""
-        return Shipment(self, stage, outgoing, incoming)
-
-    def reduce(self, operation: np.ufunc, values: Array) -> Array:
-        """MPI's own reduction."""
-        answer = np.empty_like(values)
-        self.mpi.observe("reduce", -1, values)
-        kind = self.MPI.MAX if operation is np.maximum else self.MPI.SUM
-        request = self.mpi.comm.Iallreduce(values, answer, kind)
-        self.wait([request], ["another process"], "reduce")
-        return answer
-
-    def wait(self, requests: list[Any], ranks: Sequence[int | str], what: str) -> None:
-        """Wait for requests, or fail when the time is over."""
-        wait_all(self.MPI.Request, requests, ranks, self._patience * self.mpi.timeout, what)
-
-
 class Shipment:
     """One exchange of rows with the neighbouring processes, set up once and repeated.
 
@@ -219,7 +171,7 @@ class Shipment:
 
     Parameters
     ----------
-    wire : MpiWire
+    mpi : Mpi
         What carries them.
     stage : ndarray
         The matrix whose rows travel.
@@ -227,33 +179,32 @@ class Shipment:
         Rows that go to a rank; consecutive rows that it fills.
     """
 
-    def __init__(self, wire: MpiWire, stage: Array, outgoing: Messages, incoming: Messages) -> None:
-        self.wire, self.stage, self.outgoing = wire, stage, outgoing
+    def __init__(self, mpi: Mpi, stage: Array, outgoing: Messages, incoming: Messages) -> None:
+        self.mpi, self.stage, self.outgoing = mpi, stage, outgoing
         self.ranks = [*incoming, *outgoing]
         self.requests: list[Any] = []
-        self._start, self._idle = wire.MPI.Prequest.Startall, True
+        self._start, self._idle = mpi.MPI.Prequest.Startall, True
         width = stage.shape[1]
         for rank, rows in incoming.items():
             part = stage[rows[0] : rows[-1] + 1]
-            self.requests.append(wire.comm.Recv_init(part, rank, _ROWS))
+            self.requests.append(mpi.neighbours.Recv_init(part, rank, _ROWS))
         for rank, rows in outgoing.items():
-            kind = wire.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
-            self.requests.append(wire.comm.Send_init([stage, 1, kind], rank, _ROWS))
+            kind = mpi.MPI.DOUBLE.Create_indexed_block(width, rows * width).Commit()
+            self.requests.append(mpi.neighbours.Send_init([stage, 1, kind], rank, _ROWS))
             kind.Free()
 
     def __call__(self) -> None:
         """Exchange the rows as they are now."""
-        mpi = self.wire.mpi
-        if mpi.observer is not None:
+        if self.mpi.observer is not None:
             for rank, rows in self.outgoing.items():
-                mpi.observe("rows", rank, self.stage[rows])
+                self.mpi.observe("rows", rank, self.stage[rows])
         self._idle = False
         self._start(self.requests)
-        self.wire.wait(self.requests, self.ranks, "rows")
+        self.mpi.wait(self.requests, self.ranks, "rows")
         self._idle = True
 
     def __del__(self) -> None:
         """Give the requests back to MPI."""
-        if self._idle and not self.wire.MPI.Is_finalized():
+        if self._idle and not self.mpi.MPI.Is_finalized():
             for request in self.requests:
                 request.Free()

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dual2.errors import CapabilityError, ProblemError
+from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Function, as_function
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.problem.singular import Sigma, squared_singular_values
-from dual2.runtime.circle import Circle
+from dual2.runtime.transport import Agreement, Transport
 
 Vector = NDArray[np.float64]
 
@@ -43,8 +43,7 @@ class Share(Problem):
     (3, [1], False)
     """
 
-    circle: Circle | None = None
-    """Who agrees; None until a runtime has placed the share."""
+    _agreement: Agreement | None = None
     _whole: Problem | None = None
 
     def __init__(self, agents: Mapping[int, Agent], h: Function | Any, n: int) -> None:
@@ -58,9 +57,9 @@ class Share(Problem):
         return f"Share({len(self.agents)} of {self.n} agents, p={self.p}, h={self.h!r})"
 
     def with_agents(self, agents: Iterable[Agent], h: Function | Any) -> Share:
-        """Another problem with agents of the same numbers, agreed by the same circle."""
+        """Another problem with agents of the same numbers, agreed in the same way."""
         share = Share(dict(zip(self.owned.tolist(), agents, strict=True)), h, self.n)
-        share.circle = self.circle
+        share._agreement = self._agreement
         return share
 
     @cached_property
@@ -77,26 +76,24 @@ class Share(Problem):
 
     # -- over all agents ----------------------------------------------------------------------
     @property
-    def agreement(self) -> Circle:
-        """The circle, or an error if the share has none."""
-        if self.circle is None:
+    def agreement(self) -> Agreement:
+        """Who agrees, or an error if the share has not been given a place."""
+        if self._agreement is None:
             raise ProblemError(
                 f"{self!r} is not placed: the other agents are unknown. Solve it with "
                 "runtime='mpi' in every process."
             )
-        return self.circle
+        return self._agreement
 
     def total(self, rows: ArrayLike) -> Vector:
         """Sum over all agents, agreed."""
-        if self.circle is None and self.complete:
-            return super().total(rows)
-        return self.agreement.agree_sum(np.asarray(rows, dtype=np.float64))
+        alone = self._agreement is None and self.complete
+        return super().total(rows) if alone else self.agreement.total(rows)
 
     def largest(self, rows: ArrayLike) -> Vector:
         """Maximum over all agents, agreed."""
-        if self.circle is None and self.complete:
-            return super().largest(rows)
-        return self.agreement.agree_max(np.asarray(rows, dtype=np.float64))
+        alone = self._agreement is None and self.complete
+        return super().largest(rows) if alone else self.agreement.largest(rows)
 
     def _values(self, x: list[Vector]) -> Vector:
         """f_i(x_i) + g_i(x_i), NaN where a user's function came without its value."""
@@ -106,31 +103,53 @@ class Share(Problem):
             return np.full((len(self.agents), 1), np.nan)
 
 
-def share_of(problem: Problem, network: Network | ChebyshevNetwork) -> Share:
-    """The problem as it is if it is placed already, else with all agents in this process."""
-    if isinstance(problem, Share) and problem.circle is not None:
-        return problem
-    if not problem.complete:
+def share_of(
+    problem: Problem, network: Network | ChebyshevNetwork, transport: Transport | None = None
+) -> Share:
+    """The part of a problem that belongs to this process, agreed over ``transport``.
+
+    Without one, a share that has been given its place already is returned as it is, and any other
+    problem must have all agents here.
+    """
+    if transport is None:
+        if isinstance(problem, Share) and problem._agreement is not None:
+            return problem
+        transport = Transport()
+    if type(transport) is Transport and not problem.complete:
         raise ProblemError(
             f"{problem!r} has some of the agents only. Use runtime='mpi' in every process, or "
             "give the whole Problem."
         )
-    return take_share(problem, Circle(network))
+    transport.settled = False
+    share = _take(problem, Agreement(network, transport))
+    if transport.size > 1:
+        _compare_couplings(share)
+    return share
 
 
-def take_share(problem: Problem, circle: Circle) -> Share:
-    """What of a problem, or of a share, belongs to the circle's process."""
-    own = dict(zip(problem.owned.tolist(), problem.agents, strict=True))
-    missing = [int(i) for i in circle.owned if int(i) not in own]
+def _take(problem: Problem, agreement: Agreement) -> Share:
+    own, owned = dict(zip(problem.owned.tolist(), problem.agents, strict=True)), agreement.owned
+    missing = [int(i) for i in owned if int(i) not in own]
     if missing:
         raise ProblemError(
-            f"Process {circle.rank} owns agents {circle.owned.tolist()}, but {problem!r} lacks "
-            f"agent {missing[0]}."
+            f"Process {agreement.rank} owns agents {owned.tolist()}, but {problem!r} lacks agent "
+            f"{missing[0]}."
         )
     share = Share.__new__(Share)
-    share.agents, share.owned = tuple(own[int(i)] for i in circle.owned), circle.owned
+    share.agents, share.owned = tuple(own[int(i)] for i in owned), owned
     share.n, share.p, share.h = problem.n, problem.p, problem.h
     share.dims = tuple(agent.dim for agent in share.agents)
-    share.circle = circle
+    share._agreement = agreement
     share._whole = problem if share.complete else None
     return share
+
+
+def _compare_couplings(share: Share) -> None:
+    """An error unless all processes have the same p."""
+    with share.agreement.uncounted():
+        most, least = share.largest(np.full((len(share.agents), 2), [share.p, -share.p]))
+    if most + least > 0:
+        raise NetworkError(
+            f"The coupling has {share.p} rows here and {most:g} or {-least:g} in other processes. "
+            "Give all of them the same public data."
+        )

@@ -58,20 +58,10 @@ def wait_all(
     request_type: Any, requests: Sequence[Any], others: Sequence[int | str], seconds: float,
     what: str,
 ) -> None:  # fmt: skip
-    """Wait until all requests are complete; poll, so that nobody waits for ever.
+    """Wait until all requests (of ``MPI.Request``) are complete; poll, for so many seconds at most.
 
-    Parameters
-    ----------
-    request_type : type
-        ``MPI.Request``.
-    requests : sequence of MPI.Request
-        Sends and receives of one exchange, persistent or not.
-    others : sequence of int or str
-        The other end of each request: its rank, or words for it.
-    seconds : float
-        Longest time to wait; ``inf`` waits for ever.
-    what : str
-        What is exchanged, for the message.
+    ``others`` are the other ends of the requests, ranks or words, and ``what`` is exchanged: both
+    for the message.
     """
     complete = request_type.Testall
     begun = monotonic()

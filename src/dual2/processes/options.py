@@ -6,42 +6,24 @@ from pathlib import Path
 from typing import Any
 
 from dual2.errors import Dual2Error
-from dual2.network import Network
-from dual2.runtime.partition import Assignment, assign
 from dual2.runtime.waiting import TIMEOUT
 
 REDUCTIONS = ("tree", "mpi")
 """How maxima and sums are formed: along a tree of the graph, or by MPI's own reductions."""
+_WITH_VALUE = ("partition", "reduce", "checkpoint", "timeout", "log_dir")
 
 
 @dataclass(frozen=True)
-class Orders:
-    """One run of ``dual2 solve`` in several processes.
+class ProcessOptions:
+    """One run of ``dual2 solve`` in several processes; the names are those of the options.
 
-    Attributes
-    ----------
-    folder : Path
-        Problem folder; a process needs the public files and those of its own agents.
-    chosen : mapping
-        Arguments of ``solve`` that override those of ``problem.toml``.
-    out : Path or None
-        Answers go to ``OUT.d/<agent>.json``, with ``gather`` all of them to OUT as well.
-    gather, resume, force : bool
-        Collect the x_i at rank 0; go on from the checkpoints; overwrite.
-    partition : Path or None
-        The user's own partition.
-    reduce : str
-        One of ``REDUCTIONS``.
-    checkpoint : float
-        Seconds between checkpoints; 0 is after every stopping test.
-    timeout : float
-        Seconds to wait for a neighbour.
-    log_dir : Path or None
-        Where each process writes a log.
+    Answers go to ``OUT.d/<agent>.json``, with ``gather`` all of them to OUT as well.
     """
 
     folder: Path
+    """Problem folder; a process needs the public files and those of its own agents."""
     chosen: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of ``solve`` that override those of ``problem.toml``."""
     out: Path | None = None
     gather: bool = False
     resume: bool = False
@@ -49,6 +31,7 @@ class Orders:
     partition: Path | None = None
     reduce: str = "tree"
     checkpoint: float = 60.0
+    """Seconds between checkpoints; 0 is after every stopping test."""
     timeout: float = TIMEOUT
     log_dir: Path | None = None
 
@@ -67,21 +50,13 @@ class Orders:
 
     def refuse_alone(self) -> None:
         """An error if an option for several processes was given to one."""
-        plain = Orders(self.folder)
-        given = [
-            f"--{name.replace('_', '-')}"
-            for name in ("gather", "partition", "reduce", "checkpoint", "timeout", "log_dir")
-            if getattr(self, name) != getattr(plain, name)
-        ]
+        plain, names = ProcessOptions(self.folder), ("gather", *_WITH_VALUE)
+        given = [_flag(name) for name in names if getattr(self, name) != getattr(plain, name)]
         if given:
             raise Dual2Error(
                 f"{', '.join(given)}: for runs in several processes only. Add --mpi N, or start "
                 "the command with mpiexec."
             )
-
-    def owners(self, network: Network, ranks: int) -> Assignment:
-        """Rank of each agent."""
-        return assign(network, ranks, self.partition)
 
     @property
     def own_folder(self) -> Path | None:
@@ -95,12 +70,11 @@ class Orders:
     def arguments(self) -> list[str]:
         """The command line that says the same, without ``--mpi``."""
         line = ["solve", str(self.folder)]
-        values = dict(self.chosen) | {
-            name: getattr(self, name)
-            for name in ("out", "partition", "reduce", "checkpoint", "timeout", "log_dir")
-        }
+        values = dict(self.chosen) | {name: getattr(self, name) for name in ("out", *_WITH_VALUE)}
         for name, value in values.items():
-            if value is not None:
-                line += [f"--{name.replace('_', '-')}", str(value)]
-        flags = [name for name in ("gather", "resume", "force") if getattr(self, name)]
-        return line + [f"--{name}" for name in flags]
+            line += [] if value is None else [_flag(name), str(value)]
+        return line + [_flag(name) for name in ("gather", "resume", "force") if getattr(self, name)]
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"

@@ -8,10 +8,9 @@
     DIR/agents/1.npz      large ones as arrays
 
 Each file can be read without the others, so that a process may hold its own agent's data only.
-How functions are written: :mod:`dual2.codec`.
+How functions are written: :mod:`dual2.storage.codec`.
 """
 
-import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping
@@ -20,13 +19,13 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from dual2.codec import decode, decode_network, encode, encode_agent, encode_network
-from dual2.documents import read_document, write_document
 from dual2.errors import Dual2Error, ProblemError, counted
-from dual2.files import refuse_existing
+from dual2.files import digest, refuse_existing
 from dual2.functions import Function
 from dual2.network import Network
 from dual2.problem import Agent, Problem
+from dual2.storage.codec import decode, decode_network, encode, encode_agent, encode_network
+from dual2.storage.documents import read_document, write_document
 
 FORMAT = 1
 """Version of the format that this package writes and reads."""
@@ -34,6 +33,8 @@ FORMAT = 1
 SMALL = 200
 """An agent with at most so many numbers is written as text; so is an array of h or the network."""
 
+PUBLIC_FILES = ("problem.toml", "problem.npz")
+SUFFIXES = (".npz", ".toml")
 
 T = TypeVar("T")
 
@@ -114,17 +115,16 @@ def save_problem(
 
 def _clear(folder: Path) -> None:
     """Remove the problem that is there; problem.toml goes first, it is what makes it one."""
-    for name in ("problem.toml", "problem.npz"):
+    for name in PUBLIC_FILES:
         (folder / name).unlink(missing_ok=True)
     if (folder / "agents").is_dir():
         shutil.rmtree(folder / "agents")
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, Mapping):
-        return sum(_size(member) for member in value.values())
-    if isinstance(value, list):
-        return sum(_size(member) for member in value)
+    """How many numbers and words a document has."""
+    if isinstance(value, Mapping | list):
+        return sum(map(_size, value.values() if isinstance(value, Mapping) else value))
     return value.size if isinstance(value, np.ndarray) else 1
 
 
@@ -134,8 +134,7 @@ def _size(value: Any) -> int:
 def load_problem(path: str | os.PathLike[str]) -> Folder:
     """Read a whole problem folder: public part and every agent."""
     h, network, options = load_public(path)
-    files = agent_files(path, network.n)
-    agents = [load_agent(file) for file in files]
+    agents = [load_agent(file) for file in agent_files(path, network.n)]
     problem = _explained(Path(path), lambda: Problem(agents, h=h))
     return Folder(problem, network, options)
 
@@ -146,7 +145,7 @@ def load_public(path: str | os.PathLike[str]) -> Public:
     if not file.is_file():
         raise ProblemError(
             f"{path} is not a problem folder: there is no {file}. Make one with "
-            "'dual2 example DIR' or dual2.folder.save_problem."
+            "'dual2 example DIR' or dual2.save_problem."
         )
     document = _read(file, {"h", "network"}, {"options"})
     h = _explained(file, lambda: decode(document["h"]))
@@ -168,7 +167,7 @@ def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[in
     """Some agents of a problem folder by number; the files of the others need not be there."""
     folder, found = Path(path) / "agents", {}
     for number in numbers:
-        files = [folder / f"{number}{suffix}" for suffix in (".npz", ".toml")]
+        files = [folder / f"{number}{suffix}" for suffix in SUFFIXES]
         files = [file for file in files if file.is_file()]
         if len(files) != 1:
             there = " and ".join(file.name for file in files) or "no file of it"
@@ -182,21 +181,15 @@ def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[in
 
 def public_digest(path: str | os.PathLike[str]) -> bytes:
     """Hash (16 bytes) of the public files, byte by byte: equal where the public parts are."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in ("problem.toml", "problem.npz"):
-        file = Path(path) / name
-        content = file.read_bytes() if file.is_file() else b""
-        digest.update(len(content).to_bytes(8, "little") + content)
-    return digest.digest()
+    files = [Path(path) / name for name in PUBLIC_FILES]
+    return digest(*(file.read_bytes() if file.is_file() else b"" for file in files))
 
 
 def agent_files(path: str | os.PathLike[str], n: int) -> list[Path]:
     """The files of agents 0 … n-1; an error if one is missing, doubled or too many."""
     folder = Path(path) / "agents"
     found: dict[str, Path] = {}
-    for file in sorted(folder.glob("*")):
-        if file.suffix not in (".npz", ".toml"):
-            continue
+    for file in sorted(f for f in folder.glob("*") if f.suffix in SUFFIXES):
         if file.stem in found:
             raise ProblemError(
                 f"{folder} has both {found[file.stem].name} and {file.name}: remove one of them."

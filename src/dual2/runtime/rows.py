@@ -1,12 +1,14 @@
-"""A block of agents in one process: packed arrays, exchange, agreement."""
+"""The rows of the agents of this process: packed arrays, exchange, agreement."""
 
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dual2.engine import pack as packing
-from dual2.engine.gossip import Links, mix
+from dual2.engine.callbacks import SHIP
+from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, stationarity_rows
 from dual2.engine.threads import Team, choose_threads
 from dual2.functions import Function
@@ -17,16 +19,16 @@ from dual2.runtime.share import share_of
 Array = np.ndarray
 
 
-class Stacked:
-    """The rows of all agents, what they exchange, and what that costs.
+class Runtime:
+    """One row per agent of this process, what they exchange, and what that costs.
 
-    ``mix`` is 𝐂V on the owned rows; ``agree_max`` and ``agree_sum`` reduce over all agents, see
-    :class:`~dual2.runtime.circle.Circle`.
+    A method's text is row-wise but for three verbs: ``mix`` is 𝐂V on the rows of this process,
+    ``total`` and ``largest`` reduce over all agents, see :class:`~dual2.runtime.Agreement`.
 
     Parameters
     ----------
     problem : Problem
-        What the agents know.
+        What the agents know: a share of this process, else all of them are here.
     network : Network or ChebyshevNetwork
         Who talks to whom.
     smooth : Function, optional
@@ -48,7 +50,7 @@ class Stacked:
         self, problem: Problem, network: Network | ChebyshevNetwork, smooth: Function | None = None
     ) -> None:
         self.problem, self.network = share_of(problem, network), network
-        self.circle = self.problem.agreement
+        self.agreement = self.problem.agreement
         self.packed = packing.pack(self.problem, smooth)
         self.block = self.packed.block
         self.n, self.p = self.packed.n, self.packed.p
@@ -56,12 +58,31 @@ class Stacked:
 
     def _connect(self) -> None:
         """Set what the exchange needs: links, edges and team."""
-        recurrence = recurrence_rows(self.network)
+        recurrence = _recurrence(self.network)
+        if self.agreement.size > 1:
+            self._connect_processes(recurrence)
+            return
         buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
         self.links = Links(*self.network.neighbours, recurrence, buffers)
         self.edges: Array | slice = slice(None)
         work = self.packed.work + 3.0 * self.links.nidx.size * self.p * self.network.rounds
         self.team = Team(1 if self.packed.has_callbacks else choose_threads(work))
+
+    def _connect_processes(self, recurrence: Array) -> None:
+        """Neighbours elsewhere are ghost rows of the stage.
+
+        Before the compiled loops take differences they call back, and the transport exchanges the
+        rows that neighbours need.
+        """
+        found = own_edges(self.network, self.agreement.owners, self.agreement.rank)
+        self.edges = found.edges
+        buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
+        self.links = Links(*found.neighbours, recurrence, buffers)
+        callbacks, alone = self.packed.callbacks, self.packed.has_callbacks
+        threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
+        exchange = self.agreement.transport.exchange
+        callbacks.add(SHIP, 0, exchange(buffers[STAGE], found.outgoing, found.incoming))
+        self.team = Team(threads, callbacks.address)
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run ``kernel(*args, member)`` on the team.
@@ -81,23 +102,13 @@ class Stacked:
         return out
 
     # -- agreement ------------------------------------------------------------------------
-    def agree_max(self, values: Array) -> Array:
-        """Largest value over the agents, column by column; (n, m) to (m,)."""
-        return self.circle.agree_max(values)
-
-    def agree_sum(self, values: Array) -> Array:
+    def total(self, rows: Array) -> Array:
         """Sum over the agents, column by column, in the order of the tree; (n, m) to (m,)."""
-        return self.circle.agree_sum(values)
+        return self.agreement.total(rows)
 
-    @property
-    def agree_rounds(self) -> int:
-        """Exchanges of the agreements so far."""
-        return self.circle.agree_rounds
-
-    @property
-    def agree_floats(self) -> int:
-        """Numbers sent for the agreements so far, by all agents."""
-        return self.circle.agree_floats
+    def largest(self, rows: Array) -> Array:
+        """Largest value over the agents, column by column; (n, m) to (m,)."""
+        return self.agreement.largest(rows)
 
     def anywhere(self, values: Array) -> bool:
         """Whether some entry is not zero, here or in another process; not counted."""
@@ -105,11 +116,10 @@ class Stacked:
 
     def most(self, values: Array) -> Array:
         """Largest values over the processes; for what serves the observer, not counted."""
-        if self.circle.size == 1:
+        if self.agreement.size == 1:
             return values
-        rows = np.broadcast_to(np.asarray(values, dtype=np.float64), (self.n, len(values)))
-        with self.circle.uncounted():
-            return self.circle.agree_max(rows)
+        with self.agreement.uncounted():
+            return self.largest(np.broadcast_to(values, (self.n, len(values))))
 
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
@@ -136,7 +146,58 @@ class Stacked:
         return out
 
 
-def recurrence_rows(network: Network | ChebyshevNetwork) -> Array:
+class OwnEdges(NamedTuple):
+    """The edges at the rows of one process.
+
+    Attributes
+    ----------
+    neighbours : tuple of arrays
+        CSR arrays of the weights; columns at or beyond the number of rows are ghosts.
+    edges : ndarray
+        Which of the network's neighbours these are.
+    ghosts : ndarray
+        Numbers of the neighbours in other processes, rank by rank.
+    outgoing, incoming : dict
+        Rows that go to a rank, rows (ghosts) that it fills.
+    """
+
+    neighbours: tuple[Array, Array, Array]
+    edges: Array
+    ghosts: Array
+    outgoing: dict[int, Array]
+    incoming: dict[int, Array]
+
+
+def own_edges(network: Network | ChebyshevNetwork, owners: Array, rank: int) -> OwnEdges:
+    """Local view of the public graph.
+
+    Examples
+    --------
+    >>> found = own_edges(Network([(0, 1), (1, 2)]), np.array([0, 0, 1]), 0)
+    >>> found.neighbours[1].tolist(), found.ghosts.tolist(), found.outgoing[1].tolist()
+    ([1, 0, 2], [2], [1])
+    """
+    nptr, nidx, weights = network.neighbours
+    owned, degrees = np.flatnonzero(owners == rank), np.diff(nptr)
+    starts = np.repeat(np.arange(network.n), degrees)
+    edges = np.flatnonzero(owners[starts] == rank)
+    starts, ends = starts[edges], nidx[edges]
+    ghosts = np.unique(ends[owners[ends] != rank])
+    ghosts = ghosts[np.argsort(owners[ghosts], kind="stable")]
+    place = np.full(network.n, -1)
+    place[np.concatenate([owned, ghosts])] = np.arange(len(owned) + len(ghosts))
+    pointers = np.concatenate([[0], np.cumsum(degrees[owned])]).astype(np.int64)
+    others = sorted({int(r) for r in owners[ghosts]})
+    return OwnEdges(
+        (pointers, place[ends].astype(np.int64), np.ascontiguousarray(weights[edges])),
+        edges,
+        ghosts,
+        {r: np.unique(place[starts[owners[ends] == r]]) for r in others},
+        {r: len(owned) + np.flatnonzero(owners[ghosts] == r) for r in others},
+    )
+
+
+def _recurrence(network: Network | ChebyshevNetwork) -> Array:
     """Rows (a_k, b_k, c_k) for the compiled exchange: (1, 0, 1) for C itself."""
     if isinstance(network, Network):
         return np.array([[1.0, 0.0, 1.0]])

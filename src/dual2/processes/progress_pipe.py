@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from dual2.progress import Bar
@@ -18,7 +19,7 @@ MARK = "@dual2 "
 _EVERY = 0.2
 
 
-def teller(method: str, tol: float) -> Callable[[dict[str, Any]], None]:
+def progress_writer(method: str, tol: float) -> Callable[[dict[str, Any]], None]:
     """A callback of ``solve`` that tells the launcher how far it is, a few times a second."""
     last = 0.0
 
@@ -32,25 +33,17 @@ def teller(method: str, tol: float) -> Callable[[dict[str, Any]], None]:
     return tell
 
 
-class Watcher:
-    """Draws the bar from the lines of :func:`teller`.
+class ProgressReader(ExitStack):
+    """Draws the bar from the lines of :func:`progress_writer`.
 
     Examples
     --------
-    >>> with Watcher() as watcher:
-    ...     watcher.take("@dual2 half a line"), watcher.take("a message")
+    >>> with ProgressReader() as reader:
+    ...     reader.take("@dual2 half a line"), reader.take("a message")
     (True, False)
     """
 
-    def __init__(self) -> None:
-        self._bar: Bar | None = None
-
-    def __enter__(self) -> "Watcher":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._bar is not None:
-            self._bar.__exit__(None, None, None)
+    _bar: Bar | None = None
 
     def take(self, line: str) -> bool:
         """Whether a line was meant for the launcher; the bar then shows what it says."""
@@ -60,7 +53,6 @@ class Watcher:
             method, tol, rounds, kkt = json.loads(line.removeprefix(MARK))
         except ValueError:
             return True
-        if self._bar is None:
-            self._bar = Bar(method, tol, visible=True).__enter__()
+        self._bar = self._bar or self.enter_context(Bar(method, tol, visible=True))
         self._bar.update(rounds, kkt)
         return True

@@ -1,55 +1,45 @@
 """What the processes tell each other before iteration 0: that they mean the same run."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
 from dual2.errors import Dual2Error
-from dual2.runtime.mpi import Mpi
+from dual2.files import DIGEST_SIZE
+from dual2.runtime import Transport
 
-_SIZE = 16
 NONE = -1
 """Newest checkpoint of a process that has none."""
 
 
-def digest(*parts: Any) -> bytes:
-    """16 bytes that differ if the parts do."""
-    total = hashlib.blake2b(digest_size=_SIZE)
-    for part in parts:
-        data = part if isinstance(part, bytes) else repr(part).encode()
-        total.update(len(data).to_bytes(8, "little") + data)
-    return total.digest()
-
-
-def greet(place: Mpi, means: Mapping[str, bytes], newest: int) -> int:
+def shake_hands(transport: Transport, means: Mapping[str, bytes], newest: int) -> int:
     """Compare hashes with all processes; the newest checkpoint that everyone may have.
 
     Each process sends ``16·len(means) + 8`` bytes to every other, once.
 
     Parameters
     ----------
-    place : Mpi
+    transport : Transport
         All processes.
     means : mapping of str to bytes
-        What must be the same everywhere, in words, and its :func:`digest`.
+        What must be the same everywhere, in words, and its :func:`dual2.files.digest`.
     newest : int
-        Round of this process's newest checkpoint, ``NONE`` without one.
+        Round of this process's newest checkpoint, ``NONE`` without one; the smallest of all
+        processes is returned.
 
-    Returns
-    -------
-    int
-        Smallest ``newest`` of all processes.
+    Examples
+    --------
+    >>> from dual2.runtime import find_transport
+    >>> shake_hands(find_transport("stacked"), {"partition": bytes(16)}, 700)
+    700
     """
     own = np.frombuffer(b"".join(means.values()) + newest.to_bytes(8, "little", signed=True), "u1")
-    every = place.everyone(own, "greeting")
+    every = transport.everyone(own, "greeting")
     for k, what in enumerate(means):
-        hashes = [row[_SIZE * k : _SIZE * (k + 1)].tobytes() for row in every]
-        _demand_equal(what, hashes)
-    rounds = [int.from_bytes(row[-8:].tobytes(), "little", signed=True) for row in every]
-    return min(rounds)
+        part = slice(DIGEST_SIZE * k, DIGEST_SIZE * (k + 1))
+        _demand_equal(what, [row[part].tobytes() for row in every])
+    return min(int.from_bytes(row[-8:].tobytes(), "little", signed=True) for row in every)
 
 
 def _demand_equal(what: str, hashes: list[bytes]) -> None:

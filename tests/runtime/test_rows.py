@@ -1,4 +1,4 @@
-"""Rows of several processes without MPI: threads with queues in the place of a wire."""
+"""Runtime of several processes without MPI: threads with queues as a transport."""
 
 import queue
 import sys
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.runtime import Circle, Stacked, place, take_share
+from dual2.runtime import Agreement, Runtime, Transport, share_of
 from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
-from dual2.runtime.spread import Assembly, own_edges
+from dual2.runtime.rows import own_edges
 
 P = 3
 GRAPHS = {
@@ -23,17 +23,16 @@ GRAPHS = {
 }
 
 
-class Post:
+class Post(Transport):
     """Queues between processes that are threads."""
 
-    direct = False
-
-    def __init__(self, rank, boxes, sent):
+    def __init__(self, rank, boxes, sent, where):
+        super().__init__()
         self.rank, self.size = rank, len(boxes)
-        self.boxes, self.sent = boxes, sent
+        self.boxes, self.sent, self.where = boxes, sent, where
 
-    def begin(self):
-        self.sent.append(("begin", self.rank, self.rank, 0))
+    def owners(self, network):
+        return self.where
 
     def swap(self, outgoing, incoming, kind):
         for rank, array in outgoing.items():
@@ -52,15 +51,21 @@ class Post:
 
         return ship
 
+    def everyone(self, own, kind, seconds=None):
+        every = np.tile(own, (self.size, 1))
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self.swap(dict.fromkeys(others, own), {rank: every[rank] for rank in others}, kind)
+        return every
+
 
 def in_threads(network, ranks, work, assignment=None):
-    """work(circle, sent) in a thread for each rank; the answers."""
+    """work(transport) in a thread for each rank; the answers."""
     where = partition(network, ranks) if assignment is None else np.array(assignment)
     boxes = [[queue.Queue() for _ in range(ranks)] for _ in range(ranks)]
     answers, sent = [None] * ranks, []
 
     def run(rank):
-        answers[rank] = work(Assembly(network, where, Post(rank, boxes, sent)))
+        answers[rank] = work(Post(rank, boxes, sent, where))
 
     threads = [threading.Thread(target=run, args=(rank,)) for rank in range(ranks)]
     for thread in threads:
@@ -86,18 +91,21 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
     where = network if degree == 1 else network.chebyshev(degree)
     whole = problem(network.n)
     rows = np.random.default_rng(1).standard_normal((network.n, P))
-    expected = Stacked(whole, where).mix(rows)
+    expected = Runtime(whole, where).mix(rows)
 
-    def work(circle):
-        runtime = place(take_share(whole, circle), where)
+    def work(transport):
+        runtime = Runtime(share_of(whole, network, transport), where)
+        owned = runtime.agreement.owned
         for _ in range(3):
-            found = runtime.mix(rows[circle.owned])
-        return circle.owned, found
+            found = runtime.mix(rows[owned])
+        return owned, found
 
     answers, sent = in_threads(network, ranks, work)
     for owned, found in answers:
         assert np.array_equal(found, expected[owned])
-    assert {kind for kind, *_ in sent} == {"rows"}
+    assert {kind for kind, *_ in sent} == {"rows", "agree up", "agree down"}
+    widths = {size for kind, *_, size in sent if kind == "agree down"}
+    assert widths == {2}  # p is compared, once
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -105,17 +113,14 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
 def test_agreements_do_not_depend_on_the_processes(name, ranks):
     network = d2.Network(GRAPHS[name])
     values = np.random.default_rng(2).standard_normal((network.n, 2)) ** 7
-    here = Circle(network)
-    expected = here.agree_sum(values), here.agree_max(values)
+    here = Agreement(network)
+    expected = here.total(values), here.largest(values)
 
-    def work(circle):
-        own = values[circle.owned]
-        return (
-            circle.agree_sum(own),
-            circle.agree_max(own),
-            circle.agree_rounds,
-            circle.agree_floats,
-        )
+    def work(transport):
+        agreement = Agreement(network, transport)
+        own = values[agreement.owned]
+        found = agreement.total(own), agreement.largest(own)
+        return *found, agreement.agree_rounds, agreement.agree_floats
 
     answers, sent = in_threads(network, ranks, work)
     for total, most, rounds, floats in answers:
@@ -132,17 +137,32 @@ def test_agreements_do_not_depend_on_the_processes(name, ranks):
 def test_many_numbers_are_summed_in_the_same_order(name):
     network = d2.Network(GRAPHS[name])
     values = np.random.default_rng(3).standard_normal((network.n, 4000)) ** 5
-    circle = Circle(network)
-    few = [circle.agree_sum(part) for part in np.array_split(values, 20, axis=1)]
-    assert np.array_equal(circle.agree_sum(values), np.concatenate(few))
+    here = Agreement(network)
+    few = [here.total(part) for part in np.array_split(values, 20, axis=1)]
+    assert np.array_equal(here.total(values), np.concatenate(few))
 
 
 def test_a_process_may_own_agents_far_apart():
     network = d2.Network(nx.path_graph(6))
     values = np.arange(6.0)[:, None]
-    work = lambda circle: circle.agree_sum(values[circle.owned])  # noqa: E731
+    work = lambda transport: transport.sum(values[transport.rank :: 2], network)  # noqa: E731
     answers, _ = in_threads(network, 2, work, [0, 1, 0, 1, 0, 1])
     assert [total.tolist() for total in answers] == [[15.0], [15.0]]
+
+
+@pytest.mark.parametrize("ranks", [2, 3])
+@pytest.mark.parametrize("method", ["iD2A", "MiD2A", "NPGA-EXTRA"])
+def test_another_transport_is_one_class(ranks, method):
+    """A whole solve over the queues: the bits and counts of one process."""
+    network, whole = d2.Network(GRAPHS["cycle"]), problem(8)
+    options = {"method": method, "tol": 1e-6, "progress": False}
+    expected = d2.solve(whole, network, **options)
+    work = lambda transport: d2.solve_for_all(whole, network, runtime=transport, **options)  # noqa: E731
+    answers, _ = in_threads(network, ranks, work)
+    for found in answers:
+        assert found.status == expected.status and found.counts == expected.counts
+        assert np.array_equal(np.concatenate(found.x), np.concatenate(expected.x))
+        assert np.array_equal(found.duals, expected.duals)
 
 
 def test_only_the_rows_that_neighbours_need_travel():
@@ -168,12 +188,16 @@ def test_an_exchange_that_fails_raises_after_the_loop():
             self.calls = calls
             return ship
 
-    wire = Broken(0, [[], []], [])
-    circle = Assembly(network, np.array([0, 0, 1, 1]), wire)
-    runtime = place(take_share(whole, circle), network.chebyshev(6))
+        def swap(self, outgoing, incoming, kind):
+            """The other has the same p."""
+            for array in incoming.values():
+                array[...] = [P, -P]
+
+    transport = Broken(0, [[], []], [], np.array([0, 0, 1, 1]))
+    runtime = Runtime(share_of(whole, network, transport), network.chebyshev(6))
     with pytest.raises(TimeoutError, match="nobody there"):
         runtime.mix(np.ones((2, P)))
-    assert len(wire.calls) == 3
+    assert len(transport.calls) == 3
 
 
 def test_a_share_says_what_it_is():

@@ -1,0 +1,115 @@
+"""Sums and maxima along the spanning tree of the graph, in an order that depends on it alone.
+
+Partial results go up the tree, from the process of an agent to that of its parent, and the answer
+comes down again.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.network.tree import Tree
+
+Array = np.ndarray
+Messages = Mapping[int, Array]
+
+
+class Level(NamedTuple):
+    """What a process does for one level of the tree on the way up.
+
+    ``parents`` are the rows to which the ``len(parents)`` children of this level add, ``local``
+    and ``rows`` which of these children are here and where, ``incoming`` which come from a rank,
+    ``outgoing`` the rows that go to one.
+    """
+
+    parents: Array
+    local: Array
+    rows: Array
+    incoming: dict[int, Array]
+    outgoing: dict[int, Array]
+
+
+class Route(NamedTuple):
+    """The way of a sum through one process.
+
+    ``levels`` are those where it has something to do, ``root`` is its row that ends with the
+    answer; else ``source`` is the rank that tells it. ``targets`` are the ranks that it tells.
+    """
+
+    levels: list[Level]
+    root: int | None
+    source: int
+    targets: list[int]
+
+
+def find_route(tree: Tree, owners: Array, rank: int) -> Route:
+    """The way of a sum through one process.
+
+    Every process hears the answer at its agent nearest to the root, from that agent's parent.
+
+    Examples
+    --------
+    >>> from dual2.network import Network
+    >>> tree = Network([(0, 1), (1, 2)]).tree
+    >>> route = find_route(tree, np.array([0, 0, 1]), 0)
+    >>> route.levels[0].incoming, route.root, route.targets
+    ({1: array([1])}, 1, [1])
+    """
+    place = np.full(len(owners), -1)
+    owned = np.flatnonzero(owners == rank)
+    place[owned] = np.arange(len(owned))
+    teller = np.full(owners.max() + 1, -1)
+    levels = []
+    for children in tree.levels:
+        for child in children[::-1]:
+            teller[owners[child]] = owners[tree.parent[child]]
+        level = _find_level(children, tree.parent[children], owners, rank, place)
+        if len(level.parents) or level.outgoing:
+            levels.append(level)
+    teller[owners[tree.root]] = -1
+    root = int(place[tree.root]) if owners[tree.root] == rank else None
+    return Route(levels, root, int(teller[rank]), np.flatnonzero(teller == rank).tolist())
+
+
+def _find_level(children: Array, parents: Array, owners: Array, rank: int, place: Array) -> Level:
+    here, below = owners[parents] == rank, owners[children]
+    senders = below[here]
+    leaving = (below == rank) & ~here
+    local = np.flatnonzero(senders == rank)
+    return Level(
+        place[parents[here]],
+        local,
+        place[children[here][local]],
+        {int(r): np.flatnonzero(senders == r) for r in set(senders) - {rank}},
+        {
+            int(r): place[children[leaving & (owners[parents] == r)]]
+            for r in set(owners[parents[leaving]])
+        },
+    )
+
+
+def combine(
+    route: Route, operation: np.ufunc, total: Array, swap: Callable[[Messages, Messages, str], None]
+) -> Array:
+    """Up the tree and down; ``total`` has the rows of the own agents and is used up.
+
+    ``swap`` sends arrays to ranks and fills those that come from ranks.
+    """
+    for level in route.levels:
+        rows = np.empty((len(level.parents), total.shape[1]))
+        rows[level.local] = total[level.rows]
+        if level.incoming or level.outgoing:
+            incoming = {r: np.empty((len(at), rows.shape[1])) for r, at in level.incoming.items()}
+            swap({r: total[at] for r, at in level.outgoing.items()}, incoming, "agree up")
+            for r, at in level.incoming.items():
+                rows[at] = incoming[r]
+        operation.at(total, level.parents, rows)
+    answer = np.empty(total.shape[1])
+    if route.root is None:
+        swap({}, {route.source: answer}, "agree down")
+    else:
+        answer[:] = total[route.root]
+    if route.targets:
+        swap(dict.fromkeys(route.targets, answer), {}, "agree down")
+    return answer
