@@ -14,7 +14,7 @@ import numpy as np
 
 import dual2 as d2
 from dual2.algorithms import Settings, find_method
-from dual2.runtime import find_place
+from dual2.runtime import find_transport, share_of
 
 FOR_EVER = 1e9
 ONE_SUBPROBLEM = {"check": 10**8}
@@ -58,7 +58,7 @@ class Loop:
     ) -> None:
         names = ("subsolver", "rho", "accuracy", "constants")
         settings = {name: wishes.pop(name) for name in names if name in wishes}
-        share = find_place(runtime).share(problem, network)
+        share = share_of(problem, network, find_transport(runtime))
         with _threads(threads):
             plan = find_method(method).plan(
                 share, network, Settings(method, **settings, parameters=wishes)

@@ -13,11 +13,10 @@ by themselves are solved by ``dual2.saddle.solve``; ``dual2.learn`` (scikit-lear
 from importlib import import_module
 from types import ModuleType
 
-from dual2 import saddle
+from dual2 import functions, saddle
 from dual2.algorithms import METHODS, Method
 from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
 from dual2.functions import *  # noqa: F403
-from dual2.functions import __all__ as _functions
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.recognise import from_cvxpy
@@ -29,13 +28,12 @@ from dual2.tune import Trial, Tuned, tune
 from dual2.version import __version__
 
 __all__ = [
-    *_functions,
     "METHODS",
     "Agent",
     "CapabilityError",
     "Certificate",
-    "Costs",
     "ChebyshevNetwork",
+    "Costs",
     "Counts",
     "Dual2Error",
     "Method",
@@ -57,6 +55,7 @@ __all__ = [
     "solve_for_all",
     "tune",
 ]
+__all__ += functions.__all__
 
 
 def __getattr__(name: str) -> ModuleType:

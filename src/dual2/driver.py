@@ -111,7 +111,7 @@ class Driver:
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
         self.kkt = math.inf
-        self._alone = plan.runtime.circle.size == 1
+        self._alone = plan.runtime.agreement.size == 1
         self.best: tuple[Array, Array] | None = None
         self.origin: tuple[Array, Array] | None = None
         self.priceless = False
@@ -130,12 +130,12 @@ class Driver:
         calls["prox_h"] += sums + again
         network = self.runtime.network
         rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
-        circle = self.runtime.circle
-        agreed = self.schedule.agree_floats + circle.agree_floats
+        agreement = self.runtime.agreement
+        agreed = self.schedule.agree_floats + agreement.agree_floats
         return Counts(
             rounds=rounds,
             vectors=vectors,
-            agree_rounds=self.schedule.agree_rounds + circle.agree_rounds,
+            agree_rounds=self.schedule.agree_rounds + agreement.agree_rounds,
             floats=2 * len(network.edges) * self.runtime.p * vectors + agreed,
             **calls,
         )
@@ -158,7 +158,7 @@ class Driver:
         s = self.schedule
         clock = Clock(s.seconds)
         self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
-        self.runtime.circle.begin()
+        self.runtime.agreement.begin()
         self._trace(clock)
         self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
         with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
@@ -298,8 +298,8 @@ class Driver:
         squares = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
         rows = np.zeros((rt.n, 2))
         rows[0] = squares
-        with rt.circle.uncounted():
-            distance, size = np.sqrt(rt.agree_sum(rows))
+        with rt.agreement.uncounted():
+            distance, size = np.sqrt(rt.total(rows))
         return float(distance / size) if size > 0 else float(distance)
 
     def trace(self) -> dict[str, Array]:
@@ -320,12 +320,12 @@ class Driver:
     # -- save and continue ---------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
-        s, circle = self.schedule, self.runtime.circle
+        s, agreement = self.schedule, self.runtime.agreement
         s.tests, s.sums, s.again = self._tests()
-        s.agree_rounds += circle.agree_rounds
-        s.agree_floats += circle.agree_floats
+        s.agree_rounds += agreement.agree_rounds
+        s.agree_floats += agreement.agree_floats
         self.judge.tests = self.judge.sums = self.judge.again = 0
-        circle.agree_rounds = circle.agree_floats = 0
+        agreement.agree_rounds = agreement.agree_floats = 0
         own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}
@@ -339,8 +339,8 @@ class Driver:
             setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
         if "best_x" in state:
             self.best = (state["best_x"].copy(), state["best_duals"].copy())
-        circle = self.runtime.circle  # the set-up was counted when the run began
-        circle.agree_rounds = circle.agree_floats = 0
+        agreement = self.runtime.agreement  # the set-up was counted when the run began
+        agreement.agree_rounds = agreement.agree_floats = 0
 
     def interrupt(self) -> None:
         """Ask the loop to end at its next pause."""

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from dual2.problem.residual import coupling_response, coupling_step
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 Array = np.ndarray
 
@@ -60,7 +60,7 @@ class Judge:
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows and their agreement.
     tol, atol : float
         Relative and absolute tolerance.
@@ -72,7 +72,7 @@ class Judge:
         prox h alone.
     """
 
-    def __init__(self, runtime: Stacked, tol: float, atol: float) -> None:
+    def __init__(self, runtime: Runtime, tol: float, atol: float) -> None:
         self.runtime, self.tol, self.atol = runtime, tol, atol
         self.tests = self.sums = self.again = 0
 
@@ -95,19 +95,19 @@ class Judge:
 
     def observe(self, x: Array, duals: Array) -> Verdict:
         """The same residual for the trace: nothing is counted."""
-        with self.runtime.circle.uncounted():
+        with self.runtime.agreement.uncounted():
             return self._judge(x, duals)[0]
 
     def _sums(self, x: Array, duals: Array) -> tuple[Array, Array]:
         """λ̄ and s."""
         rt = self.runtime
-        total = rt.agree_sum(np.hstack([duals, rt.products(x)]))
+        total = rt.total(np.hstack([duals, rt.products(x)]))
         return total[: rt.p] / rt.problem.n, total[rt.p :]
 
     def _agree(self, x: Array, dual: Array, wish: Wish = Wish.NONE) -> Array:
         """Largest residual, |∇f_i|, |A_iᵀλ| and wish."""
         rows = self.runtime.stationarity(x, dual)
-        return self.runtime.agree_max(np.column_stack([rows, np.full(len(rows), float(wish))]))
+        return self.runtime.largest(np.column_stack([rows, np.full(len(rows), float(wish))]))
 
     def _judge(self, x: Array, duals: Array, wish: Wish = Wish.NONE) -> tuple[Verdict, bool]:
         """The verdict on λ̄, and whether it took a second look.

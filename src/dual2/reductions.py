@@ -29,8 +29,7 @@ from dual2.functions.separable import separable_form
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.problem.residual import coupling_response, coupling_step
-from dual2.runtime import Stacked as Runtime
-from dual2.runtime import place, share_of
+from dual2.runtime import Runtime, share_of
 from dual2.theory.conditions import is_indicator, is_point
 
 Array = np.ndarray
@@ -239,7 +238,7 @@ class Reduced:
     ----------
     plan : Plan
         Of the problem with y.
-    runtime : Stacked
+    runtime : Runtime
         Of the original problem: what is judged.
     reduction : Reduction
         What was done.
@@ -278,7 +277,7 @@ class Reduced:
         """Begin from x and λ; y is zero, or what h answers if they are not."""
         problem, y = self.runtime.problem, np.zeros(self.runtime.p)
         if self.runtime.anywhere(np.concatenate([x, lam.ravel()])):
-            total = self.runtime.agree_sum(np.hstack([self.runtime.products(x), lam]))
+            total = self.runtime.total(np.hstack([self.runtime.products(x), lam]))
             s, price = total[: problem.p], total[problem.p :] / problem.n
             z = coupling_response(problem.h, s, price, coupling_step(s, price))
             y = self.reduction.lift(problem, z)
@@ -324,7 +323,7 @@ def plan_for(
         if not reduce:
             _refuse(method, problem, f" With reduce=True {text}.")
         plan = _planned(method, lifted, network, settings)
-        runtime = place(problem, network)
+        runtime = Runtime(problem, network)
         return replace(
             plan, algorithm=Reduced(plan, runtime, reduction), runtime=runtime,
             parameters=plan.parameters | {"reduction": (reduction.name, text)},

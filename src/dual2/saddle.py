@@ -15,7 +15,7 @@ from dual2.errors import CapabilityError, ProblemError, unknown_name
 from dual2.functions import Function, Zero
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers import SUBSOLVERS, RowConstants, Subsolver
 from dual2.theory import Constants, Facts, PaperCase, gather_facts
 from dual2.theory.facts import require_strong_convexity
@@ -102,7 +102,7 @@ def solve(
     name = _find(method)
     problem = Problem([Agent(B, f1, f2)], g2.conjugate)
     require_strong_convexity(problem, name)
-    runtime = Stacked(problem, Network(nx.empty_graph(1)), smooth=g1)
+    runtime = Runtime(problem, Network(nx.empty_graph(1)), smooth=g1)
     facts = gather_facts(problem)
     solver = _solver(name, runtime, facts, g1, g2, sigma_min, mu_phi, square, slack)
     x, y = _start(problem, start)
@@ -135,7 +135,7 @@ def _find(method: str) -> str:
 
 
 def _solver(
-    name: str, runtime: Stacked, facts: Facts, g1: Function, g2: Function,
+    name: str, runtime: Runtime, facts: Facts, g1: Function, g2: Function,
     sigma_min: float | None, mu_phi: float | None, square: bool, slack: float,
 ) -> Subsolver:  # fmt: skip
     """The solver with the constants of this saddle problem."""

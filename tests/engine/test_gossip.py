@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from zoo import network, problem
 
 ROWS = np.random.default_rng(1).standard_normal((7, 12))
@@ -13,7 +13,7 @@ ROWS = np.random.default_rng(1).standard_normal((7, 12))
 
 def runtime(where, n=7):
     agents = problem().agents[:n]
-    return Stacked(d2.Problem(agents, d2.Zero()), where)
+    return Runtime(d2.Problem(agents, d2.Zero()), where)
 
 
 @pytest.mark.parametrize("weights", ["laplacian", "metropolis"])
@@ -53,7 +53,7 @@ def test_threads_change_nothing(threads, monkeypatch):
         monkeypatch.setenv("DUAL2_THREADS", "1")
         alone = runtime(where).mix(ROWS)
         monkeypatch.setenv("DUAL2_THREADS", threads)
-        team = Stacked(problem(names=["separable"] * 7), where)
+        team = Runtime(problem(names=["separable"] * 7), where)
         assert team.team.threads == int(threads)
         np.testing.assert_array_equal(team.mix(ROWS), alone)
 

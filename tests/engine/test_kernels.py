@@ -8,7 +8,7 @@ from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
 from dual2.functions.kernels import CALLBACK
 from dual2.judge import Judge
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.testing import known_problem
 from zoo import AGENTS, P, network, problem
 
@@ -91,7 +91,7 @@ def test_local_minimiser(i, block):
 
 @pytest.fixture(scope="module")
 def runtime():
-    return Stacked(PROBLEM, network(N))
+    return Runtime(PROBLEM, network(N))
 
 
 def test_all_products_at_once(runtime):
@@ -116,7 +116,7 @@ def test_stationarity(shared, runtime):
 def test_the_judge_agrees_with_the_definition(h):
     """The agreed residual and the unagreed one are Problem.kkt at the mean price."""
     here = problem(h)
-    runtime = Stacked(here, network(N))
+    runtime = Runtime(here, network(N))
     judge = Judge(runtime, 1e-8, 1e-12)
     expected = here.kkt(X, ROWS.mean(axis=0))
     for verdict in (judge.test(FLAT, ROWS, full=True), judge.observe(FLAT, ROWS)):
@@ -138,7 +138,7 @@ def test_the_judge_looks_at_both_parts(broken):
         here, x = d2.Problem([*here.agents, extra], here.h), [*x, np.zeros(1)]
     expected = here.kkt(x, price)
     assert getattr(expected, broken) == expected.kkt > 1e-3
-    runtime = Stacked(here, network(here.n))
+    runtime = Runtime(here, network(here.n))
     flat, rows = np.concatenate(x), np.tile(price, (here.n, 1))
     judge = Judge(runtime, 1e-8, 1e-12)
     for verdict in (judge.test(flat, rows, full=True), judge.observe(flat, rows)):
@@ -147,9 +147,9 @@ def test_the_judge_looks_at_both_parts(broken):
 
 
 def test_agreement_counts_what_it_sends(runtime):
-    before = runtime.agree_rounds, runtime.agree_floats
-    close(runtime.agree_sum(ROWS), ROWS.sum(axis=0))
-    np.testing.assert_array_equal(runtime.agree_max(ROWS), ROWS.max(axis=0))
+    before = runtime.agreement.agree_rounds, runtime.agreement.agree_floats
+    close(runtime.total(ROWS), ROWS.sum(axis=0))
+    np.testing.assert_array_equal(runtime.largest(ROWS), ROWS.max(axis=0))
     height = runtime.network.tree.height
-    assert runtime.agree_rounds - before[0] == 2 * 2 * height
-    assert runtime.agree_floats - before[1] == 2 * 2 * (N - 1) * P
+    assert runtime.agreement.agree_rounds - before[0] == 2 * 2 * height
+    assert runtime.agreement.agree_floats - before[1] == 2 * 2 * (N - 1) * P

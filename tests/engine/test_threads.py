@@ -6,7 +6,7 @@ import pytest
 
 import dual2 as d2
 from dual2.engine.threads import WORTH, Team, choose_threads
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from zoo import COMPILED, problem
 
 
@@ -36,7 +36,7 @@ def test_threads_give_the_same_bits(names, wishes, monkeypatch):
 def test_user_functions_stay_on_one_thread(monkeypatch):
     monkeypatch.setenv("DUAL2_THREADS", "2")
     here = problem()
-    assert Stacked(here, d2.Network(nx.path_graph(here.n))).team.threads == 1
+    assert Runtime(here, d2.Network(nx.path_graph(here.n))).team.threads == 1
 
 
 def test_small_work_takes_one_thread(monkeypatch):

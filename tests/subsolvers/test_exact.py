@@ -10,7 +10,7 @@ from dual2.algorithms.plan import Settings, plan_id2a
 from dual2.errors import CapabilityError
 from dual2.experiments.exp1 import experiment1
 from dual2.reference import solve_reference
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers import Exact
 from dual2.theory import analyse, gather_facts
 
@@ -47,7 +47,7 @@ def make(h, g, dense, seed, wide=False, size=1.0):
 
 def solver_of(where):
     """The solver by itself, whatever the theory says of ρ = 0."""
-    solver = Exact(Stacked(where, NETWORK), gather_facts(where), analyse(where, NETWORK))
+    solver = Exact(Runtime(where, NETWORK), gather_facts(where), analyse(where, NETWORK))
     solver.start(np.zeros(sum(where.dims)), np.zeros((N, where.p)))
     solver.calls[:] = 0
     return solver

@@ -30,7 +30,7 @@ from dual2.algorithms.single_loop import SingleLoop, single_loop_method
 from dual2.engine.gossip import mix_rows
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.theory.conditions import verdict_on
 
 Array = np.ndarray
@@ -52,7 +52,7 @@ class ADMM(SingleLoop):
     layout, conserved = State, "total"
 
     def __init__(
-        self, runtime: Stacked, values: Values, kind: int, scalars: Callable[[Values], Scalars]
+        self, runtime: Runtime, values: Values, kind: int, scalars: Callable[[Values], Scalars]
     ) -> None:
         super().__init__(runtime, values)
         rt, s, problem = runtime, scalars(values), runtime.problem
@@ -100,7 +100,7 @@ class ADMM(SingleLoop):
             now.ax[:] = rt.products(now.x)
             excess = now.ax - self.data.share
             scale = {TRACKING: -1.0, NECPD: s.penalty}.get(kind, 1.0)
-            now.total[:] = scale * (excess - rt.agree_sum(excess) / rt.problem.n)
+            now.total[:] = scale * (excess - rt.total(excess) / rt.problem.n)
         if kind == DPMM:
             now.aux[:] = lam
         elif warm or rt.anywhere(lam):

@@ -24,7 +24,7 @@ from dual2.algorithms.parameters import Parameter, Sourced, Values
 from dual2.algorithms.single_loop import SingleLoop, single_loop_method
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 Array = np.ndarray
 _RANK = 1e-12
@@ -38,7 +38,7 @@ class APAPC(SingleLoop):
 
     conserved = "y"
 
-    def __init__(self, runtime: Stacked, values: Values) -> None:
+    def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, values)
         rt, v, degree, c = runtime, values, values.semi_iteration, values.once(constants)
         nu, q = (c["L_B"] + c["mu_B"]) / 2, (c["L_B"] - c["mu_B"]) ** 2 / 16

@@ -22,7 +22,7 @@ import numpy as np
 
 from dual2.algorithms.outer import Iterate, Options
 from dual2.algorithms.second_dual import ORACLES
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers import Subsolver
 from dual2.theory import Constants, Facts
 
@@ -34,7 +34,7 @@ class ID2A:
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows, their exchange and agreement.
     facts, constants
         Of the problem at the ρ in use.
@@ -45,7 +45,7 @@ class ID2A:
     """
 
     def __init__(
-        self, runtime: Stacked, facts: Facts, constants: Constants, options: Options,
+        self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,
         subsolver: Subsolver,
     ) -> None:  # fmt: skip
         self.runtime, self.constants, self.subsolver = runtime, constants, subsolver
@@ -64,7 +64,7 @@ class ID2A:
         z = np.zeros((rt.n, rt.p))
         if rt.anywhere(x):
             products = rt.products(x)
-            z = products - rt.agree_sum(products) / rt.problem.n
+            z = products - rt.total(products) / rt.problem.n
         self.at = self.nesterov.init(z)
         self.rounds = self.oracle.init(x, lam, z)
 

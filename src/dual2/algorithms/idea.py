@@ -35,7 +35,7 @@ from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError, unknown_name
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 Array = np.ndarray
 GAMMA, KAPPA, OMEGA, TAU, RATES = range(5)
@@ -97,7 +97,7 @@ class IDEA(SingleLoop):
 
     conserved = "y"
 
-    def __init__(self, runtime: Stacked, values: Values) -> None:
+    def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, values)
         if not runtime.problem.complete:
             raise CapabilityError(
@@ -119,7 +119,7 @@ class IDEA(SingleLoop):
         now.x[:], now.lam[:] = x, lam
         if rt.anywhere(x):
             excess = rt.products(now.x) - self.share
-            now.y[:] = excess - rt.agree_sum(excess) / rt.problem.n
+            now.y[:] = excess - rt.total(excess) / rt.problem.n
 
     def step(self, steps: int) -> None:
         """The integrator decides on the steps; here it only compiles."""

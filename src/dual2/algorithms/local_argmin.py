@@ -18,7 +18,7 @@ from dual2.compiled import compiled
 from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import Kind, prox_blocks
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers.newton_kernel import solve_local
 
 Array = np.ndarray
@@ -59,7 +59,7 @@ def penalty_rows(r: Array, low: Array, high: Array) -> Array:
     return rows
 
 
-def newton_rows(runtime: Stacked) -> Array:
+def newton_rows(runtime: Runtime) -> Array:
     """How the local problem of each agent is solved: ACTIVE_SET, SEMISMOOTH or GRADIENTS."""
     akind, fkind = runtime.block.akind, runtime.block.fkind
     ways = np.full(runtime.n, SEMISMOOTH, dtype=np.int64)

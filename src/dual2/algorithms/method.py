@@ -10,7 +10,7 @@ import numpy as np
 from dual2.algorithms.needs import Needs
 from dual2.algorithms.parameters import Parameter, Sources
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 
 class Algorithm(Protocol):
@@ -67,7 +67,7 @@ class Plan:
     """A ready algorithm with its runtime, its parameters and the reasons for them."""
 
     algorithm: Algorithm
-    runtime: Stacked
+    runtime: Runtime
     parameters: Sources
     explanation: str
 

@@ -82,7 +82,7 @@ class Nedic(SingleLoop):
         rt, now = self.runtime, self.now
         rows, n = x.reshape(rt.n, rt.p), rt.problem.n
         share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / n
-        now.y[:] = rows + share - (rt.agree_sum(rows) / n if rt.anywhere(x) else 0.0)
+        now.y[:] = rows + share - (rt.total(rows) / n if rt.anywhere(x) else 0.0)
         now.x[:] = now.y.ravel()
         rt.run(set_gradients, rt.block, now)
 

@@ -37,7 +37,7 @@ from dual2.algorithms.parameters import Values
 from dual2.algorithms.single_loop import SingleLoop
 from dual2.engine.local import DENSE_A, SIMPLE_F
 from dual2.engine.pack import Packed
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 Array = np.ndarray
 
@@ -56,7 +56,7 @@ class NPGA(SingleLoop):
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows, their exchange and agreement.
     values : Values
         Step sizes α, β, γ and the extrapolation θ.
@@ -66,7 +66,7 @@ class NPGA(SingleLoop):
 
     conserved = "s"
 
-    def __init__(self, runtime: Stacked, values: Values, matrices: Matrices) -> None:
+    def __init__(self, runtime: Runtime, values: Values, matrices: Matrices) -> None:
         super().__init__(runtime, values)
         self.matrices, self.stride, self.sent = matrices, matrices.rounds, matrices.vectors
         self.calls = dict.fromkeys(("grad_f", "prox_g", "A", "AT"), 1)
@@ -89,7 +89,7 @@ class NPGA(SingleLoop):
         now.x[:], now.lam[:] = x, lam
         if rt.anywhere(x):
             products = rt.products(now.x)
-            now.s[:] = self.values.beta * (products - rt.agree_sum(products) / rt.problem.n)
+            now.s[:] = self.values.beta * (products - rt.total(products) / rt.problem.n)
         if rt.anywhere(lam) and self.matrices.first:
             links = rt.links._replace(weights=self._mixing.weights[1])
             rt.run(mix_duals, links, self.Y, *map(float, self._mixing.powers[1]))

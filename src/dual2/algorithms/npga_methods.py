@@ -23,7 +23,7 @@ from dual2.algorithms.npga import NPGA
 from dual2.algorithms.parameters import Parameter, Sourced, Values, number
 from dual2.algorithms.single_loop import single_loop_method
 from dual2.errors import CapabilityError
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 
 # -- step sizes --------------------------------------------------------------------------------
 
@@ -79,10 +79,10 @@ def _diging(v: Values) -> Matrices:
     return replace(found, rounds=rounds, vectors=2 * rounds, answers=1)
 
 
-def _make(matrices: Callable[[Values], Matrices]) -> Callable[[Stacked, Values], NPGA]:
+def _make(matrices: Callable[[Values], Matrices]) -> Callable[[Runtime, Values], NPGA]:
     """The iteration with these matrices, unless with given ones the agents would never agree."""
 
-    def make(runtime: Stacked, v: Values) -> NPGA:
+    def make(runtime: Runtime, v: Values) -> NPGA:
         found = matrices(v)
         if v.given.keys() & {"B2", "C", "D", "gamma", "scale", "c"}:
             radius = consensus_radius(v.network, found, v.gamma)

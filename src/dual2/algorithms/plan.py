@@ -11,7 +11,7 @@ from dual2.algorithms.parameters import Settings, unknown_parameter
 from dual2.errors import CapabilityError, counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked, place
+from dual2.runtime import Runtime
 from dual2.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
 from dual2.subsolvers.records import Maker, make_subsolver, maker_name, require_subsolver
 from dual2.theory import Constants, Facts, analyse, gather_facts
@@ -35,7 +35,7 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     if record is not None and record.mapping and mapping == "auto":
         mapping = record.mapping
     constants = analyse(problem, network, rho, settings.constants, mapping, facts)
-    runtime = place(problem, network)
+    runtime = Runtime(problem, network)
     name, reason = _choose(asked, runtime, facts, constants, cost, options.mapping)
     chosen = SUBSOLVERS.get(name)
     if record is None and chosen is not None and chosen.mapping and options.mapping == "auto":
@@ -65,7 +65,7 @@ def _network(
 
 
 def _choose(
-    asked: str | Maker, runtime: Stacked, facts: Facts, constants: Constants, cost: Any,
+    asked: str | Maker, runtime: Runtime, facts: Facts, constants: Constants, cost: Any,
     mapping: str,
 ) -> tuple[str, str]:  # fmt: skip
     """The solver asked for, if it is admissible; for ``"auto"`` the one of least predicted cost.

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from dual2.algorithms.outer import Iterate, Nesterov, Options, accuracy_rule
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers import Exact, Subsolver
 from dual2.subsolvers.base import LOCAL_STEPS
 from dual2.theory import Constants, Facts, initial_value_gap
@@ -70,17 +70,17 @@ class Ascent(NamedTuple):
     ascent: float
 
 
-def agreed(runtime: Stacked, kind: Callable[..., Sums], **columns: Array) -> Sums:
+def agreed(runtime: Runtime, kind: Callable[..., Sums], **columns: Array) -> Sums:
     """Sums over all agents of named scalars, in one agreement.
 
     Examples
     --------
     >>> import numpy as np, dual2 as d2
     >>> problem = d2.Problem([d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Zero())
-    >>> agreed(Stacked(problem, d2.Network([(0, 1)])), Ascent, ascent=np.array([1.0, 2.0]))
+    >>> agreed(Runtime(problem, d2.Network([(0, 1)])), Ascent, ascent=np.array([1.0, 2.0]))
     Ascent(ascent=3.0)
     """
-    total = runtime.agree_sum(np.column_stack(list(columns.values())))
+    total = runtime.total(np.column_stack(list(columns.values())))
     return kind(**dict(zip(columns, map(float, total), strict=True)))
 
 
@@ -94,7 +94,7 @@ class SecondDual(ABC):
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows, their exchange and agreement.
     facts, constants
         Of the problem at the ρ in use.
@@ -110,7 +110,7 @@ class SecondDual(ABC):
     """Iterations on the present subproblem."""
 
     def __init__(
-        self, runtime: Stacked, facts: Facts, constants: Constants, options: Options,
+        self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,
         solver: Subsolver,
     ) -> None:  # fmt: skip
         self.runtime, self.facts, self.constants, self.options = runtime, facts, constants, options

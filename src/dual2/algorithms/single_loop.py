@@ -17,7 +17,7 @@ from dual2.algorithms.parameters import Parameter, Settings, Sources, Values
 from dual2.errors import counted
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime import Stacked, place
+from dual2.runtime import Runtime
 
 Array = np.ndarray
 Prepare = Callable[[Network | ChebyshevNetwork], Network | ChebyshevNetwork]
@@ -28,7 +28,7 @@ class SingleLoop:
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows, their exchange and agreement.
     values : Values
         The method's parameters.
@@ -54,7 +54,7 @@ class SingleLoop:
     calls: Mapping[str, int] = {}
     conserved: ClassVar[str] = ""
 
-    def __init__(self, runtime: Stacked, values: Values) -> None:
+    def __init__(self, runtime: Runtime, values: Values) -> None:
         self.runtime, self.values = runtime, values
         self.stride = self.sent = runtime.network.rounds
         self.iterations = self.rounds = self.vectors = 0
@@ -134,7 +134,7 @@ class SingleLoop:
 
 
 def single_loop_method(
-    name: str, make: Callable[[Stacked, Values], SingleLoop], summary: str, needs: Needs,
+    name: str, make: Callable[[Runtime, Values], SingleLoop], summary: str, needs: Needs,
     declared: tuple[Parameter, ...], prepare: Prepare | None = None, **more: Any,
 ) -> Method:  # fmt: skip
     """The row of a single-loop method in the table of methods.
@@ -153,7 +153,7 @@ def single_loop_method(
 
 
 def _plan(
-    make: Callable[[Stacked, Values], SingleLoop], summary: str, declared: tuple[Parameter, ...],
+    make: Callable[[Runtime, Values], SingleLoop], summary: str, declared: tuple[Parameter, ...],
     prepare: Prepare | None, problem: Problem, network: Network | ChebyshevNetwork,
     settings: Settings,
 ) -> Plan:  # fmt: skip
@@ -161,7 +161,7 @@ def _plan(
     name = settings.method
     values = Values(declared, problem, prepare(network) if prepare else network, settings)
     told = values.table()
-    runtime = place(problem, values.network)
+    runtime = Runtime(problem, values.network)
     algorithm = make(runtime, values)
     rounds, vectors = algorithm.stride, algorithm.sent
     messages: Sources = {

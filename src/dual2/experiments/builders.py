@@ -6,8 +6,6 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from dual2.codec import encode, encode_agent
-from dual2.documents import to_json
 from dual2.errors import ProblemError
 from dual2.experiments.arguments import Builders, Range, Size, Weight
 from dual2.experiments.case import Case, Setting
@@ -16,7 +14,6 @@ from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
 from dual2.experiments.experiment import Experiment
 from dual2.experiments.topologies import build_network
-from dual2.folder import load_problem
 from dual2.functions import (
     Function,
     HuberLoss,
@@ -30,6 +27,8 @@ from dual2.functions import (
 )
 from dual2.network import Network
 from dual2.problem import Agent, Problem
+from dual2.storage import load_problem, to_json
+from dual2.storage.codec import encode, encode_agent
 from dual2.theory import condition_numbers
 
 Rng = np.random.Generator

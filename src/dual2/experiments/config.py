@@ -50,7 +50,7 @@ from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
 from dual2.experiments.case import Case
 from dual2.experiments.config_checks import FOR_ALL, Checks, Table, Variants
 from dual2.experiments.topologies import NETWORKS, build_network
-from dual2.folder import load_problem
+from dual2.storage import load_problem
 from dual2.tune import tune
 
 PARTS = ("title", "seeds", "solve", "problems", "networks", "methods", "studies")

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.documents import to_json
 from dual2.errors import Dual2Error
 from dual2.experiments.case import slug
 from dual2.experiments.costs import TARGETS, rows_at_gap
@@ -22,6 +21,7 @@ from dual2.experiments.store import Store, StoredRun, to_csv
 from dual2.experiments.styles import labels, styles
 from dual2.files import refuse_existing, write_atomically
 from dual2.plotting import measure_of, plot_trace, require, write_figure
+from dual2.storage import to_json
 
 if TYPE_CHECKING:
     from dual2.experiments.catalogue import About

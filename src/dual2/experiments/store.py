@@ -23,10 +23,10 @@ from typing import Any
 
 import numpy as np
 
-from dual2.documents import to_json
 from dual2.errors import Dual2Error
 from dual2.experiments.case import FORMAT, Case, Setting
 from dual2.files import write_atomically
+from dual2.storage import to_json
 
 __all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
 

@@ -224,7 +224,7 @@ class VerticalModel(BaseEstimator):
         Returns
         -------
         problem, network : Problem, Network
-            Ready for :func:`dual2.solve` and :func:`dual2.folder.save_problem`.
+            Ready for :func:`dual2.solve` and :func:`dual2.save_problem`.
         """
         fitted = getattr(self, "_models", None)
         design, targets, weight, network = self._prepare(X, y, sample_weight)

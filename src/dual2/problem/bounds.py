@@ -76,7 +76,7 @@ def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
     which are in dom h* by construction, and the smallest value is returned. Domains are meant up
     to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
     """
-    if not problem.everywhere(finite(lam, *x)):
+    if problem.anywhere(not finite(lam, *x)):
         return np.inf
     step = proximal_step(problem, x, lam)
     return min(
@@ -116,7 +116,7 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
             f"f + g of agent {flat} is not strongly convex, so that x* need not be "
             "unique; add plus_quadratic(weight) to its f.",
         )
-    if not problem.everywhere(finite(lam, *x)):
+    if problem.anywhere(not finite(lam, *x)):
         return ErrorBound(None, "The point has entries that are not finite.")
     mu = -float(problem.largest(-strong[:, None])[0])
     step = proximal_step(problem, x, lam)

@@ -79,7 +79,7 @@ class KKT:
 
 def kkt(problem: Problem, x: list[Vector], lam: Vector) -> KKT:
     """Evaluate the :class:`KKT` residual; infinite where a number is not finite."""
-    if not problem.everywhere(finite(lam, *x)):
+    if problem.anywhere(not finite(lam, *x)):
         return KKT(np.inf, 1.0, np.inf, 1.0, np.full(problem.p, np.nan))
     rows, products = [], []
     for agent, part in zip(problem.agents, x, strict=True):

@@ -66,7 +66,7 @@ class CvxpyProblem(Problem):
         if len(result.x) != self.n:
             raise ProblemError(
                 f"The result has answers of {len(result.x)} agents; expected {self.n}. Over MPI "
-                "use dual2.gathering.solve_for_all, which tells every process all of them."
+                "use dual2.solve_for_all, which tells every process all of them."
             )
         for owner, x in zip(self._owners, result.x, strict=True):
             for variable in owner.variables:

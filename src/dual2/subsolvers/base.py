@@ -9,7 +9,7 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.problem.singular import as_dense, is_small
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
 
 Array = np.ndarray
@@ -91,7 +91,7 @@ class Subsolver(ABC):
 
     Parameters
     ----------
-    runtime : Stacked
+    runtime : Runtime
         The rows and their exchange.
     facts, constants
         Of the problem at the ρ in use.
@@ -116,7 +116,7 @@ class Subsolver(ABC):
     residual: Array
     """Per row, the two residuals at the last local test."""
 
-    def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
+    def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         self.runtime, self.facts, self.constants = runtime, facts, constants
         self.local = constants.rho == 0 and facts.n > 1
         self.works = "alone" if self.local else "together"

@@ -12,7 +12,7 @@ from dual2.engine.pack import is_separable
 from dual2.errors import CapabilityError
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.problem import Problem
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
 from dual2.subsolvers.exact_kernel import Rows, exact_steps
 from dual2.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, Task
@@ -31,7 +31,7 @@ class Exact(Subsolver):
     name = "exact"
     kept = ("x_flat", "stack", "calls")
 
-    def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
+    def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
         self.works = "exact"
         self._kind, self._par = _smooth_coupling(runtime.problem)
@@ -120,7 +120,7 @@ def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
     )
 
 
-def _require_quadratic(runtime: Stacked) -> None:
+def _require_quadratic(runtime: Runtime) -> None:
     akind, fkind = runtime.block.akind, runtime.block.fkind
     lacks = []
     for i, agent in enumerate(runtime.problem.agents):

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
 from dual2.subsolvers.idapg_kernel import (
     BLOCK_H,
@@ -97,7 +97,7 @@ class IDAPG(Subsolver):
     name = "iDAPG"
 
     def __init__(
-        self, runtime: Stacked, facts: Facts, constants: Constants,
+        self, runtime: Runtime, facts: Facts, constants: Constants,
         slack: float = 0.3, restart: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(runtime, facts, constants)
@@ -114,13 +114,13 @@ class IDAPG(Subsolver):
         if self.local:
             strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
         elif own and constants.mu_phi > 0:
-            bound = np.full(runtime.n, runtime.agree_max(bound[:, None])[0])
+            bound = np.full(runtime.n, runtime.largest(bound[:, None])[0])
         kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
         betas = [None if restart else momentum(k) for k in kappas]
         self.beta = np.array([NO_MOMENTUM if b is None else b for b in betas])
         slowest, least = float(self.beta.max()), float(self.beta.min())
         if self.local:
-            slowest, least = runtime.agree_max(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
+            slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
         self.restarts = bool(least < 0)
         self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers import loop
 from dual2.subsolvers.apdg import RANK, SQUARE, apdg_parameters
 from dual2.subsolvers.base import (
@@ -37,7 +37,7 @@ class PrimalDual(Subsolver):
     """Whether it averages where μ_y = 0, and is then restarted as its residual falls."""
 
     def __init__(
-        self, runtime: Stacked, facts: Facts, constants: Constants,
+        self, runtime: Runtime, facts: Facts, constants: Constants,
         saddle: RowConstants | None = None, square: bool = False,
     ) -> None:  # fmt: skip
         super().__init__(runtime, facts, constants)

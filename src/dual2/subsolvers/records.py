@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dual2.errors import CapabilityError, unknown_name
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers.base import Subsolver
 from dual2.subsolvers.exact import Exact
 from dual2.subsolvers.idapg import IDAPG
@@ -214,7 +214,7 @@ def require_subsolver(name: str, facts: Facts, rho: float, mapping: str) -> str:
 
 
 def make_subsolver(
-    maker: Maker, runtime: Stacked, facts: Facts, constants: Constants, **options: object
+    maker: Maker, runtime: Runtime, facts: Facts, constants: Constants, **options: object
 ) -> Subsolver:
     """The solver, made by its class or by what the caller gave."""
     made = maker(runtime, facts, constants, **options)

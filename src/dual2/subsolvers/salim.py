@@ -8,7 +8,7 @@ min f_i(x) subject to A_i x = b/n + z_i. The loop and its formulas are in
 
 import numpy as np
 
-from dual2.runtime import Stacked
+from dual2.runtime import Runtime
 from dual2.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
 from dual2.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, Rows, salim_steps
 from dual2.theory import Constants, Facts
@@ -26,7 +26,7 @@ class Salim(Subsolver):
     name = "Salim"
     kept = ("X", "y", "cy", "calls", "finished", "residual")
 
-    def __init__(self, runtime: Stacked, facts: Facts, constants: Constants) -> None:
+    def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
         slope = runtime.packed.smooth.grad(np.zeros(runtime.p))
         self._share = slope / runtime.problem.n

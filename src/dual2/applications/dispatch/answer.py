@@ -47,11 +47,11 @@ class Answer:
 
     def __init__(self, case: "Dispatch", result: Result) -> None:
         self.case, self.result = case, result
-        pairs = list(zip(case.shares, result.x, strict=True))
-        self.injection = np.array([share.power @ x for share, x in pairs])
+        pairs = list(zip(case.models, result.x, strict=True))
+        self.injection = np.array([model.power @ x for model, x in pairs])
         self.power = np.array([x[: case.periods] for _, x in pairs])
-        self.reserve = np.array([share.reserve @ x for share, x in pairs])
-        self.costs = np.array([float(share.f.value(x)) for share, x in pairs])
+        self.reserve = np.array([model.reserve @ x for model, x in pairs])
+        self.costs = np.array([float(model.f.value(x)) for model, x in pairs])
         self.cost = float(self.costs.sum())
         blocks = dict(zip(case.row_names(), -result.dual.reshape(-1, case.periods), strict=True))
         self.price: Array = blocks["demand"]
@@ -91,9 +91,9 @@ class Answer:
 
     def limits(self, unit: int) -> list[tuple[str, int]]:
         """The limits of one unit that bind, each with its period."""
-        share, x = self.case.shares[unit], self.result.x[unit]
+        model, x = self.case.models[unit], self.result.x[unit]
         found = []
-        for limit in share.limits:
+        for limit in model.limits:
             value = float(limit.row @ x)
             for bound, name in ((limit.lower, limit.low_name), (limit.upper, limit.up_name)):
                 near = abs(value - bound) <= BINDS * max(1.0, abs(bound))

@@ -11,15 +11,15 @@ import numpy as np
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.grid import Interface, agent_graph, reached
 from dual2.applications.dispatch.units import Generator, Unit, UnitAgent
-from dual2.applications.documents import read_result
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
-from dual2.gathering import solve_for_all
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.result import NotSolved, Result, Status
+from dual2.solve import solve_for_all
+from dual2.storage.answers import read_result
 
 COUPLINGS = ("equal", "at least")
 
@@ -76,7 +76,7 @@ class Dispatch:
         self.reserve = None if reserve is None else self._read_reserve(reserve)
         self._check()
         self.network: Network = self._read_network(graph, lines)
-        self.shares: list[UnitAgent] = [unit.share(self.periods) for unit in self.units]
+        self.models: list[UnitAgent] = [unit.model(self.periods) for unit in self.units]
         self._check_capacity()
 
     def __repr__(self) -> str:
@@ -103,13 +103,13 @@ class Dispatch:
         """The dispatch as a :class:`dual2.Problem`: agent i is unit i, in MW."""
         rows = [
             np.vstack([
-                share.power,
-                *([self._reserve_scale * share.reserve] if self.reserve is not None else []),
-                *(w.weights.get(unit.bus, 0.0) * share.power for w in self.interfaces),
+                model.power,
+                *([self._reserve_scale * model.reserve] if self.reserve is not None else []),
+                *(w.weights.get(unit.bus, 0.0) * model.power for w in self.interfaces),
             ])
-            for unit, share in zip(self.units, self.shares, strict=True)
+            for unit, model in zip(self.units, self.models, strict=True)
         ]  # fmt: skip
-        agents = [Agent(A, s.f, s.g) for A, s in zip(rows, self.shares, strict=True)]
+        agents = [Agent(A, s.f, s.g) for A, s in zip(rows, self.models, strict=True)]
         return Problem(agents, self._coupling_function())
 
     @property
@@ -163,8 +163,8 @@ class Dispatch:
         return Answer(self, read_result(result, len(self.units)))
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
-        """Write a problem folder for ``dual2 solve PATH``; see ``dual2.folder.save_problem``."""
-        from dual2.folder import save_problem
+        """Write a problem folder for ``dual2 solve PATH``; see ``dual2.save_problem``."""
+        from dual2.storage import save_problem
 
         return save_problem(path, self.problem, self.network, options, force)
 
@@ -245,7 +245,7 @@ class Dispatch:
 
     def _check_capacity(self) -> None:
         """Refuse a demand that exceeds what the units can do, period by period."""
-        least, most = np.sum([_reach(share) for share in self.shares], axis=0)
+        least, most = np.sum([_reach(model) for model in self.models], axis=0)
         total = self.total_demand
         held = np.zeros_like(total) if self.reserve is None else self.reserve
         slack = 1e-9 * np.maximum(1.0, np.abs(total))
@@ -283,17 +283,17 @@ class Dispatch:
                 )
 
 
-def _reach(share: UnitAgent) -> tuple[Array, Array]:
+def _reach(model: UnitAgent) -> tuple[Array, Array]:
     """Least and most power fed into the grid in each period, ramps followed from both ends."""
-    T = len(share.power)
+    T = len(model.power)
     low, high = np.full(T, -np.inf), np.full(T, np.inf)
     ramps = np.full((T, 2), np.inf)
-    for limit in share.limits:
+    for limit in model.limits:
         if limit.up_name == "p_max":
             low[limit.period], high[limit.period] = limit.lower, limit.upper
         elif limit.up_name == "ramp up" and np.count_nonzero(limit.row) == 2:
             ramps[limit.period] = limit.upper, -limit.lower
-    for limit in share.limits:
+    for limit in model.limits:
         if limit.up_name == "ramp up" and np.count_nonzero(limit.row) == 1:
             low[0], high[0] = max(low[0], limit.lower), min(high[0], limit.upper)
     for t in range(1, T):
@@ -302,7 +302,7 @@ def _reach(share: UnitAgent) -> tuple[Array, Array]:
     for t in range(T - 2, -1, -1):
         high[t] = min(high[t], high[t + 1] + ramps[t + 1, 1])
         low[t] = max(low[t], low[t + 1] - ramps[t + 1, 0])
-    return (low, high) if share.power[0, 0] > 0 else (-high, -low)
+    return (low, high) if model.power[0, 0] > 0 else (-high, -low)
 
 
 def _read_demand(demand: Any) -> tuple[dict[Hashable, Array], int]:

@@ -103,7 +103,7 @@ class Generator:
     def __str__(self) -> str:
         return f"Generator {self.name!r}"
 
-    def share(self, periods: int) -> UnitAgent:
+    def model(self, periods: int) -> UnitAgent:
         """The generator as an agent over so many periods."""
         T, eye = periods, np.eye(periods)
         holds = self.reserve_max > 0
@@ -184,7 +184,7 @@ class Storage:
     def __str__(self) -> str:
         return f"Storage {self.name!r}"
 
-    def share(self, periods: int) -> UnitAgent:
+    def model(self, periods: int) -> UnitAgent:
         """The storage as an agent over so many periods."""
         limits = _box(self, np.eye(periods))
         low, high = (bound - self.initial for bound in self.energy)

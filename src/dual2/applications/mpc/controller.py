@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from dual2.applications.documents import read_result
 from dual2.applications.mpc.condensed import Condensed
 from dual2.applications.mpc.infeasible import Infeasible
 from dual2.applications.mpc.simulation import Simulation, simulate
@@ -18,9 +17,10 @@ from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
 from dual2.functions.arguments import Array, entries, number
-from dual2.gathering import solve_for_all
 from dual2.problem import Problem
 from dual2.result import NotSolved, Result, Status
+from dual2.solve import solve_for_all
+from dual2.storage.answers import read_result
 
 FORMULATIONS = ("local", "paper")
 TOL = 1e-6
@@ -260,7 +260,7 @@ class Controller:
         force: bool = False, **options: Any,
     ) -> Path:  # fmt: skip
         """Write the problem at measured states as a folder for ``dual2 solve PATH``."""
-        from dual2.folder import save_problem
+        from dual2.storage import save_problem
 
         problem = self.problem(states, disturbances)
         return save_problem(path, problem, self.network, {"tol": TOL} | options, force)
