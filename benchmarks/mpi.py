@@ -53,7 +53,7 @@ def stepper(method: str, problem: Problem, network: d2.Network) -> tuple[Any, Ca
     if method == "iD2A":
         z = np.zeros((rt.n, rt.p))
         return rt, lambda steps: algorithm.subsolver.advance(z, steps, 1e9)
-    return rt, algorithm._run
+    return rt, algorithm.step
 
 
 def shared(

@@ -78,7 +78,7 @@ def compile_c(folder: str) -> list[Callable[..., None]]:
 
 def c_runner(function: Callable[..., None], own: NPGA, y: np.ndarray) -> Callable[[int], None]:
     """The C loop on arrays of its own that start where the library's are."""
-    rt, steps = own.runtime, own.steps
+    rt, steps = own.runtime, own.values
     x, Y = own.x.copy(), own.Y.copy()
     word, real = ctypes.c_int64, ctypes.c_double
     at = lambda array: ctypes.c_void_p(array.ctypes.data)  # noqa: E731
