@@ -20,32 +20,25 @@ _LARGEST = 300
 _SAME = 1e-10
 
 
-@dataclass(frozen=True)
-class Shape:
-    """Coefficients (m₁, m₂) of 𝐁², 𝐂 and I - 𝐃 as polynomials of M = I - W."""
-
-    B2: Powers
-    C: Powers
-    D: Powers
-
-
+Shape = tuple[Powers, Powers, Powers]
+"""Coefficients (m₁, m₂) of 𝐁², 𝐂 and I - 𝐃 as polynomials of M = I - W."""
 _NONE = (0.0, 0.0)
-SHAPES = {
-    "NPGA-EXTRA": Shape((0.5, 0.0), (0.5, 0.0), _NONE),
-    "NPGA-ED": Shape((0.5, 0.0), _NONE, (0.5, 0.0)),
-    "NPGA-DIGing": Shape((0.0, 1.0), (2.0, -1.0), _NONE),
-    "NPGA-ATC": Shape((0.0, 1.0), (1.0, 0.0), (1.0, 0.0)),
-    "NPGA-AugDGM": Shape((0.0, 1.0), _NONE, (2.0, -1.0)),
-    "NPGA-P2D2": Shape((1.0, 0.0), _NONE, (1.0, 0.0)),
-    "NPGA-II": Shape((1.0, 0.0), (1.0, 0.0), (1.0, 0.0)),
-    "DCDA": Shape((1.0, 0.0), _NONE, (1.0, 0.0)),
+SHAPES: dict[str, Shape] = {
+    "NPGA-EXTRA": ((0.5, 0.0), (0.5, 0.0), _NONE),
+    "NPGA-ED": ((0.5, 0.0), _NONE, (0.5, 0.0)),
+    "NPGA-DIGing": ((0.0, 1.0), (2.0, -1.0), _NONE),
+    "NPGA-ATC": ((0.0, 1.0), (1.0, 0.0), (1.0, 0.0)),
+    "NPGA-AugDGM": ((0.0, 1.0), _NONE, (2.0, -1.0)),
+    "NPGA-P2D2": ((1.0, 0.0), _NONE, (1.0, 0.0)),
+    "NPGA-II": ((1.0, 0.0), (1.0, 0.0), (1.0, 0.0)),
+    "DCDA": ((1.0, 0.0), _NONE, (1.0, 0.0)),
 }
 """Matrices of the methods that depend on W alone."""
 
 
 def nids(c: float) -> Shape:
     """NIDS: 𝐁² = c(I - W), 𝐂 = 0, 𝐃 = I - c(I - W); c = ½ is ED."""
-    return Shape((c, 0.0), _NONE, (c, 0.0))
+    return (c, 0.0), _NONE, (c, 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,7 +83,7 @@ def mixing_scale(network: Network | ChebyshevNetwork) -> float:
 def from_shape(network: Network | ChebyshevNetwork, shape: Shape, scale: float) -> Matrices:
     """Polynomials of M = scale·C."""
     data = network.neighbours[2]
-    powers = np.array([shape.B2, shape.C, shape.D]) * [scale, scale**2]
+    powers = np.array(shape) * [scale, scale**2]
     return _count(network, np.tile(data, (3, 1)), powers)
 
 

@@ -43,7 +43,7 @@ class Settings:
 
 
 class Sourced(float):
-    """A parameter's value with its source; in every other respect a float.
+    """A parameter's value with a phrase that says where it comes from; else a float.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Sourced(float):
     source: str
 
     def __new__(cls, value: float, source: str) -> "Sourced":
-        """The value, and the phrase that says where it comes from."""
+        """The value and the phrase."""
         number = super().__new__(cls, value)
         number.source = source
         return number

@@ -137,16 +137,10 @@ def single_loop_method(
     name: str, make: Callable[[Runtime, Values], SingleLoop], summary: str, needs: Needs,
     declared: tuple[Parameter, ...], prepare: Prepare | None = None, **more: Any,
 ) -> Method:  # fmt: skip
-    """The row of a single-loop method in the table of methods.
+    """The row of a single-loop method in the table of methods; most arguments as there.
 
-    Parameters
-    ----------
-    name, summary, needs, declared, **more
-        As for :class:`Method`.
-    make : callable
-        From the runtime and the values of the parameters to the algorithm, usually its class.
-    prepare : callable
-        From the network that is given to the one to run on.
+    ``make`` is the algorithm's class, or what makes one from runtime and values; ``prepare`` turns
+    the network that is given into the one to run on.
     """
     plan = partial(_plan, make, summary, declared, prepare)
     return Method(name, plan, summary, needs, declared=declared, **more)
