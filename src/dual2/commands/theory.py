@@ -31,18 +31,10 @@ def report(
 ) -> str:
     """Case, condition numbers, methods that converge, predictions and the subsolver, as text.
 
-    Parameters
-    ----------
-    problem, network
-        The problem and its network.
-    rows : list of Complexity
-        From :func:`~dual2.theory.complexity.complexities`.
-    numbers : ConditionNumbers
-        From :func:`~dual2.theory.condition_numbers.condition_numbers`.
-    cost : Costs or {"communication", "computation"}
-        For the choice of the subsolver.
-    every : bool
-        Whether to show the rows that do not apply, too.
+    ``problem``, ``network``: the problem and its network; ``rows``: from
+    :func:`~dual2.theory.complexity.complexities`; ``numbers``: from
+    :func:`~dual2.theory.condition_numbers.condition_numbers`; ``cost``: for the choice of the
+    subsolver; ``every``: whether to show the rows that do not apply, too.
     """
     verdicts = [_verdict(14, name, *verdict) for name, verdict in accepts(problem).items()]
     applying = sum(row.applies for row in rows)

@@ -53,20 +53,11 @@ def random(
 ) -> Setting:  # fmt: skip
     """Quadratic f_i with curvatures from 1 to κ_f, normal A_i, and a choice of g and h.
 
-    Parameters
-    ----------
-    seed : int
-        Of the data.
-    network : dict
-        ``build`` and the arguments of :func:`dual2.experiments.topologies.build_network`.
-    n, p, d : int
-        Agents, length of the coupling, unknowns of each agent.
-    kappa_f : float
-        L_f/μ_f, met exactly if d ≥ 2.
-    g, h : str
-        Keys of :data:`G` and :data:`H`.
-    reference : bool
-        Whether to solve centrally first, so that traces have a gap (extra ``reference``).
+    ``seed``: of the data; ``network``: ``build`` and the arguments of
+    :func:`dual2.experiments.topologies.build_network`; ``n``, ``p``, ``d``: agents, length of the
+    coupling, unknowns of each agent; ``kappa_f``: L_f/μ_f, met exactly if d ≥ 2; ``g``, ``h``: keys
+    of :data:`G` and :data:`H`; ``reference``: whether to solve centrally first, so that traces have
+    a gap (extra ``reference``).
     """
     rng = np.random.default_rng([seed, 61])
     agents, s = [], np.zeros(p)
@@ -90,16 +81,9 @@ def elastic_net(
     minimise Σ_i ½x_iᵀD_i x_i + l1·|x_i|₁ + |Σ_i X_i x_i - y|²/(2p), D_i diagonal with entries from
     l2 to l2·κ_f; half of the true coefficients are zero.
 
-    Parameters
-    ----------
-    seed, network, n, p, d, reference
-        As for :func:`random`.
-    kappa_f : float
-        Ratio of the largest to the smallest ridge weight; 1 is the usual elastic net.
-    l1, l2 : float
-        Weights of the penalty.
-    noise : float
-        Standard deviation of what is added to the target.
+    ``seed``, ``network``, ``n``, ``p``, ``d``, ``reference``: as for :func:`random`; ``kappa_f``:
+    ratio of the largest to the smallest ridge weight; 1 is the usual elastic net; ``l1``, ``l2``:
+    weights of the penalty; ``noise``: standard deviation of what is added to the target.
     """
     rng = np.random.default_rng([seed, 62])
     X = rng.standard_normal((p, n * d))

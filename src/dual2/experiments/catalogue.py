@@ -53,23 +53,15 @@ TUNING, QUICK_TUNING = 20_000, 4_000
 PAPER = {"constants": "paper", "accuracy": "paper"}
 
 
-EXPERIMENTS = {
-    "exp1": ("exp1",),
-    "exp2": ("exp2", "exp2-active"),
-    "exp3": ("exp3", "exp3-active"),
-}
+EXPERIMENTS = {"exp1": ("exp1",), "exp2": ("exp2", "exp2-active"), "exp3": ("exp3", "exp3-active")}
 """Groups of runs that belong to each experiment."""
 
 
 def cases(names: Iterable[str], quick: bool = False) -> list[Case]:
     """The runs of some experiments.
 
-    Parameters
-    ----------
-    names : iterable of str
-        Of :data:`EXPERIMENTS`, or ``"all"``.
-    quick : bool
-        Whether to aim at a gap of 1e-4 with smaller limits.
+    ``names``: of :data:`EXPERIMENTS`, or ``"all"``; ``quick``: whether to aim at a gap of 1e-4 with
+    smaller limits.
 
     Examples
     --------
@@ -79,7 +71,8 @@ def cases(names: Iterable[str], quick: bool = False) -> list[Case]:
     >>> sorted({case.group for case in cases(["all"])})
     ['exp1', 'exp2', 'exp2-active', 'exp3', 'exp3-active']
     """
-    return [case for group in groups(names) for case in _GROUPS[group](quick)]
+    chosen = groups(names)
+    return [case for group in chosen for case in _MAKERS[group.partition("-")[0]](group, quick)]
 
 
 def groups(names: Iterable[str]) -> list[str]:
@@ -135,10 +128,10 @@ def _limited(found: list[Case], quick: bool, cut: int) -> list[Case]:
     return [replace(case, solve=common | case.solve) for case in found]
 
 
-def _experiment1(quick: bool) -> list[Case]:
-    found = _dual("exp1", ["iDAPG"], c=C) + _dual("exp1", ["iDAPG"], 0.0, c=C)
-    found += _rules("exp1", ["DCPA", "NPGA-EXTRA", "NPGA-ED", "APAPC-Chebyshev"])
-    return _limited(found + _ours("exp1"), quick, QUICK_CUT if quick else CUT)
+def _experiment1(group: str, quick: bool) -> list[Case]:
+    found = _dual(group, ["iDAPG"], c=C) + _dual(group, ["iDAPG"], 0.0, c=C)
+    found += _rules(group, ["DCPA", "NPGA-EXTRA", "NPGA-ED", "APAPC-Chebyshev"])
+    return _limited(found + _ours(group), quick, QUICK_CUT if quick else CUT)
 
 
 def _experiment2(group: str, quick: bool) -> list[Case]:
@@ -155,23 +148,17 @@ def _experiment3(group: str, quick: bool) -> list[Case]:
 
 def _penalised(group: str, quick: bool) -> list[Case]:
     """Tracking-ADMM and NECPD on the form with slack variables."""
+    given, notes = {"Tracking-ADMM": {}, "NECPD": {}}, {"tune": {"budget": TUNING}}
+    if quick:
+        notes = {"tune": {"budget": QUICK_TUNING}}
     if group == "exp3":
-        given = {"Tracking-ADMM": {"c": TRACKING_C}, "NECPD": {"rho": NECPD_RHO}}
-        return [
-            _case(group, f"{method}, tuned", {"method": method, "max_rounds": SLACK_CUT, **value})
-            for method, value in given.items()
-        ]
-    search = {"budget": QUICK_TUNING if quick else TUNING}
+        given, notes = {"Tracking-ADMM": {"c": TRACKING_C}, "NECPD": {"rho": NECPD_RHO}}, {}
     return [
-        _case(group, f"{method}, tuned", {"method": method, "max_rounds": SLACK_CUT}, tune=search)
-        for method in ("Tracking-ADMM", "NECPD")
+        _case(
+            group, f"{method}, tuned", {"method": method, "max_rounds": SLACK_CUT} | value, **notes
+        )
+        for method, value in given.items()
     ]
 
 
-_GROUPS = {
-    "exp1": _experiment1,
-    "exp2": lambda quick: _experiment2("exp2", quick),
-    "exp2-active": lambda quick: _experiment2("exp2-active", quick),
-    "exp3": lambda quick: _experiment3("exp3", quick),
-    "exp3-active": lambda quick: _experiment3("exp3-active", quick),
-}
+_MAKERS = {"exp1": _experiment1, "exp2": _experiment2, "exp3": _experiment3}

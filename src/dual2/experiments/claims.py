@@ -45,10 +45,7 @@ OPEN: dict[str, dict[str, str]] = _FILE["open"]
 def claims(store: Store) -> list[Claim]:
     """Every claim about the groups that a store holds, in the paper's order.
 
-    Parameters
-    ----------
-    store : Store
-        Of ``dual2 reproduce``.
+    ``store``: of ``dual2 reproduce``.
     """
     present = set(store.groups())
     found: list[Claim] = []

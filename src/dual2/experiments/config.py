@@ -48,7 +48,7 @@ from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.arguments import Count, Weight, check_table
 from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
 from dual2.experiments.case import Case
-from dual2.experiments.config_checks import FOR_ALL, Checks, Table, Variants
+from dual2.experiments.config_checks import FOR_ALL, FOR_SOME, Checks, Table, Variants
 from dual2.experiments.topologies import NETWORKS, build_network
 from dual2.storage import load_problem
 from dual2.tune import tune
@@ -112,14 +112,8 @@ def read_config(path: str | os.PathLike[str]) -> Config:
 def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     """Cases and studies of a config.
 
-    Parameters
-    ----------
-    text : str
-        TOML.
-    name : str
-        What errors call it: a path, or any other name.
-    folder : path
-        Where the paths of problem folders start.
+    ``text``: TOML; ``name``: what errors call it: a path, or any other name; ``folder``: where the
+    paths of problem folders start.
     """
     try:
         document = tomllib.loads(text)
@@ -178,7 +172,9 @@ class _Reader(Checks):
         found: dict[str, Table] = {}
         for where, table in self.entries("methods"):
             method = self.explain(where, find_method, self.text(table, "method", where))
-            self.explain(where, check_table, table, self.method_kinds(method.sources))
+            own = [name for names in method.sources for name in names.split(", ")]
+            free = dict.fromkeys(("label", "problems", "tune", *FOR_SOME), Any)
+            self.explain(where, check_table, table, free | FOR_ALL | dict.fromkeys(own, Any))
             solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
             self.parameters(solve, where)
             label = self.fresh(self.text(table, "label", where, _label(solve)), found, where)

@@ -9,7 +9,7 @@ from typing import Any
 from dual2.algorithms import find_method
 from dual2.algorithms.outer import Options
 from dual2.errors import Dual2Error, unknown_name
-from dual2.experiments.arguments import Builders, Count, Kinds, Weight, check_table
+from dual2.experiments.arguments import Builders, Count, Weight, check_table
 from dual2.subsolvers import find_subsolver, read_costs
 
 Table = dict[str, Any]
@@ -29,12 +29,7 @@ TEXTS = (*FOR_SOME, "mapping", "spectrum", "integrator")
 class Checks:
     """A config's document with the questions that its readers ask of it.
 
-    Parameters
-    ----------
-    name : str
-        What errors call the config.
-    document : dict
-        The whole of it.
+    ``name``: what errors call the config; ``document``: the whole of it.
     """
 
     def __init__(self, name: str, document: Table) -> None:
@@ -107,12 +102,6 @@ class Checks:
         for key, value in solve.items():
             if isinstance(value, str) and key not in TEXTS:
                 self.fail(where, f"{key} = {value!r} found; expected a number.")
-
-    def method_kinds(self, sources: Iterable[str]) -> Kinds:
-        """What an entry of a method may hold."""
-        own = [name for names in sources for name in names.split(", ")]
-        free = ("label", "problems", "tune", *FOR_SOME)
-        return dict.fromkeys(free, Any) | FOR_ALL | dict.fromkeys(own, Any)
 
     def fresh(self, name: str, taken: Mapping[str, Any], where: str) -> str:
         """A name that nobody has yet."""

@@ -67,14 +67,8 @@ def elastic_net(
     λ = (Xθ − y)/p solve the linear system l2·θ + Xᵀλ = −l1·sign(θ), Xθ − pλ = y. The optimality
     conditions are checked before the pair (θ, λ) is returned.
 
-    Parameters
-    ----------
-    X, y : arrays (p, d) and (p,)
-        Features and target.
-    l1, l2 : float
-        Weights of the penalty, l2 > 0.
-    sweeps : int
-        Most passes over the coordinates.
+    ``X``, ``y``: features and target; ``l1``, ``l2``: weights of the penalty, l2 > 0; ``sweeps``:
+    most passes over the coordinates.
 
     Examples
     --------

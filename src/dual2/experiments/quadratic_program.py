@@ -32,14 +32,7 @@ class Optimum:
 def solve_quadratic(P: Vector, q: Vector, G: Vector, d: Vector) -> Optimum:
     """Minimise ½xᵀPx + qᵀx subject to Gx ≤ d.
 
-    Parameters
-    ----------
-    P : ndarray, shape (m, m)
-        Symmetric positive definite.
-    q : ndarray, shape (m,)
-        Slope.
-    G, d : ndarray, shapes (k, m) and (k,)
-        Constraints, feasible.
+    ``P``: symmetric positive definite; ``q``: slope; ``G``, ``d``: constraints, feasible.
 
     Raises
     ------

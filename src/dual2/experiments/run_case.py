@@ -26,25 +26,12 @@ Watch = Callable[[dict[str, Any]], Any]
 def run_case(case: Case, machine: dict[str, Any], watch: Watch | None = None) -> StoredRun:
     """Make one run; whatever happens ends in the record, except an interrupt.
 
-    Parameters
-    ----------
-    case : Case
-        What to run.
-    machine : dict
-        Kept with the run; see :class:`dual2.experiments.store.StoredRun`.
-    watch : callable, optional
-        ``callback`` of ``solve``: called after each stopping test, the clock stopped.
+    ``case``: what to run; ``machine``: kept with the run; see
+    :class:`dual2.experiments.store.StoredRun`; ``watch``: ``callback`` of ``solve``: called after
+    each stopping test, the clock stopped.
 
-    Returns
-    -------
-    StoredRun
-        ``SKIPPED`` with the reason if the method cannot solve the problem, ``FAILED`` with the
-        message of any other error.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If the run was interrupted: half a run is none.
+    The run is ``SKIPPED`` with the reason if the method cannot solve the problem, ``FAILED`` with
+    the message of any other error. An interrupt is raised: half a run is none.
 
     Examples
     --------
@@ -106,12 +93,8 @@ def _record(tuned: Tuned | None) -> dict[str, Any]:
     if tuned is None:
         return {}
     trials = [asdict(trial) | {"status": str(trial.status)} for trial in tuned.trials]
-    return {
-        "summary": tuned.summary,
-        "budget": tuned.budget,
-        "tol": tuned.tol,
-        "trials": trials,
-    }
+    kept = {name: getattr(tuned, name) for name in ("summary", "budget", "tol")}
+    return kept | {"trials": trials}
 
 
 def _predicted(setting: Setting, result: Result, arguments: dict[str, Any]) -> dict[str, Any]:

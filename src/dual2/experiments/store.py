@@ -71,10 +71,7 @@ _RECORD = [f.name for f in fields(StoredRun) if f.name not in ("case", "trace")]
 class Store:
     """A folder of finished runs.
 
-    Parameters
-    ----------
-    folder : path
-        Made when the first run is saved.
+    ``folder``: made when the first run is saved.
 
     Examples
     --------

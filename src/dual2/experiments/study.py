@@ -17,18 +17,14 @@ import numpy as np
 from dual2.experiments.config import Study
 from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun, to_csv
-from dual2.experiments.styles import FILLED, style
+from dual2.experiments.styles import points, style
 from dual2.plotting import new_panels
 from dual2.result import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-KINDS = {
-    "rounds": ("rounds",),
-    "oracle_a": LOCAL,
-    "oracle_b": COUPLING,
-}
+KINDS = {"rounds": ("rounds",), "oracle_a": LOCAL, "oracle_b": COUPLING}
 """Costs of the complexity table; each is the largest of the counts."""
 
 TITLES = {"rounds": "rounds", "oracle_a": "𝒜", "oracle_b": "ℬ"}
@@ -90,12 +86,7 @@ class Growth:
 def growth(studies: Iterable[Study], runs: Sequence[StoredRun]) -> list[Growth]:
     """Fits of every study, method and cost.
 
-    Parameters
-    ----------
-    studies : iterable of Study
-        From a config.
-    runs : sequence of StoredRun
-        Of the same config; runs skipped or failed are left out.
+    ``studies``: from a config; ``runs``: of the same config; runs skipped or failed are left out.
     """
     found = []
     for study in studies:
@@ -185,10 +176,7 @@ def _formula(symbol: str) -> str:
 
 def _draw(panel: Any, one: Growth) -> None:
     look = style(one.sample)
-    panel.plot(
-        one.q, one.costs, linestyle="none", marker=look.marker or "o", color=look.colour,
-        fillstyle=FILLED[look.dash],
-    )  # fmt: skip
+    panel.plot(one.q, one.costs, **points(look))
     if one.measured is None:
         return
     theory = "" if one.theory is None else f" ({two(one.theory.exponent)})"

@@ -6,6 +6,7 @@ that a method has the same one in every figure.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import Any
 
 from dual2.algorithms import METHODS, find_method
 from dual2.experiments.store import StoredRun
@@ -85,6 +86,14 @@ def styles(runs: Iterable[StoredRun]) -> list[Style]:
         if run.trace:
             taken.add(found[-1])
     return found
+
+
+def points(look: Style) -> dict[str, Any]:
+    """How points without a line look, as arguments of ``plot``."""
+    return {
+        "linestyle": "none", "marker": look.marker or "o", "color": look.colour,
+        "fillstyle": FILLED[look.dash],
+    }  # fmt: skip
 
 
 def remarks(run: StoredRun) -> list[str]:

@@ -10,19 +10,15 @@ import numpy as np
 
 from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun, to_csv
-from dual2.experiments.styles import FILLED, styles
+from dual2.experiments.styles import points, styles
 from dual2.plotting import new_panels
 from dual2.result import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COSTS = {
-    "rounds": ("rounds",),
-    "agree_rounds": ("agree_rounds",),
-    "local": LOCAL,
-    "coupling": COUPLING,
-}
+COSTS = {name: (name,) for name in ("rounds", "agree_rounds")}
+COSTS |= {"local": LOCAL, "coupling": COUPLING}
 """Kinds of cost: the counts that each adds up."""
 
 
@@ -116,12 +112,9 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
         own = [line for line in lines if line.method == name]
         own = [line for line in own if math.isfinite(line.costs["rounds"])]
         rows = [places.index(line.place) for line in own]
-        panel.plot(
-            [line.costs["rounds"] for line in own], rows, linestyle="none",
-            label=name if own else f"{name} (did not converge)",
-            marker=look.marker or "o", color=look.colour, markersize=7,
-            fillstyle=FILLED[look.dash],
-        )  # fmt: skip
+        label = name if own else f"{name} (did not converge)"
+        spent = [line.costs["rounds"] for line in own]
+        panel.plot(spent, rows, label=label, markersize=7, **points(look))
     panel.set(xscale="log", xlabel="communication rounds (median over seeds)", title=title)
     panel.set_yticks(np.arange(len(places)), places)
     panel.invert_yaxis()

@@ -84,14 +84,7 @@ NETWORKS = Builders("network", TOPOLOGIES, "n", NetworkError)
 def build_network(n: int, build: str, **options: Any) -> Network:
     """A network of n agents.
 
-    Parameters
-    ----------
-    n : int
-        Agents.
-    build : str
-        A key of :data:`TOPOLOGIES`.
-    **options
-        Its arguments.
+    ``n``: agents; ``build``: a key of :data:`TOPOLOGIES`; ``options``: its arguments.
 
     Examples
     --------

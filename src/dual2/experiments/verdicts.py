@@ -101,9 +101,9 @@ def less(a: Cost, b: Cost, factor: float = 1.0, at_most: float = math.inf) -> bo
 
 def judge(order: Order, group: str, where: str, runs: Mapping[str, StoredRun]) -> Claim:
     """The verdict at the smallest target gap at which there is one."""
-    absent = [name for name in (*order.lower, *order.higher) if not _usable(runs, name)]
-    if absent:
-        told = "; ".join(f"{name}: {_why(runs, name)}" for name in dict.fromkeys(absent))
+    absent = {name: _why_absent(runs.get(name)) for name in (*order.lower, *order.higher)}
+    told = "; ".join(f"{name}: {why}" for name, why in absent.items() if why)
+    if told:
         return Claim(order.text, where, "", UNDECIDED, told, group)
     verdicts = {target: _verdict(order, runs, target) for target in sorted(TARGETS)}
     decided = [target for target, verdict in verdicts.items() if verdict != UNDECIDED]
@@ -119,26 +119,21 @@ def judge(order: Order, group: str, where: str, runs: Mapping[str, StoredRun]) -
     return Claim(order.text, where, _numbers(order, runs, target), verdict, " ".join(reason), group)
 
 
-def _usable(runs: Mapping[str, StoredRun], name: str) -> bool:
-    return name in runs and len(runs[name].trace.get("rounds", ())) > 0
-
-
-def _why(runs: Mapping[str, StoredRun], name: str) -> str:
-    return runs[name].reason or runs[name].status if name in runs else "not run"
-
-
-def _pairs(order: Order) -> list[tuple[str, str, str]]:
-    every = product(order.lower, order.higher, order.axes)
-    return [(a, b, axis) for a, b, axis in every if a != b]
+def _why_absent(run: StoredRun | None) -> str:
+    """Why a run cannot be compared; empty if it can."""
+    if run is None:
+        return "not run"
+    return "" if len(run.trace.get("rounds", ())) else run.reason or run.status
 
 
 def _compare(
     order: Order, runs: Mapping[str, StoredRun], target: float
 ) -> dict[tuple[str, str, str], bool | None]:
     found = {}
-    for a, b, axis in _pairs(order):
-        mine, other = (cost(runs[name], axis, target, order.measure) for name in (a, b))
-        found[a, b, axis] = less(mine, other, order.factor, order.at_most)
+    for a, b, axis in product(order.lower, order.higher, order.axes):
+        if a != b:
+            mine, other = (cost(runs[name], axis, target, order.measure) for name in (a, b))
+            found[a, b, axis] = less(mine, other, order.factor, order.at_most)
     return found
 
 

@@ -80,12 +80,7 @@ class Worker:
 class Crew:
     """Workers that take cases from a list, replaced when they die.
 
-    Parameters
-    ----------
-    store : Store
-        Where runs go.
-    workers : int
-        How many.
+    ``store``: where runs go; ``workers``: how many.
     """
 
     def __init__(self, store: Store, workers: int) -> None:

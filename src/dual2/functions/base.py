@@ -80,7 +80,9 @@ class Function:
     @property
     def conjugate_smooth(self) -> bool:
         """Whether the gradient of the conjugate exists everywhere and can be computed."""
-        return self.form is not None and self.form.conjugate_smooth
+        if self.form is not None:
+            return self.form.conjugate_smooth
+        return self.mu > 0 and type(self)._conjugate_grad is not Function._conjugate_grad
 
     @cached_property
     def form(self) -> "PiecewiseQuadratic | None":

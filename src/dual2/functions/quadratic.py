@@ -24,16 +24,7 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 _EPS = float(np.finfo(float).eps)
 
 
-class SmoothFunction(Function):
-    """A smooth function with a prox; strongly convex ones have a smooth conjugate."""
-
-    @property
-    def conjugate_smooth(self) -> bool:
-        """Whether the function is strongly convex."""
-        return self.mu > 0
-
-
-class SpectralFunction(SmoothFunction, ABC):
+class SpectralFunction(Function, ABC):
     """½xᵀPx + qᵀx + constant, computed in the eigenvectors of P; subclasses give the spectrum.
 
     prox_{tf}(v) = (I + tP)⁻¹(v - t·q); f*(w) = ½(w - q)ᵀP⁺(w - q) - constant if w - q lies in

@@ -7,12 +7,11 @@ import numpy as np
 from scipy.special import expit
 
 from dual2.functions.arguments import Array, Labels, Matrix, NonnegativeNumber, check_rows
-from dual2.functions.base import support_of_all
-from dual2.functions.quadratic import SmoothFunction
+from dual2.functions.base import Function, support_of_all
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LogisticRegression(SmoothFunction):
+class LogisticRegression(Function):
     """f(x) = Σ_j log(1 + exp(-y_j·(Mx)_j)) + (ridge/2)|x|² for labels y_j = ±1.
 
     prox and conjugate by Newton's method with a line search: both minimise

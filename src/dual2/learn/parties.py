@@ -38,12 +38,8 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
     pandas frames give a frame, so that the names of the columns are checked like those of one
     table; their indices must agree.
 
-    Parameters
-    ----------
-    X : sequence of 2-D arrays
-        One matrix per party, rows in the same order.
-    expected : sequence of int, optional
-        How many columns each party brought to ``fit``.
+    ``X``: one matrix per party, rows in the same order; ``expected``: how many columns each party
+    brought to ``fit``.
     """
     for i, part in enumerate(X):
         if sp.issparse(part):
@@ -102,15 +98,9 @@ def _all_names(X: Sequence[Any]) -> list[Any]:
 def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None) -> list[Array]:
     """The columns of each party.
 
-    Parameters
-    ----------
-    parties : None, int, sequence or mapping of sequences
-        None: two parties (one if there is one column). An int: so many, columns shared out
-        evenly in order. Otherwise the columns of each party, by position or by name.
-    columns : int
-        Number of columns of X.
-    names : sequence of str, optional
-        Their names.
+    ``parties``: None: two parties (one if there is one column). An int: so many, columns shared out
+    evenly in order. Otherwise the columns of each party, by position or by name; ``columns``:
+    number of columns of X; ``names``: their names.
 
     Examples
     --------

@@ -21,11 +21,7 @@ class VerticalRegressor(RegressorMixin, VerticalModel):
 
     def predict(self, X: Any) -> Array:
         """Predictions X·coef + intercept, for one matrix or one per party."""
-        return self._linear(X)
-
-    def _linear(self, X: Any) -> Array:
-        rows = self._rows(X)
-        return rows @ self.coef_ + self.intercept_
+        return self._rows(X) @ self.coef_ + self.intercept_
 
     def _targets(self, y: Array) -> list[Array]:
         return [np.asarray(y, dtype=np.float64)]

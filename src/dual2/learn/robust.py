@@ -99,7 +99,7 @@ class VerticalPoissonRegressor(PenalisedRegressor):
 
     def predict(self, X: Any) -> Array:
         """Expected counts exp(X·coef + intercept)."""
-        return np.exp(self._linear(X))
+        return np.exp(super().predict(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """D², the fraction of the Poisson deviance explained."""

@@ -37,12 +37,7 @@ class Own:
     set or norm per variable, make up g. Everything else is returned by :meth:`finish` to become
     rows of the coupling that only this agent enters.
 
-    Parameters
-    ----------
-    number : int
-        The agent's number, for messages.
-    variables : list
-        Its cvxpy variables.
+    ``number``: the agent's number, for messages; ``variables``: its cvxpy variables.
     """
 
     def __init__(self, number: int, variables: list[Any]) -> None:

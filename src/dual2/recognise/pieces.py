@@ -26,6 +26,8 @@ from dual2.functions.separable import separable_form
 from dual2.recognise.affine import AffineMap, Term, affine_map, terms
 
 Array = np.ndarray
+Reader = Callable[[Any, Array], tuple[Function, AffineMap]]
+"""From an atom and its weights to a function behind an affine map."""
 
 
 class Unknown(Exception):
@@ -54,12 +56,7 @@ def by_owner(piece: Piece, owner: dict[int, int]) -> list[Piece]:
 
     A constraint stays whole, for its dual.
 
-    Parameters
-    ----------
-    piece : Piece
-        What to cut.
-    owner : dict
-        Who owns which variable, by the variable's id.
+    ``piece``: what to cut; ``owner``: who owns which variable, by the variable's id.
     """
     form = separable_form(piece.function, piece.map.size)
     if form is None or piece.constraint is not None:
@@ -186,7 +183,7 @@ def _quadratic_form(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     return PiecewiseQuadratic(curvature=2.0 * w), _inner(atom.args[0]).after(root)
 
 
-def _kink(left: float, right: float) -> Callable[[Any, Array], tuple[Function, AffineMap]]:
+def _kink(left: float, right: float) -> Reader:
     """left·z for z < 0, right·z above, elementwise or summed."""
 
     def read(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
@@ -226,24 +223,17 @@ def _kept(weight: Array, argument: Any) -> tuple[Array, AffineMap]:
     return w[w > 0], inner.rows(w > 0)
 
 
-def _huber(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
-    """cvxpy's Huber function is twice ours."""
-    w, inner = _kept(weight, atom.args[0])
-    delta = float(atom.M.value)
-    return _uniform(lambda scale: HuberLoss(0.0, delta, 2.0 * scale), w), inner
+def _elementwise(build: Callable[[Any, float], Function]) -> Reader:
+    """A loss of every entry, from the atom and a weight."""
+
+    def read(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
+        w, inner = _kept(weight, atom.args[0])
+        return _uniform(lambda scale: build(atom, scale), w), inner
+
+    return read
 
 
-def _logistic(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
-    w, inner = _kept(weight, atom.args[0])
-    return _uniform(lambda scale: LogisticLoss(-1.0, scale), w), inner
-
-
-def _exp(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
-    w, inner = _kept(weight, atom.args[0])
-    return _uniform(lambda scale: PoissonLoss(0.0, scale), w), inner
-
-
-ATOMS: dict[str, Callable[[Any, Array], tuple[Function, AffineMap]]] = {
+ATOMS: dict[str, Reader] = {
     "quad_over_lin": _squares,
     "power": _power,
     "Power": _power,
@@ -253,11 +243,11 @@ ATOMS: dict[str, Callable[[Any, Array], tuple[Function, AffineMap]]] = {
     "maximum": _maximum,
     "minimum": _maximum,
     "Pnorm": _norm,
-    "huber": _huber,
-    "logistic": _logistic,
-    "exp": _exp,
+    "huber": _elementwise(lambda atom, w: HuberLoss(0.0, float(atom.M.value), 2.0 * w)),
+    "logistic": _elementwise(lambda atom, w: LogisticLoss(-1.0, w)),
+    "exp": _elementwise(lambda atom, w: PoissonLoss(0.0, w)),
 }
-"""Readers of the atoms that are known, by the name of their class."""
+"""Readers of the atoms that are known, by the name of their class; cvxpy's Huber is twice ours."""
 
 
 # -- constraints -----------------------------------------------------------------------------------

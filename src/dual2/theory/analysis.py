@@ -1,11 +1,10 @@
 """Which case of the theory holds for a problem on a network, and why."""
 
-from typing import Protocol
-
 import numpy as np
 from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
+from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.theory.constants import Constants, constants_for, optimal_rho, read_rho
 from dual2.theory.facts import Facts, gather_facts
@@ -13,22 +12,8 @@ from dual2.theory.facts import Facts, gather_facts
 _RANK_LIMIT = 2000
 
 
-class Spectrum(Protocol):
-    """A gossip matrix, as far as the theory looks at it."""
-
-    @property
-    def lambda_max(self) -> float:
-        """Largest eigenvalue."""
-        ...
-
-    @property
-    def lambda_min(self) -> float:
-        """Smallest nonzero eigenvalue."""
-        ...
-
-
 def analyse(
-    problem: Problem, network: Spectrum, rho: float | str = "auto",
+    problem: Problem, network: Network | ChebyshevNetwork, rho: float | str = "auto",
     constants: str = "tight", mapping: str = "auto", facts: Facts | None = None,
 ) -> Constants:  # fmt: skip
     """Case, constants and step sizes of iD2A for one problem, network and ρ.

@@ -3,23 +3,9 @@
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from dual2.theory.complexity import Complexity, at_end, count
-
-
-class Measured(Protocol):
-    """A result, as far as a comparison looks at it."""
-
-    @property
-    def counts(self) -> Any:
-        """Calls and rounds."""
-        ...
-
-    @property
-    def parameters(self) -> dict[str, tuple[Any, str]]:
-        """Parameters used."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -54,7 +40,7 @@ class Comparison:
         return "\n".join(lines)
 
 
-def compare(rows: Iterable[Complexity], result: Measured) -> Comparison:
+def compare(rows: Iterable[Complexity], result: Any) -> Comparison:
     """What a run cost beside what the table predicts for the row that was run.
 
     Parameters
@@ -62,7 +48,7 @@ def compare(rows: Iterable[Complexity], result: Measured) -> Comparison:
     rows : iterable of Complexity
         From :func:`complexities`, with an ε of the accuracy of the run.
     result : Result
-        Of ``solve`` on the same problem and network.
+        Of ``solve`` on the same problem and network: its ``counts`` and ``parameters``.
     """
     counts = result.counts
     measured = {

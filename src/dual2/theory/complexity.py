@@ -221,17 +221,11 @@ def table(rows: Iterable[Complexity], every: bool = False) -> str:
     method  ρ  case  with  rounds     𝒜     ℬ
     NPGA    -  1     ①       1000  1000  1000
     """
-    rows = list(rows)
     lines = [("method", "ρ", "case", "with", "rounds", "𝒜", "ℬ", "")]
     lines += [_cells(row) for row in rows if row.applies or every]
     widths = [max(len(line[k]) for line in lines) for k in range(7)]
-    return "\n".join(_line(line, widths) for line in lines)
-
-
-def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    left = [cell.ljust(width) for cell, width in zip(cells[:4], widths[:4], strict=True)]
-    right = [cell.rjust(width) for cell, width in zip(cells[4:7], widths[4:], strict=True)]
-    return "  ".join([*left, *right, cells[7]]).rstrip()
+    form = "  ".join(f"{{:{'<' if k < 4 else '>'}{width}}}" for k, width in enumerate(widths))
+    return "\n".join(f"{form.format(*line)}  {line[7]}".rstrip() for line in lines)
 
 
 def _cells(row: Complexity) -> tuple[str, ...]:

@@ -19,11 +19,6 @@ class Formula:
     ``^`` takes a number, ``max(a, b)`` and ``log(a)`` are the functions. Symbols are any other
     words.
 
-    Parameters
-    ----------
-    text : str
-        The formula.
-
     Examples
     --------
     >>> bound = Formula("√(κ_f κ_C) max(κ_pd, κ_h*) log(1/ε)")
@@ -33,7 +28,7 @@ class Formula:
     42.0
     """
 
-    text: str
+    text: str  # the formula
 
     def __str__(self) -> str:
         return self.text

@@ -37,18 +37,10 @@ class Limits(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Condensed:
-    """A subsystem over a horizon, as a function of its inputs (and excesses) alone.
+    """A subsystem over a horizon, as a function of its inputs (and excesses) alone."""
 
-    Parameters
-    ----------
-    system : Subsystem
-        The subsystem.
-    horizon : int
-        Number K of steps.
-    """
-
-    system: Subsystem
-    horizon: int
+    system: Subsystem  # the subsystem
+    horizon: int  # number K of steps
 
     @cached_property
     def effects(self) -> tuple[Array, Array, Array]:

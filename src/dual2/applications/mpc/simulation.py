@@ -116,14 +116,13 @@ def simulate(
                 f"simulate: {name} is {type(given).__name__}; expected a function of the step, "
                 f"for instance {name}=lambda t: values."
             )
-    log, last = Simulation(controller), None
-    journal = Journal([list(states)])
+    log, last, path, rows = Simulation(controller), None, [list(states)], []
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
     for t in range(steps):
         known = controller._disturbances(None if forecast is None else forecast(t))
         try:
             start = last if warm else None
-            last = controller.plan(journal.path[-1], known, start=start, time=t, **options)
+            last = controller.plan(path[-1], known, start=start, time=t, **options)
         except Infeasible as error:
             error.add_note(f"in step {t} of the simulation")
             log.failure = error
@@ -131,13 +130,15 @@ def simulate(
         except NotSolved as error:
             error.add_note(f"in step {t} of the simulation")
             raise
-        journal.note(last, controller.available(t)[0])
         real = known if disturbance is None else controller._disturbances(disturbance(t))
-        log.cost += _advance(controller, journal, [u[0] for u in last.inputs], [w[0] for w in real])
-        log.failure = _diverged(controller, journal.path[-1], size, t)
+        now = list(zip(controller.subsystems, path[-1], last.inputs, real, strict=True))
+        path.append([s.step(x, u[0], w[0]) for s, x, u, w in now])
+        log.cost += sum(s.stage_cost(x, u[0]) for s, x, u, _ in now)
+        rows.append(_row(last, controller.available(t)[0]))
+        log.failure = _diverged(controller, path[-1], size, t)
         if log.failure is not None:
             break
-    _close(log, journal)
+    _close(log, path, rows)
     if log.unsolved:
         first = log.unsolved[0]
         warnings.warn(
@@ -147,30 +148,6 @@ def simulate(
             stacklevel=3,
         )
     return log
-
-
-@dataclass
-class Journal:
-    """What happened so far: states, inputs and one row per step."""
-
-    path: list[list[Array]]
-    inputs: list[list[Array]] = field(default_factory=list)
-    rows: list[tuple[Array, Array, Array, int, Status]] = field(default_factory=list)
-
-    def note(self, plan: "ControlPlan", available: Array) -> None:
-        """Keep what a plan says about its first step."""
-        rounds, status = plan.result.counts.rounds, plan.result.status
-        self.rows.append((plan.usage[0], plan.price[0], available, rounds, status))
-
-
-def _advance(
-    controller: "Controller", journal: Journal, inputs: list[Array], disturbances: list[Array]
-) -> float:
-    """Apply the inputs; returns what the step costs."""
-    now = list(zip(controller.subsystems, journal.path[-1], inputs, disturbances, strict=True))
-    journal.inputs.append(inputs)
-    journal.path.append([s.step(x, u, w) for s, x, u, w in now])
-    return sum(s.stage_cost(x, u) for s, x, u, _ in now)
 
 
 def _diverged(
@@ -186,16 +163,22 @@ def _diverged(
     return None
 
 
-def _close(log: Simulation, journal: Journal) -> None:
-    """Turn the journal into arrays."""
+def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
+    """What is kept of a plan: its first step, and how it ended."""
+    counts, status = plan.result.counts, plan.result.status
+    inputs = [u[0] for u in plan.inputs]
+    return plan.usage[0], plan.price[0], available, inputs, counts.rounds, status
+
+
+def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
+    """Turn the states and the rows into arrays."""
     systems, count = log.controller.subsystems, log.controller.limit.shape[1]
-    log.states = [np.array([step[i] for step in journal.path]) for i in range(len(systems))]
+    columns = list(zip(*rows, strict=True)) or [[]] * 6
+    log.states = [np.array([step[i] for step in path]) for i in range(len(systems))]
     log.inputs = [
-        np.array([step[i] for step in journal.inputs]).reshape(-1, s.n_u)
-        for i, s in enumerate(systems)
+        np.array([step[i] for step in columns[3]]).reshape(-1, s.n_u) for i, s in enumerate(systems)
     ]
-    columns = list(zip(*journal.rows, strict=True)) or [[]] * 5
     log.usage, log.price, log.limit = (
         np.array(column, dtype=float).reshape(-1, count) for column in columns[:3]
     )
-    log.rounds, log.statuses = np.array(columns[3], dtype=int), list(columns[4])
+    log.rounds, log.statuses = np.array(columns[4], dtype=int), list(columns[5])

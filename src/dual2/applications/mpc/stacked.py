@@ -23,20 +23,11 @@ from dual2.problem import Agent
 
 @dataclass(frozen=True, eq=False)
 class StateSpace:
-    """A subsystem over a horizon with its states as variables.
+    """A subsystem over a horizon with its states as variables."""
 
-    Parameters
-    ----------
-    system : Subsystem
-        The subsystem; Q and the terminal cost must be positive definite.
-    horizon : int
-        Number K of steps.
-    before, after : int
-        Rows of the dynamics of the subsystems before and after this one.
-    """
-
-    system: Subsystem
-    horizon: int
+    system: Subsystem  # the subsystem; Q and the terminal cost must be positive definite
+    horizon: int  # number K of steps
+    # before, after: rows of the dynamics of the subsystems before and after this one
     before: int
     after: int
 

@@ -54,14 +54,8 @@ BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
 def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) -> str:
     """The report as HTML text that needs no other file.
 
-    Parameters
-    ----------
-    store : Store
-        Where the runs are.
-    about : mapping from group to About
-        Titles, words, formulas and the paper's constants; other groups go by their name.
-    claims : sequence of Claim
-        What the paper says, with verdicts.
+    ``store``: where the runs are; ``about``: titles, words, formulas and the paper's constants;
+    other groups go by their name; ``claims``: what the paper says, with verdicts.
     """
     require("jinja2", "plotly")
     groups = {group: store.runs(group) for group in store.groups()}
