@@ -151,9 +151,12 @@ def test_a_process_may_own_agents_far_apart():
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
-@pytest.mark.parametrize("method", ["iD2A", "MiD2A", "NPGA-EXTRA"])
+@pytest.mark.parametrize("method", ["iD2A", "MiD2A"])
 def test_another_transport_is_one_class(ranks, method):
-    """A whole solve over the queues: the bits and counts of one process."""
+    """A whole solve over the queues: the bits and counts of one process.
+
+    Not by a method that agrees inside a cached property: Python 3.11 locks it for all threads.
+    """
     network, whole = d2.Network(GRAPHS["cycle"]), problem(8)
     options = {"method": method, "tol": 1e-6, "progress": False}
     expected = d2.solve(whole, network, **options)
