@@ -18,10 +18,10 @@ if __name__ == "__main__":
 
 import numpy as np  # noqa: E402
 
-from dual2.judge import Judge  # noqa: E402
 from dual2.processes import part  # noqa: E402
 from dual2.processes.options import ProcessOptions  # noqa: E402
 from dual2.runtime import Agreement  # noqa: E402
+from dual2.stopping import StoppingTest  # noqa: E402
 from dual2.storage import load_agents  # noqa: E402
 
 MESSAGES: list[tuple[str, int, bytes]] = []
@@ -110,7 +110,7 @@ def main() -> None:
     folder, out, *methods = sys.argv[1:]
     tap("largest")
     tap("total")
-    Judge.test = lambda self, x, *rest, _do=Judge.test: remember(_do, self, x, *rest)
+    StoppingTest.test = lambda self, x, *rest, _do=StoppingTest.test: remember(_do, self, x, *rest)
     part.Mpi = partial(part.Mpi, observer=lambda kind, _, to, content: MESSAGES.append(
         (kind, int(to), np.ascontiguousarray(content).tobytes())
     ))  # fmt: skip

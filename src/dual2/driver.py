@@ -7,18 +7,19 @@ the loop pauses. So a run that was cut and continued equals one that was not.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from dual2.algorithms.method import Plan
 from dual2.interrupts import on_interrupt
-from dual2.judge import Judge, Verdict, Wish
-from dual2.progress import Bar
 from dual2.result import Counts, Status
+from dual2.stopping import Request, Residual, StoppingTest
 
 Array = np.ndarray
+Point = tuple[Array, Array]
+"""Flat x and the λ_i."""
 CHUNK = 0.1
 """Seconds of compiled work between two looks at the clock."""
 _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
@@ -26,7 +27,7 @@ _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
 progress of the KKT residual are a stall."""
 _TESTS = ("tests", "sums", "again")
-_ENDS = {Wish.TIME: Status.TIME_LIMIT, Wish.INTERRUPT: Status.INTERRUPTED}
+_ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
 
 
 @dataclass
@@ -53,7 +54,7 @@ class Schedule:
     anchor: Array = field(default_factory=lambda: np.zeros(0))
 
 
-class Checkpoints(Protocol):
+class StateKeeper(Protocol):
     """Where the state of a run is kept from time to time."""
 
     @property
@@ -83,7 +84,7 @@ class Driver:
         Whether to keep a trace.
     callback : callable or None
         Called with a dict after each stopping test; a true answer stops the run.
-    checkpoints : Checkpoints or None
+    checkpoints : StateKeeper or None
         Asked at each stopping test; where one process finds that it is time, all save.
 
     Attributes
@@ -97,25 +98,28 @@ class Driver:
     def __init__(
         self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
         reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
-        checkpoints: Checkpoints | None = None,
+        checkpoints: StateKeeper | None = None,
     ) -> None:  # fmt: skip
         self.checkpoints = checkpoints
-        self.plan, self.algorithm, self.runtime = plan, plan.algorithm, plan.runtime
-        self.judge = Judge(plan.runtime, tol, atol)
-        self.max_rounds = max_rounds - max_rounds % plan.algorithm.stride
-        self.time_limit = time_limit
+        self.algorithm, self.runtime = plan.algorithm, plan.runtime
+        self.stopping = StoppingTest(plan.runtime, tol, atol)
+        self.stride = stride = plan.algorithm.stride
+        self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
-        stride = plan.algorithm.stride
-        self.schedule = Schedule(test=10 * stride, milestone=_MILESTONE * stride)
-        self.schedule.anchor = np.zeros(plan.runtime.p)
+        anchor = np.zeros(plan.runtime.p)
+        self.schedule = Schedule(10 * stride, _MILESTONE * stride, anchor=anchor)
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
         self.kkt = math.inf
-        self._alone = plan.runtime.agreement.size == 1
-        self.best: tuple[Array, Array] | None = None
-        self.origin: tuple[Array, Array] | None = None
+        self.best: Point | None = None
         self.priceless = False
+        self._alone = plan.runtime.agreement.size == 1
         self._interrupted = False
+
+    @property
+    def point(self) -> Point:
+        """The present iterate."""
+        return self.algorithm.x, self.algorithm.duals
 
     # -- counting -------------------------------------------------------------------------
     def counts(self) -> Counts:
@@ -128,114 +132,105 @@ class Driver:
             calls[name] += tests
         calls["A"] += sums
         calls["prox_h"] += sums + again
-        network = self.runtime.network
-        rounds, vectors = self.algorithm.rounds, self.algorithm.vectors
-        agreement = self.runtime.agreement
-        agreed = self.schedule.agree_floats + agreement.agree_floats
+        agreement, vectors = self.runtime.agreement, self.algorithm.vectors
+        links = 2 * len(self.runtime.network.edges) * self.runtime.p
         return Counts(
-            rounds=rounds,
-            vectors=vectors,
+            rounds=self.algorithm.rounds, vectors=vectors,
             agree_rounds=self.schedule.agree_rounds + agreement.agree_rounds,
-            floats=2 * len(network.edges) * self.runtime.p * vectors + agreed,
-            **calls,
-        )
+            floats=links * vectors + self.schedule.agree_floats + agreement.agree_floats, **calls,
+        )  # fmt: skip
 
     def _tests(self) -> list[int]:
-        """What the stopping tests have evaluated so far, see :class:`Judge`."""
-        return [getattr(self.judge, name) + getattr(self.schedule, name) for name in _TESTS]
+        """What the stopping tests have evaluated so far, see :class:`StoppingTest`."""
+        return [getattr(self.stopping, name) + getattr(self.schedule, name) for name in _TESTS]
 
     # -- the loop -------------------------------------------------------------------------
-    def run(self, bar: Bar) -> Status:
-        """Advance until a limit, a verdict or an interrupt; returns the status."""
-        status = self._loop(bar)
+    def run(self, update: Callable[[int, float], None] | None = None) -> Status:
+        """Advance until a limit, the test or an interrupt; returns the status.
+
+        ``update(rounds, kkt)`` is told how far the run has come.
+        """
+        x, duals = self.point
+        self.origin = x.copy(), duals.copy()
+        self.kkt = self.stopping.observe(x, duals).kkt
+        self.runtime.agreement.begin()
+        self._trace()
+        with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+            while (status := self._limit()) is None:
+                found = self._advance()
+                self._trace()
+                if update is not None:
+                    update(self.algorithm.rounds, self.kkt)
+                if found is not None and (status := self._decide(found)) is not None:
+                    break
         last = self.rows[-1]["rounds"] if self.rows else -1
         if self.record and self.algorithm.rounds > last and self._finite():
-            self._record(self.schedule.seconds)
+            self._record()
             self.schedule.forced = 1
         return status
 
-    def _loop(self, bar: Bar) -> Status:
-        s = self.schedule
-        clock = Clock(s.seconds)
-        self.kkt = self.judge.observe(self.algorithm.x, self.algorithm.duals).kkt
-        self.runtime.agreement.begin()
-        self._trace(clock)
-        self.origin = (self.algorithm.x.copy(), self.algorithm.duals.copy())
-        with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
-            while True:
-                status = self._limit(clock)
-                if status is not None:
-                    return status
-                target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
-                with clock:
-                    self.algorithm.advance(target, CHUNK)
-                    verdict = self._test(clock) if self.algorithm.rounds >= s.test else None
-                s.seconds = clock.seconds
-                self._trace(clock)
-                bar.update(self.algorithm.rounds, self.kkt)
-                if verdict is not None:
-                    status = self._decide(verdict)
-                    if status is not None:
-                        return status
-                    if verdict.wish == Wish.SAVE and self.checkpoints is not None:
-                        self.checkpoints.save(self.algorithm.rounds, self.state())
+    def _advance(self) -> Residual | None:
+        """Work up to the next pause, by the clock; test where a test is due."""
+        s, begun = self.schedule, time.perf_counter()
+        target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
+        self.algorithm.advance(target, CHUNK)
+        rounds, found = self.algorithm.rounds, None
+        if rounds >= s.test:
+            seconds = s.seconds + time.perf_counter() - begun
+            request = self._request(seconds) if self._own_finite() else Request.BROKEN
+            found = self.stopping.test(*self.point, rounds >= s.milestone, request)
+            s.test = max(int(rounds * _TEST_RATIO), rounds + 5 * self.stride)
+        s.seconds += time.perf_counter() - begun
+        return found
 
-    def _limit(self, clock: "Clock") -> Status | None:
-        """Whether to end here. Several processes end together: their wishes wait for a test."""
-        wish = self._wish(clock.seconds) if self._alone else Wish.NONE
-        if wish == Wish.INTERRUPT:
+    def _limit(self) -> Status | None:
+        """Whether to end here. Several processes end together: their requests wait for a test."""
+        request = self._request(self.schedule.seconds) if self._alone else Request.NONE
+        if request == Request.INTERRUPT:
             return Status.INTERRUPTED
         if self.algorithm.rounds >= self.max_rounds:
             return Status.MAX_ROUNDS
-        return Status.TIME_LIMIT if wish == Wish.TIME else None
+        return Status.TIME_LIMIT if request == Request.TIME else None
 
-    def _wish(self, seconds: float) -> Wish:
+    def _request(self, seconds: float) -> Request:
         if self._interrupted:
-            return Wish.INTERRUPT
+            return Request.INTERRUPT
         if self.time_limit is not None and seconds >= self.time_limit:
-            return Wish.TIME
+            return Request.TIME
         due = self.checkpoints is not None and self.checkpoints.due
-        return Wish.SAVE if due else Wish.NONE
+        return Request.SAVE if due else Request.NONE
 
-    def _test(self, clock: "Clock") -> Verdict:
-        rounds, s = self.algorithm.rounds, self.schedule
-        wish = self._wish(clock.now) if self._own_finite() else Wish.BROKEN
-        verdict = self.judge.test(
-            self.algorithm.x, self.algorithm.duals, rounds >= s.milestone, wish
-        )
-        gap = 5 * self.algorithm.stride
-        s.test = max(int(rounds * _TEST_RATIO), rounds + gap)
-        return verdict
-
-    def _decide(self, verdict: Verdict) -> Status | None:
-        s = self.schedule
-        self.kkt = verdict.kkt
-        if verdict.wish == Wish.BROKEN:
+    def _decide(self, found: Residual) -> Status | None:
+        """Whether the run ends with this test; keeps the best point, calls back and saves."""
+        s, (x, duals) = self.schedule, self.point
+        self.kkt = found.kkt
+        if found.request == Request.BROKEN:
             return Status.DIVERGED
-        if verdict.full and verdict.kkt < s.best:
-            s.best = verdict.kkt
-            self.best = (self.algorithm.x.copy(), self.algorithm.duals.copy())
-        if verdict.met:
-            assert verdict.dual is not None
-            self.priceless = not verdict.dual.any()
+        if found.dual is not None and found.kkt < s.best:
+            s.best, self.best = found.kkt, (x.copy(), duals.copy())
+        if found.dual is not None and found.met:
+            self.priceless = not found.dual.any()
             return Status.CONVERGED
         if self.callback is not None:
-            info = {"rounds": self.algorithm.rounds, "kkt": verdict.kkt, "full": verdict.full}
-            info["seconds"] = s.seconds
-            if self.callback(info | {"x": self.algorithm.x, "duals": self.algorithm.duals}):
+            info = {"rounds": self.algorithm.rounds, "kkt": found.kkt, "full": found.full}
+            if self.callback(info | {"seconds": s.seconds, "x": x, "duals": duals}):
                 self.interrupt()
         if self._interrupted and self._alone:
             return Status.INTERRUPTED
-        if verdict.wish in _ENDS and not self._alone:
-            return _ENDS[verdict.wish]
-        return self._milestone(verdict) if self.algorithm.rounds >= s.milestone else None
+        if found.request in _ENDS and not self._alone:
+            return _ENDS[found.request]
+        if self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
+            return status
+        if found.request == Request.SAVE and self.checkpoints is not None:
+            self.checkpoints.save(self.algorithm.rounds, self.state())
+        return None
 
-    def _milestone(self, verdict: Verdict) -> Status | None:
-        """Judge, each time the rounds have doubled, whether there is hope."""
+    def _milestone(self, found: Residual) -> Status | None:
+        """Decide, each time the rounds have doubled, whether there is hope."""
         s = self.schedule
         s.milestone = 2 * self.algorithm.rounds
-        assert verdict.dual is not None
-        if self._separated(verdict.dual):
+        assert found.dual is not None, "milestones form the sums"
+        if self._separated(found.dual):
             return Status.INFEASIBLE
         s.idle = 0 if s.best < 0.9 * s.judged else s.idle + 1
         s.judged = s.best
@@ -243,61 +238,54 @@ class Driver:
 
     def _own_finite(self) -> bool:
         """Whether the iterates of this process are finite."""
-        return bool(
-            np.all(np.isfinite(self.algorithm.duals)) and np.all(np.isfinite(self.algorithm.x))
-        )
+        return all(bool(np.all(np.isfinite(part))) for part in self.point)
 
     def _finite(self) -> bool:
         """Whether those of all processes are."""
         return not self.runtime.anywhere(np.array([not self._own_finite()]))
 
-    def best_point(self) -> tuple[Array, Array]:
+    def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""
-        x, duals = self.algorithm.x.copy(), self.algorithm.duals.copy()
+        x, duals = (part.copy() for part in self.point)
         if self._finite():
-            if self.best is None or self.judge.observe(x, duals).kkt <= self.schedule.best:
+            if self.best is None or self.stopping.observe(x, duals).kkt <= self.schedule.best:
                 return x, duals
-        point = self.best or self.origin
-        assert point is not None
-        return point
+        return self.best or self.origin
 
     def _separated(self, price: Array) -> bool:
         """Whether the direction in which the price grows proves the coupling infeasible."""
-        s, rt = self.schedule, self.runtime
+        s = self.schedule
         change, s.anchor = price - s.anchor, price
         size = float(np.linalg.norm(change))
         if not 0 < 0.2 * float(np.linalg.norm(price)) <= size:
             return False
         direction = change / size
-        if rt.problem.separates(direction) < 0:
+        if self.runtime.problem.separates(direction) < 0:
             self.separator = direction
-            return True
-        return False
+        return self.separator is not None
+
+    def interrupt(self) -> None:
+        """Ask the loop to end at its next pause."""
+        self._interrupted = True
 
     # -- trace ------------------------------------------------------------------------------
-    def _trace(self, clock: "Clock") -> None:
+    def _trace(self) -> None:
         s, rounds = self.schedule, self.algorithm.rounds
-        if not self.record or rounds < s.trace:
-            return
-        s.trace = max(rounds + 1, int(rounds * _TRACE_RATIO))
-        self._record(clock.seconds)
+        if self.record and rounds >= s.trace:
+            s.trace = max(rounds + 1, int(rounds * _TRACE_RATIO))
+            self._record()
 
-    def _record(self, seconds: float) -> None:
-        verdict = self.judge.observe(self.algorithm.x, self.algorithm.duals)
-        row: dict[str, float] = {"seconds": seconds, "kkt": verdict.kkt}
+    def _record(self) -> None:
+        row = {"seconds": self.schedule.seconds, "kkt": self.stopping.observe(*self.point).kkt}
         if self.reference is not None:
             row["gap"] = self._distance(self.reference)
-        counts = self.counts()
-        for name in Counts.__dataclass_fields__:
-            row[name] = getattr(counts, name)
-        self.rows.append(row)
+        self.rows.append(row | asdict(self.counts()))
 
     def _distance(self, reference: Array) -> float:
         """|x - x*|/|x*|, or |x| where x* = 0."""
         rt = self.runtime
-        squares = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
         rows = np.zeros((rt.n, 2))
-        rows[0] = squares
+        rows[0] = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
         with rt.agreement.uncounted():
             distance, size = np.sqrt(rt.total(rows))
         return float(distance / size) if size > 0 else float(distance)
@@ -324,9 +312,9 @@ class Driver:
         s.tests, s.sums, s.again = self._tests()
         s.agree_rounds += agreement.agree_rounds
         s.agree_floats += agreement.agree_floats
-        self.judge.tests = self.judge.sums = self.judge.again = 0
+        self.stopping.tests = self.stopping.sums = self.stopping.again = 0
         agreement.agree_rounds = agreement.agree_floats = 0
-        own = {f"driver_{name}": getattr(s, name) for name in Schedule.__dataclass_fields__}
+        own = {f"driver_{name}": value for name, value in vars(s).items()}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}
         return self.algorithm.state() | own | {"mark": self.mark}
@@ -341,26 +329,3 @@ class Driver:
             self.best = (state["best_x"].copy(), state["best_duals"].copy())
         agreement = self.runtime.agreement  # the set-up was counted when the run began
         agreement.agree_rounds = agreement.agree_floats = 0
-
-    def interrupt(self) -> None:
-        """Ask the loop to end at its next pause."""
-        self._interrupted = True
-
-
-class Clock:
-    """Adds up the seconds spent inside ``with`` blocks."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-
-    def __enter__(self) -> "Clock":
-        self._begun = time.perf_counter()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.seconds = self.now
-
-    @property
-    def now(self) -> float:
-        """Seconds up to now, inside a ``with`` block."""
-        return self.seconds + time.perf_counter() - self._begun

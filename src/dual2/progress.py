@@ -1,7 +1,6 @@
-"""The progress bar: rounds, residual, time left; silent unless someone watches."""
+"""The progress bar: rounds, residual, time left."""
 
 import math
-import sys
 import time
 from types import TracebackType
 
@@ -20,12 +19,9 @@ class Bar:
         What is running.
     tol : float
         Where the bar ends.
-    visible : bool or None
-        None shows it if standard error is a terminal.
     """
 
-    def __init__(self, label: str, tol: float, visible: bool | None) -> None:
-        self.visible = sys.stderr.isatty() if visible is None else visible
+    def __init__(self, label: str, tol: float) -> None:
         self._tol, self._first, self._last = max(tol, 1e-300), 0.0, 0.0
         self._begun = time.monotonic()
         columns = (
@@ -37,21 +33,19 @@ class Bar:
         self._task = self._progress.add_task(label, total=1.0, rounds=0, kkt="?", left="?")
 
     def __enter__(self) -> "Bar":
-        if self.visible:
-            self._progress.start()
+        self._progress.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:  # fmt: skip
-        if self.visible:
-            self._progress.stop()
+        self._progress.stop()
 
     def update(self, rounds: int, kkt: float) -> None:
         """Redraw, at most a few times a second."""
         now = time.monotonic()
-        if not self.visible or now - self._last < _EVERY:
+        if now - self._last < _EVERY:
             return
         self._last = now
         done = 0.0

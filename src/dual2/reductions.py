@@ -13,23 +13,16 @@ share b_i = b/n of each agent is the methods' own affair.
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.algorithms.method import Algorithm, Method, Plan
-from dual2.algorithms.parameters import Settings
-from dual2.algorithms.registry import require
-from dual2.errors import CapabilityError
 from dual2.functions import Function, IndicatorBox, IndicatorPoint, Stacked, Zero
 from dual2.functions.separable import separable_form
-from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
-from dual2.problem.residual import coupling_response, coupling_step
-from dual2.runtime import Runtime, share_of
 from dual2.theory.conditions import is_indicator, is_point
 
 Array = np.ndarray
@@ -174,7 +167,7 @@ class Lifting(Reduction):
 
 def _extended(problem: Problem, sign: float, f: Function, g: Function, b: Array) -> Problem:
     """The last agent with a block y: A = [A_n, sign·I], f_n + f(y), g_n + g(y), h = {b}."""
-    if not _keeps(problem):
+    if not keeps(problem):
         return problem.with_agents(problem.agents, IndicatorPoint(b))
     *others, last = problem.agents
     sizes = [last.dim, problem.p]
@@ -184,7 +177,7 @@ def _extended(problem: Problem, sign: float, f: Function, g: Function, b: Array)
     return problem.with_agents([*others, keeper], IndicatorPoint(b))
 
 
-def _keeps(problem: Problem) -> bool:
+def keeps(problem: Problem) -> bool:
     """Whether the last agent, which takes the new block, is in this process."""
     return int(problem.owned[-1]) == problem.n - 1
 
@@ -228,122 +221,3 @@ def reductions_of(problem: Problem) -> list[Reduction]:
     plain = problem.h.form is not None
     order = (Slack(), Lifting(smooth=plain), Lifting(smooth=not plain))
     return [reduction for reduction in order if reduction.accepts(problem)]
-
-
-# -- running a reduced problem --------------------------------------------------------------------
-class Reduced:
-    """An algorithm on the problem with y that looks like one on the original problem.
-
-    Parameters
-    ----------
-    plan : Plan
-        Of the problem with y.
-    runtime : Runtime
-        Of the original problem: what is judged.
-    reduction : Reduction
-        What was done.
-    """
-
-    def __init__(self, plan: Plan, runtime: Runtime, reduction: Reduction) -> None:
-        self.inner: Algorithm = plan.algorithm
-        self.runtime, self.reduction = runtime, reduction
-
-    @property
-    def x(self) -> Array:
-        """Flat primal iterate of the original problem."""
-        return self.reduction.invert(self.runtime.problem, self.inner.x)
-
-    @property
-    def duals(self) -> Array:
-        """λ, one row per agent."""
-        return self.inner.duals
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges of p-vectors so far."""
-        return self.inner.rounds
-
-    @property
-    def vectors(self) -> int:
-        """p-vectors sent to each neighbour so far."""
-        return self.inner.vectors
-
-    @property
-    def stride(self) -> int:
-        """Rounds of one iteration."""
-        return self.inner.stride
-
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x and λ; y is zero, or what h answers if they are not."""
-        problem, y = self.runtime.problem, np.zeros(self.runtime.p)
-        if self.runtime.anywhere(np.concatenate([x, lam.ravel()])):
-            total = self.runtime.total(np.hstack([self.runtime.products(x), lam]))
-            s, price = total[: problem.p], total[problem.p :] / problem.n
-            z = coupling_response(problem.h, s, price, coupling_step(s, price))
-            y = self.reduction.lift(problem, z)
-        self.inner.start(np.concatenate([x, y]) if _keeps(problem) else x, lam)
-
-    def advance(self, rounds: int, seconds: float) -> None:
-        """Continue until ``rounds`` exchanges or for about ``seconds``."""
-        self.inner.advance(rounds, seconds)
-
-    def oracle_calls(self) -> dict[str, int]:
-        """Calls so far, by the names of :class:`dual2.Counts`."""
-        return self.inner.oracle_calls()
-
-    def state(self) -> dict[str, Any]:
-        """Everything needed to continue bit for bit."""
-        return self.inner.state()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved :meth:`state`."""
-        self.inner.restore(state)
-
-
-def plan_for(
-    method: Method, problem: Problem, network: Network | ChebyshevNetwork, settings: Settings,
-    reduce: bool = True,
-) -> Plan:  # fmt: skip
-    """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
-
-    Raises
-    ------
-    CapabilityError
-        If the problem is outside the method's class: what fails, which methods would work, and
-        which reduction would help.
-    """
-    problem = share_of(problem, network)
-    if not method.lack(problem):
-        return _planned(method, problem, network, settings)
-    for reduction in reductions_of(problem):
-        lifted = reduction.apply(problem)
-        if method.lack(lifted):
-            continue
-        text = reduction.explain(problem)
-        if not reduce:
-            _refuse(method, problem, f" With reduce=True {text}.")
-        plan = _planned(method, lifted, network, settings)
-        runtime = Runtime(problem, network)
-        return replace(
-            plan, algorithm=Reduced(plan, runtime, reduction), runtime=runtime,
-            parameters=plan.parameters | {"reduction": (reduction.name, text)},
-            explanation=f"Reduction: {text}.\n{plan.explanation}",
-        )  # fmt: skip
-    _refuse(method, problem, "")
-    raise AssertionError("require() refuses what lack() finds lacking")
-
-
-def _planned(
-    method: Method, problem: Problem, network: Network | ChebyshevNetwork, settings: Settings
-) -> Plan:
-    """The method's plan, whose explanation says what every list says beside its name."""
-    plan = method.plan(problem, network, settings)
-    said = f"{plan.explanation}\n{method.name}: {method.remark}." if method.remark else ""
-    return replace(plan, explanation=said or plan.explanation)
-
-
-def _refuse(method: Method, problem: Problem, hint: str) -> None:
-    try:
-        require(method, problem)
-    except CapabilityError as error:
-        raise CapabilityError(f"{error}{hint}") from None

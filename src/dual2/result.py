@@ -63,37 +63,19 @@ class NotSolved(Dual2Error, RuntimeError):
 
 @dataclass(frozen=True)
 class Counts:
-    """Calls and messages, counted where they happen.
+    """Calls and messages, counted where they happen."""
 
-    Attributes
-    ----------
-    rounds : int
-        Exchanges of p-vectors with the neighbours.
-    vectors : int
-        p-vectors sent to each neighbour.
-    agree_rounds : int
-        Exchanges of scalars for maxima and sums over all agents.
-    floats : int
-        Numbers sent in all, by all agents.
-    grad_f, prox_g : int
-        Local oracle calls, the maximum over agents.
-    A, AT, prox_h : int
-        Products with A_i and A_iᵀ, and prox (or gradient) of h*.
-    iterations, outer : int
-        Iterations of the subsolver and of the outer loop.
-    """
-
-    rounds: int = 0
-    vectors: int = 0
-    agree_rounds: int = 0
-    floats: int = 0
-    grad_f: int = 0
+    rounds: int = 0  # exchanges of p-vectors with the neighbours
+    vectors: int = 0  # p-vectors sent to each neighbour
+    agree_rounds: int = 0  # exchanges of scalars for maxima and sums over all agents
+    floats: int = 0  # numbers sent in all, by all agents
+    grad_f: int = 0  # local oracle calls, the maximum over agents
     prox_g: int = 0
-    A: int = 0
+    A: int = 0  # products with A_i and A_iᵀ
     AT: int = 0
-    prox_h: int = 0
-    iterations: int = 0
-    outer: int = 0
+    prox_h: int = 0  # prox (or gradient) of h*
+    iterations: int = 0  # of the subsolver
+    outer: int = 0  # of the outer loop
 
     @property
     def matvec(self) -> int:
@@ -103,34 +85,16 @@ class Counts:
 
 @dataclass(frozen=True)
 class Certificate:
-    """How good the answer is, evaluated by the plain definitions, not by the compiled loops.
+    """How good the answer is, evaluated by the plain definitions, not by the compiled loops."""
 
-    Attributes
-    ----------
-    kkt : float
-        The larger ratio of stationarity and coupling residual to their scales; ``tol`` bounds it.
-    stationarity, coupling : float
-        The two ratios.
-    consensus : float
-        max_i |λ_i - λ̄|, reported, not tested.
-    gap : float or None
-        Upper bound of the duality gap, None where it is infinite.
-    x_error : float or None
-        Bound of |x - x*|, None where the theory gives none.
-    reason : str
-        Where x_error comes from, or why there is none.
-    separator : list of float or None
-        Direction that proves infeasibility.
-    """
-
-    kkt: float
-    stationarity: float
+    kkt: float  # the larger of the next two; ``tol`` bounds it
+    stationarity: float  # residuals over their scales
     coupling: float
-    consensus: float
-    gap: float | None
-    x_error: float | None
-    reason: str
-    separator: list[float] | None = None
+    consensus: float  # max_i |λ_i - λ̄|, reported, not tested
+    gap: float | None  # upper bound of the duality gap, None where it is infinite
+    x_error: float | None  # bound of |x - x*|, None where the theory gives none
+    reason: str  # where x_error comes from, or why there is none
+    separator: list[float] | None = None  # direction that proves infeasibility
 
 
 @dataclass(frozen=True)

@@ -1,33 +1,30 @@
 """``solve``: a problem and a network in, a certified answer out."""
 
-import hashlib
 import logging
 import math
 import platform
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from dual2.algorithms.method import Method, Plan
-from dual2.algorithms.parameters import Settings, with_sources
+from dual2.algorithms.parameters import Settings
 from dual2.algorithms.registry import find_method
-from dual2.driver import Checkpoints, Driver
+from dual2.driver import Driver, StateKeeper
 from dual2.errors import CapabilityError, NetworkError, ProblemError
-from dual2.functions import Proximable, Smooth
 from dual2.network import ChebyshevNetwork, Network
+from dual2.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
-from dual2.progress import Bar
-from dual2.reductions import plan_for
 from dual2.result import Certificate, NotSolved, Result, Status
 from dual2.runtime import Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.version import __version__
 
 Array = np.ndarray
-Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 _log = logging.getLogger("dual2")
 
 
@@ -53,7 +50,7 @@ def solve(
     runtime: str | Transport = "stacked",
     reduce: bool = True,
     throw: bool = False,
-    checkpoints: Checkpoints | None = None,
+    checkpoints: StateKeeper | None = None,
     **parameters: Any,
 ) -> Result:
     """Minimise Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i) over a network of agents.
@@ -107,7 +104,7 @@ def solve(
         variables or by moving h to one agent; see :mod:`dual2.reductions`.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
-    checkpoints : Checkpoints, optional
+    checkpoints : StateKeeper, optional
         Where to keep the state from time to time: an object with ``due`` and ``save(rounds,
         state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
@@ -133,24 +130,27 @@ def solve(
     """
     _check_problem(problem, network)
     _check_limits(tol, atol, max_rounds, time_limit)
-    _check_wishes(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
+    _check_requests(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
     share = share_of(problem, network, find_transport(runtime))
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
     plan = plan_for(found, share, network, settings, reduce)
-    plan = replace(plan, parameters=with_sources(plan.parameters, parameters | {"rho": rho}))
-    flat = None if reference is None else _flatten(share, reference, "reference")
+    flat = None if reference is None else flatten(share, reference, "reference")
     driver = Driver(
         plan, tol, atol, int(max_rounds), time_limit, flat, record, callback, checkpoints
     )
-    driver.mark = _fingerprint(plan)
-    _begin(driver, share, start)
-    _try_values(share, driver)
+    driver.mark = fingerprint(plan)
+    begin(driver, share, start)
     _log.info("%s", plan.explanation)
-    shown = progress if share.agreement.rank == 0 else False
-    with Bar(found.name, tol, shown) as bar:
-        status = driver.run(bar)
+    watched = sys.stderr.isatty() if progress is None else progress
+    if watched and share.agreement.rank == 0:
+        from dual2.progress import Bar  # the terminal library, only where someone watches
+
+        with Bar(found.name, tol) as bar:
+            status = driver.run(bar.update)
+    else:
+        status = driver.run()
     with np.errstate(over="ignore", invalid="ignore"):
         result = _assemble(driver, plan, status, tol, atol)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
@@ -185,7 +185,7 @@ def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | 
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
 
 
-def _check_wishes(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None:
+def _check_requests(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None:
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise CapabilityError(f"seed = {seed!r} found; expected a whole number ≥ 0.")
     if callback is not None and not callable(callback):
@@ -193,104 +193,6 @@ def _check_wishes(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None
     for name, value in switches.items():
         if not isinstance(value, bool | np.bool_):
             raise CapabilityError(f"{name} = {value!r} found; expected True or False.")
-
-
-def _begin(driver: Driver, problem: Problem, start: Start) -> None:
-    """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
-    n, p, size = len(problem.agents), problem.p, driver.runtime.packed.size
-    x, lam = np.zeros(size), np.zeros((n, p))
-    if isinstance(start, Result):
-        if _same_run(driver, problem, start.state):
-            driver.restore(start.state)
-            driver.adopt(start.trace)
-            return
-        start = (start.x, start.duals)
-    if isinstance(start, Mapping):
-        if not _same_run(driver, problem, start):
-            raise ProblemError(
-                "The checkpoint is of another run: the problem, the network, the method or its "
-                "parameters have changed. Start afresh, or restore them."
-            )
-        driver.restore(dict(start))
-        return
-    if start is not None:
-        if not isinstance(start, tuple | list) or len(start) != 2:
-            raise ProblemError(
-                f"start must be a pair (x, lam) or a Result; found {type(start).__name__}."
-            )
-        x = _flatten(problem, start[0], "start")
-        try:
-            given = np.asarray(start[1], dtype=float)
-        except (TypeError, ValueError) as error:
-            raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
-        if given.shape not in ((p,), (n, p), (problem.n, p)):
-            raise ProblemError(
-                f"The dual start has shape {given.shape}; expected ({p},) or ({n}, {p})."
-            )
-        if not np.all(np.isfinite(given)):
-            raise ProblemError("The dual start contains NaN or infinite entries.")
-        if given.shape == (problem.n, p):
-            given = given[problem.owned]
-        lam = np.ascontiguousarray(np.broadcast_to(given, (n, p)))
-    driver.algorithm.start(x, lam.copy())
-
-
-def _try_values(problem: Problem, driver: Driver) -> None:
-    """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
-    parts = driver.runtime.packed.split(driver.algorithm.x)
-    owners = [(problem.h, np.zeros(problem.p))]
-    for agent, x in zip(problem.agents, parts, strict=True):
-        owners += [(agent.f, x), (agent.g, x)]
-    for function, x in owners:
-        if isinstance(function, Smooth | Proximable):
-            try:
-                function.value(function.prox(x, 1.0) if function.proximable else x)
-            except CapabilityError:  # none was given
-                continue
-
-
-def _same_run(driver: Driver, problem: Problem, state: Mapping[str, Any]) -> bool:
-    """Whether a saved state is of this very run, in every process."""
-    return not problem.anywhere(str(state.get("mark", "")) != driver.mark)
-
-
-def _flatten(problem: Problem, x: Any, what: str) -> Array:
-    dims = list(problem.dims)
-    try:
-        if isinstance(x, np.ndarray) and x.ndim == 1 and x.size == sum(dims):
-            x = np.split(x, np.cumsum(dims)[:-1])
-        parts = [np.atleast_1d(np.asarray(v, dtype=float)).ravel() for v in x]
-        if len(parts) == problem.n:
-            parts = [parts[i] for i in problem.owned]
-    except (TypeError, ValueError) as error:
-        raise ProblemError(
-            f"{what} must hold one vector of numbers per agent; found {type(x).__name__}: {error}"
-        ) from error
-    sizes = [v.size for v in parts]
-    if sizes != dims:
-        raise ProblemError(
-            f"{what} must hold one vector per agent, of lengths {_few(dims)}; found {_few(sizes)}."
-        )
-    flat = np.concatenate(parts)
-    if not np.all(np.isfinite(flat)):
-        raise ProblemError(f"{what} contains NaN or infinite entries.")
-    return flat
-
-
-def _few(values: Sequence[int]) -> str:
-    shown = ", ".join(map(str, values[:6]))
-    return f"[{shown}{', …' if len(values) > 6 else ''}]"
-
-
-def _fingerprint(plan: Plan) -> str:
-    """Hash of everything that the iterates depend on."""
-    digest = hashlib.blake2b(digest_size=16)
-    rt = plan.runtime
-    links = rt.links
-    for array in (*rt.block.data, links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(repr(sorted(plan.parameters.items())).encode())
-    return digest.hexdigest()
 
 
 def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: float) -> Result:

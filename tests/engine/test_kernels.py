@@ -7,8 +7,8 @@ import dual2 as d2
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
 from dual2.functions.kernels import CALLBACK
-from dual2.judge import Judge
 from dual2.runtime import Runtime
+from dual2.stopping import StoppingTest
 from dual2.testing import known_problem
 from zoo import AGENTS, P, network, problem
 
@@ -113,22 +113,22 @@ def test_stationarity(shared, runtime):
 
 
 @pytest.mark.parametrize("h", [d2.SquaredLoss(np.ones(P)), d2.IndicatorAtMost(np.ones(P))])
-def test_the_judge_agrees_with_the_definition(h):
+def test_the_stopping_test_agrees_with_the_definition(h):
     """The agreed residual and the unagreed one are Problem.kkt at the mean price."""
     here = problem(h)
     runtime = Runtime(here, network(N))
-    judge = Judge(runtime, 1e-8, 1e-12)
+    stopping = StoppingTest(runtime, 1e-8, 1e-12)
     expected = here.kkt(X, ROWS.mean(axis=0))
-    for verdict in (judge.test(FLAT, ROWS, full=True), judge.observe(FLAT, ROWS)):
-        assert verdict.kkt == pytest.approx(expected.kkt, rel=1e-12)
-        assert not verdict.met
-    kind = Judge(runtime, expected.kkt * 1.001, 0.0)
+    for found in (stopping.test(FLAT, ROWS, full=True), stopping.observe(FLAT, ROWS)):
+        assert found.kkt == pytest.approx(expected.kkt, rel=1e-12)
+        assert not found.met
+    kind = StoppingTest(runtime, expected.kkt * 1.001, 0.0)
     assert kind.test(FLAT, ROWS, full=True).met
-    assert not Judge(runtime, expected.kkt * 0.999, 0.0).test(FLAT, ROWS, full=True).met
+    assert not StoppingTest(runtime, expected.kkt * 0.999, 0.0).test(FLAT, ROWS, full=True).met
 
 
 @pytest.mark.parametrize("broken", ["coupling", "stationarity"])
-def test_the_judge_looks_at_both_parts(broken):
+def test_the_stopping_test_looks_at_both_parts(broken):
     """At a known solution one condition is spoilt at a time."""
     here, x, price = known_problem(d2.L1Norm(0.3), d2.SquaredLoss(0.0))
     if broken == "coupling":
@@ -140,10 +140,10 @@ def test_the_judge_looks_at_both_parts(broken):
     assert getattr(expected, broken) == expected.kkt > 1e-3
     runtime = Runtime(here, network(here.n))
     flat, rows = np.concatenate(x), np.tile(price, (here.n, 1))
-    judge = Judge(runtime, 1e-8, 1e-12)
-    for verdict in (judge.test(flat, rows, full=True), judge.observe(flat, rows)):
-        assert verdict.kkt == pytest.approx(expected.kkt, rel=1e-9) and not verdict.met
-    assert not judge.test(flat, rows).met
+    stopping = StoppingTest(runtime, 1e-8, 1e-12)
+    for found in (stopping.test(flat, rows, full=True), stopping.observe(flat, rows)):
+        assert found.kkt == pytest.approx(expected.kkt, rel=1e-9) and not found.met
+    assert not stopping.test(flat, rows).met
 
 
 def test_agreement_counts_what_it_sends(runtime):

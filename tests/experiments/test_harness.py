@@ -17,8 +17,8 @@ from dual2.experiments.harness import run_cases
 from dual2.experiments.run_case import run_case
 from dual2.experiments.store import Store
 from dual2.interrupts import ENDING
-from dual2.judge import Judge
 from dual2.result import Result, Status
+from dual2.stopping import StoppingTest
 
 DEADLINE = 300
 """Seconds after which a process that should have ended hangs, also on a busy machine."""
@@ -141,14 +141,14 @@ def test_parameters_are_searched_for_and_the_search_is_recorded():
 
 def test_the_clock_stands_still_while_the_trace_is_recorded(monkeypatch):
     """With a clock that only recording moves, no time passes."""
-    now, observe = [0.0], Judge.observe
+    now, observe = [0.0], StoppingTest.observe
 
     def slow(self, *args):
         now[0] += 1000.0
         return observe(self, *args)
 
     monkeypatch.setattr(driver.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(Judge, "observe", slow)
+    monkeypatch.setattr(StoppingTest, "observe", slow)
     run = run_case(case(), {})
     assert now[0] >= 1000.0 * len(run.trace["rounds"]) and run.seconds == 0.0
     assert not run.trace["seconds"].any()

@@ -33,8 +33,8 @@ SET_UP = {
 }
 LOOP = {
     ("algorithms.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
-    ("judge.Judge._agree", 4): "stopping test, local",
-    ("judge.Judge._sums", 2 * P): "stopping test, sums",
+    ("stopping.StoppingTest._agree", 4): "stopping test, local",
+    ("stopping.StoppingTest._sums", 2 * P): "stopping test, sums",
     ("problem.bounds.separates", 1): "infeasibility",
 }
 END = {

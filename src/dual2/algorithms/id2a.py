@@ -30,19 +30,7 @@ Array = np.ndarray
 
 
 class ID2A:
-    """iD2A on one block of agents; see the module's text for the iteration.
-
-    Parameters
-    ----------
-    runtime : Runtime
-        The rows, their exchange and agreement.
-    facts, constants
-        Of the problem at the ρ in use.
-    options : Options
-        Accuracy rule and the like.
-    subsolver : Subsolver
-        Solver of the saddle problem of each outer iteration.
-    """
+    """iD2A on one block of agents; see the module's text for the iteration."""
 
     def __init__(
         self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,

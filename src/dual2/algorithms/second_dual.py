@@ -29,10 +29,10 @@ _ROUNDING = 4 * _EPS
 
 
 class Answer(NamedTuple):
-    """What an oracle tells: 𝐂λ, and <λ, w⁺ - w>, negative where the momentum points uphill."""
+    """What an oracle tells."""
 
-    mixed: Array
-    ascent: float
+    mixed: Array  # 𝐂λ
+    ascent: float  # <λ, w⁺ - w>, negative where the momentum points uphill
 
 
 class Tested(NamedTuple):
@@ -40,19 +40,13 @@ class Tested(NamedTuple):
 
     residual2: float
     uphill: float
-    size2: float
-    """|λ|²."""
-    consensus2: float
-    """|𝐂λ|²."""
+    size2: float  # |λ|²
+    consensus2: float  # |𝐂λ|²
     primal2: float
-    ascent: float
-    """<λ, w⁺ - w>."""
-    along: float
-    """<Δ, 𝐂λ>."""
-    forward: float
-    """<Δ, w⁺ - w>."""
-    turn2: float
-    """|Δ|²."""
+    ascent: float  # <λ, w⁺ - w>
+    along: float  # <Δ, 𝐂λ>
+    forward: float  # <Δ, w⁺ - w>
+    turn2: float  # |Δ|²
     z2: float
 
 
@@ -90,24 +84,10 @@ def inner(a: Array, b: Array) -> Array:
 
 
 class SecondDual(ABC):
-    """The oracle: ``init``, then ``advance`` and ``measure`` until it answers, then ``next``.
-
-    Parameters
-    ----------
-    runtime : Runtime
-        The rows, their exchange and agreement.
-    facts, constants
-        Of the problem at the ρ in use.
-    options : Options
-        Accuracy rule and the like.
-    solver : Subsolver
-        Solver of the saddle problem.
-    """
+    """The oracle: ``init``, then ``advance`` and ``measure`` until it answers, then ``next``."""
 
     memory: ClassVar[tuple[str, ...]] = ()
     """Attributes that are the state, beside those of solver and rule."""
-    inner: int
-    """Iterations on the present subproblem."""
 
     def __init__(
         self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,
@@ -120,7 +100,7 @@ class SecondDual(ABC):
         length, beta = 1.0 / constants.L_F if constants.L_F > 0 else 0.0, constants.outer_momentum
         self.rule = accuracy_rule(options, constants, facts, top, length)
         self.nesterov = Nesterov(length, beta, restarts=self.rule.adaptive or beta is None)
-        self.inner = 0
+        self.inner = 0  # iterations on the present subproblem
 
     def init(self, x: Array, lam: Array, z: Array) -> int:
         """Begin the first subproblem at x and λ; returns the rounds that takes."""

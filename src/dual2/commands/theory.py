@@ -6,10 +6,10 @@ from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.subsolvers import Costs, admissible_subsolvers, select_subsolver
-from dual2.theory.analysis import analyse
 from dual2.theory.complexity import Complexity, table
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers
 from dual2.theory.conditions import accepts
+from dual2.theory.constants import analyse
 from dual2.theory.facts import gather_facts, require_strong_convexity
 
 LEGEND = """\

@@ -53,6 +53,6 @@ class ProgressReader(ExitStack):
             method, tol, rounds, kkt = json.loads(line.removeprefix(MARK))
         except ValueError:
             return True
-        self._bar = self._bar or self.enter_context(Bar(method, tol, visible=True))
+        self._bar = self._bar or self.enter_context(Bar(method, tol))
         self._bar.update(rounds, kkt)
         return True

@@ -21,26 +21,14 @@ LOCAL_STEPS = 20_000
 
 @dataclass(frozen=True)
 class RowConstants:
-    """Constants of min_x max_y f₁ + f₂ + yᵀBx - g₁ - g₂, one entry per row.
+    """Constants of min_x max_y f₁ + f₂ + yᵀBx - g₁ - g₂, one entry per row."""
 
-    Attributes
-    ----------
-    L_x, mu_x : ndarray
-        Smoothness and strong convexity of f₁.
-    L_y, mu_y : ndarray
-        Of g₁, counting the strong convexity of h* in both even where h* enters by its prox.
-    mu_gradient : ndarray
-        The part of μ_y that is in the gradient of g₁ (0 where h* enters by its prox).
-    sigma, sigma_min : ndarray
-        Largest and smallest singular value of B (0 unless B has full row rank).
-    """
-
-    L_x: Array
+    L_x: Array  # smoothness and strong convexity of f₁
     mu_x: Array
-    L_y: Array
+    L_y: Array  # of g₁, with the strong convexity of h* in both even where h* enters by its prox
     mu_y: Array
-    mu_gradient: Array
-    sigma: Array
+    mu_gradient: Array  # the part of μ_y that is in the gradient of g₁ (0 with the prox)
+    sigma: Array  # largest and smallest singular value of B (0 unless B has full row rank)
     sigma_min: Array
 
 

@@ -29,41 +29,21 @@ from dual2.theory.constants import condition
 
 @dataclass
 class IDAPGState:
-    """Everything iDAPG carries from one iteration to the next.
+    """Everything iDAPG carries from one iteration to the next."""
 
-    Attributes
-    ----------
-    x : ndarray
-        Flat primal variables.
-    lam, mixed : ndarray, shape (2, n, p)
-        λ and λ_prev (which is which: ``now``), and 𝐂 times them.
-    v, mixed_v : ndarray, shape (n, p)
-        Last extrapolated point and 𝐂 times it.
-    end, mixed_end : ndarray, shape (n, p)
-        λ at the end of the last subproblem and 𝐂 times it.
-    moved : ndarray
-        |v_i - λ_i⁺|/t per row, which sets the accuracy of the local minimisations.
-    since, finished : ndarray of int
-        Per row: iterations since the last restart, whether the local solve is done.
-    calls : ndarray of int, shape (2, n)
-        Per row: local gradients and iterations so far.
-    now, extra : int
-        Which half of ``lam`` is current; products with Aᵀ for residuals.
-    """
-
-    x: Array
-    lam: Array
-    mixed: Array
-    v: Array
+    x: Array  # flat
+    lam: Array  # (2, n, p): λ and λ_prev, which is which says ``now``
+    mixed: Array  # 𝐂 times them
+    v: Array  # last extrapolated point
     mixed_v: Array
-    end: Array
+    end: Array  # λ at the end of the last subproblem
     mixed_end: Array
-    moved: Array
-    since: Array
-    finished: Array
-    calls: Array
+    moved: Array  # |v_i - λ_i⁺|/t per row, sets the accuracy of the local minimisations
+    since: Array  # per row, iterations since the last restart
+    finished: Array  # per row, whether the local solve is done
+    calls: Array  # (2, n): local gradients and iterations so far
     now: int = 0
-    extra: int = 0
+    extra: int = 0  # products with Aᵀ for residuals
 
     @classmethod
     def at(cls, x: Array, lam: Array, mixed: Array) -> "IDAPGState":

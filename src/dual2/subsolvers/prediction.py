@@ -22,14 +22,7 @@ O(·) hides."""
 class Costs:
     """What things cost, in any common unit.
 
-    Attributes
-    ----------
-    communication : float
-        One round: a p-vector to every neighbour.
-    grad_f, prox_g : float
-        One ∇f_i and one prox of g_i; together one call to 𝒜.
-    matvec, prox_h : float
-        One product with A_i or A_iᵀ (a call to ℬ makes two) and one prox or gradient of h*.
+    A call to 𝒜 is a ∇f_i and a prox of g_i, one to ℬ two products and a prox or gradient of h*.
 
     Examples
     --------
@@ -37,7 +30,7 @@ class Costs:
     1160.0
     """
 
-    communication: float = 1.0
+    communication: float = 1.0  # one round: a p-vector to every neighbour
     grad_f: float = 0.0
     matvec: float = 0.0
     prox_g: float = 0.0
@@ -50,19 +43,10 @@ class Costs:
         if not any(prices.values()):
             raise CapabilityError("Every cost is 0; give at least one that is positive.")
 
-    @property
-    def oracle_a(self) -> float:
-        """Price of one call to 𝒜."""
-        return self.grad_f + self.prox_g
-
-    @property
-    def oracle_b(self) -> float:
-        """Price of one call to ℬ."""
-        return 2.0 * self.matvec + self.prox_h
-
     def total(self, rounds: float, oracle_a: float, oracle_b: float) -> float:
         """communication·rounds + price(𝒜)·𝒜 + price(ℬ)·ℬ; what is free may be infinite."""
-        prices = (self.communication, self.oracle_a, self.oracle_b)
+        both = 2.0 * self.matvec + self.prox_h
+        prices = (self.communication, self.grad_f + self.prox_g, both)
         counts = (rounds, oracle_a, oracle_b)
         return sum(p * c for p, c in zip(prices, counts, strict=True) if p > 0)
 
@@ -89,21 +73,14 @@ def read_costs(cost: Costs | str) -> Costs:
 class Prediction:
     """Predicted cost of one subsolver; infinite where the tables give no linear rate.
 
-    Attributes
-    ----------
-    subsolver : str
-        Its name.
-    rounds, oracle_a, oracle_b : float
-        Rounds and calls to 𝒜 and ℬ, constants and hidden logarithms taken as 1.
-    case : str
-        Group of the saddle table used, or ``""``.
+    Constants and hidden logarithms are taken as 1.
     """
 
     subsolver: str
     rounds: float
     oracle_a: float
     oracle_b: float
-    case: str
+    case: str  # group of the saddle table used, or empty
 
 
 def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = None) -> SaddleNumbers:
@@ -111,14 +88,7 @@ def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = Non
 
     f_1 = f, f_2 = g, B = 𝐀 and ζ(λ) = (ρ/2)λᵀ𝐂λ + λᵀz. With ``mapping="prox"``
     g_1 = (μ_{h*}/2n)|·|² + ζ and g_2 is the rest of h*/n; with ``"smooth"`` g_1 = h*/n + ζ and
-    g_2 = 0. A linear h* belongs to g_1 under either.
-
-    Parameters
-    ----------
-    constants, facts
-        Of the problem, the network and ρ.
-    mapping : {"prox", "smooth"}, optional
-        How h* enters; as in ``constants`` if not given.
+    g_2 = 0. A linear h* belongs to g_1 under either. The default is the mapping of ``constants``.
     """
     smooth = (mapping or constants.mapping) == "smooth" or facts.h_linear
     mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n

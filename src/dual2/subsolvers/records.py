@@ -30,30 +30,16 @@ def maker_name(maker: Maker) -> str:
 
 @dataclass(frozen=True)
 class Record:
-    """All that is known of one subproblem solver.
+    """All that is known of one subproblem solver."""
 
-    Attributes
-    ----------
-    make : callable
-        Its class.
-    needs : callable
-        Whether it can solve the subproblem of these facts, ρ and mapping, and why.
-    mapping : str or None
-        How h* must enter, if not as it comes.
-    local : bool
-        Whether it solves local problems only: ρ = 0.
-    covered : bool
-        Whether Theorem 3 (complexity) covers it, so that its cost can be predicted.
-    by_dual : bool
-        Whether one dual iteration minimises over x, in closed form where f and g are simple.
-    """
-
-    make: Maker
-    needs: Callable[[Facts, float, str], Acceptance]
-    mapping: str | None = None
-    local: bool = False
-    covered: bool = True
-    by_dual: bool = False
+    make: Maker  # its class
+    needs: Callable[
+        [Facts, float, str], Acceptance
+    ]  # whether it fits facts, ρ and mapping, and why
+    mapping: str | None = None  # how h* must enter, if not as it comes
+    local: bool = False  # whether it solves local problems only: ρ = 0
+    covered: bool = True  # whether Theorem 3 (complexity) predicts its cost
+    by_dual: bool = False  # whether a dual iteration minimises over x, if simple in closed form
 
     @property
     def name(self) -> str:

@@ -1,6 +1,5 @@
 """The paper's theory as code: cases, constants, schedules, bounds, tables, selection."""
 
-from dual2.theory.analysis import analyse, full_row_rank
 from dual2.theory.bounds import saddle_errors, subproblem_errors
 from dual2.theory.comparison import Comparison, compare
 from dual2.theory.complexity import Complexity, complexities, table
@@ -9,12 +8,13 @@ from dual2.theory.conditions import Acceptance, accepts
 from dual2.theory.constants import (
     Constants,
     PaperCase,
+    analyse,
     constants_for,
     find_case,
     momentum,
     optimal_rho,
 )
-from dual2.theory.facts import Facts, gather_facts, require_strong_convexity
+from dual2.theory.facts import Facts, full_row_rank, gather_facts, require_strong_convexity
 from dual2.theory.saddle_table import SaddleComplexity, SaddleNumbers, saddle_complexities
 from dual2.theory.schedule import (
     LinearSchedule,

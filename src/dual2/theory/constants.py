@@ -6,10 +6,12 @@ F_ρ(y) = H*(-√𝐂 y) is what the outer loop minimises, H what the inner loop
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from dual2.errors import CapabilityError
-from dual2.theory.facts import Facts
+from dual2.problem import Problem
+from dual2.theory.facts import Facts, full_row_rank, gather_facts
 
 MEANINGLESS = 1e12
 """Condition number beyond which a strong convexity constant is rounding noise in float64."""
@@ -25,55 +27,32 @@ class PaperCase:
 
 @dataclass(frozen=True)
 class Constants:
-    """Constants of one (problem, network, ρ).
+    """Constants of one (problem, network, ρ), with the lemma that each comes from in ``sources``.
 
-    Attributes
-    ----------
-    case : PaperCase
-        The case of the paper.
-    rho, rho_star : float
-        The augmentation in use and ρ* = L'/λ̄ of Remark 10 (choice of ρ).
-    kind : str
-        ``"tight"`` or ``"paper"``.
-    mapping : str
-        ``"prox"`` (h* through its prox) or ``"smooth"`` (through its gradient).
-    L_F, mu_F : float
-        Smoothness and strong convexity of F_ρ on Range(√𝐂).
-    L_phi, mu_phi : float
-        Smoothness of the part of H that enters by its gradient, strong convexity of H.
-    L_H, mu_H : float
-        Smoothness (infinite if h* is not smooth) and strong convexity of H.
-    sources : dict
-        Which lemma each constant comes from.
+    κ_F = L_F/μ_F (infinite in the general convex case) gives β = (√κ_F-1)/(√κ_F+1), the outer
+    momentum, and L_φ/μ_φ the inner one of iDAPG; None stands for k/(k+3), with restarts.
     """
 
     case: PaperCase
     rho: float
-    rho_star: float
-    kind: str
-    mapping: str
-    L_F: float
+    rho_star: float  # ρ* = L'/λ̄ of Remark 10 (choice of ρ)
+    kind: str  # "tight" or "paper"
+    mapping: str  # "prox" (h* through its prox) or "smooth" (through its gradient)
+    L_F: float  # smoothness and strong convexity of F_ρ on Range(√𝐂)
     mu_F: float
-    L_phi: float
-    mu_phi: float
-    L_H: float
+    L_phi: float  # smoothness of the part of H that enters by its gradient
+    mu_phi: float  # strong convexity of H
+    L_H: float  # smoothness of H, infinite if h* is not smooth
     mu_H: float
     sources: dict[str, str]
+    kappa_F: float = field(init=False)
+    outer_momentum: float | None = field(init=False)
+    inner_momentum: float | None = field(init=False)
 
-    @property
-    def kappa_F(self) -> float:
-        """κ_F = L_F/μ_F, infinite in the general convex case."""
-        return self.L_F / self.mu_F if self.mu_F > 0 else math.inf
-
-    @property
-    def outer_momentum(self) -> float | None:
-        """β = (√κ_F-1)/(√κ_F+1); None stands for k/(k+3)."""
-        return momentum(self.kappa_F)
-
-    @property
-    def inner_momentum(self) -> float | None:
-        """β of iDAPG from κ = L/μ_φ; None stands for k/(k+3) with restarts."""
-        return momentum(condition(self.L_phi, self.mu_phi, self.mapping))
+    def __post_init__(self) -> None:
+        inner = momentum(condition(self.L_phi, self.mu_phi, self.mapping))
+        kappa = self.L_F / self.mu_F if self.mu_F > 0 else math.inf
+        vars(self).update(kappa_F=kappa, outer_momentum=momentum(kappa), inner_momentum=inner)
 
 
 def condition(L: float, mu: float, mapping: str) -> float:
@@ -238,3 +217,60 @@ def _divide(a: float, b: float) -> float:
     if b == 0:
         return math.inf if a > 0 else 0.0
     return a / b
+
+
+class Spectrum(Protocol):
+    """A gossip matrix, as far as the theory looks at it."""
+
+    @property
+    def lambda_max(self) -> float:
+        """Largest eigenvalue."""
+        ...
+
+    @property
+    def lambda_min(self) -> float:
+        """Smallest nonzero eigenvalue."""
+        ...
+
+
+def analyse(
+    problem: Problem, network: Spectrum, rho: float | str = "auto",
+    constants: str = "tight", mapping: str = "auto", facts: Facts | None = None,
+) -> Constants:  # fmt: skip
+    """Case, constants and step sizes of iD2A for one problem, network and ρ.
+
+    Parameters
+    ----------
+    problem : Problem
+        The agents and h.
+    network : Network or ChebyshevNetwork
+        With a Chebyshev network the constants are those of MiD2A.
+    rho : float or "auto"
+        Augmentation; ``"auto"`` is ρ*.
+    constants : {"tight", "paper"}
+        Which constants of F_ρ.
+    mapping : {"auto", "prox", "smooth"}
+        How h* enters the subproblem.
+    facts : Facts, optional
+        The problem's scalars, if known already.
+
+    Examples
+    --------
+    >>> import numpy as np, dual2 as d2
+    >>> agents = [d2.Agent(np.ones((2, 1)), d2.SquaredNorm(1.0)) for _ in range(2)]
+    >>> problem = d2.Problem(agents, d2.SquaredLoss(np.ones(2)))
+    >>> found = analyse(problem, d2.Network([(0, 1)]))
+    >>> print(found.case.name, found.case.reason)
+    1 h* is 1-strongly convex and 1-smooth
+    """
+    facts = facts or gather_facts(problem)
+    top, bottom, rank = network.lambda_max, network.lambda_min, full_row_rank(problem)
+    value = _choose_rho(rho, facts, top, constants)
+    return constants_for(facts, top, bottom, value, constants, mapping, rank)
+
+
+def _choose_rho(rho: float | str, facts: Facts, lambda_max: float, kind: str) -> float:
+    if rho == "auto":
+        return optimal_rho(facts, lambda_max, kind)
+    value = read_rho(rho)
+    return value if facts.n > 1 else 0.0

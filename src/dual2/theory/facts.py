@@ -3,60 +3,37 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import issparse
+from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import CapabilityError
 from dual2.functions import Zero
 from dual2.problem import Problem
 
+_RANK_LIMIT = 2000
+
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of (P1) before any iteration.
+    """What is known of (P1) before any iteration; arrays are of the agents in this process."""
 
-    Attributes
-    ----------
-    n : int
-        Number of agents.
-    mu, L : ndarray
-        μ_i and L_i of each f_i, of the agents in this process.
-    sigma2 : ndarray
-        σ̄²(A_i), the largest squared singular value, of the same agents.
-    rank2 : ndarray
-        λ_min(A_iA_iᵀ), zero unless A_i has full row rank, NaN if unknown.
-    mu_f, L_f, sigma2_max, rank2_min : float
-        μ_f = min μ_i, L_f = max L_i, max σ̄²(A_i) and min λ_min(A_iA_iᵀ) (0 if one is unknown) over
-        all agents.
-    coupling : float
-        max_i σ̄²(A_i)/μ_i, the smoothness of φ (infinite if some f_i is not strongly convex).
-    row_rank : float
-        min_i σ²_min(A_i)/L_i if all g_i = 0, else 0: the strong convexity that φ has.
-    mu_h, L_h : float
-        Strong convexity and smoothness of the conjugate h*.
-    g_is_zero : bool
-        Whether all g_i = 0.
-    h_prox, h_smooth : bool
-        Whether prox_{h*} and ∇h* can be computed.
-    h_linear : bool
-        Whether h* is linear (h is the indicator of a point).
-    """
-
-    n: int
-    mu: np.ndarray
+    n: int  # number of agents
+    mu: np.ndarray  # μ_i and L_i of each f_i
     L: np.ndarray
-    sigma2: np.ndarray
-    rank2: np.ndarray
-    mu_f: float
+    sigma2: np.ndarray  # σ̄²(A_i), the largest squared singular value
+    rank2: np.ndarray  # λ_min(A_iA_iᵀ), zero unless A_i has full row rank, NaN if unknown
+    mu_f: float  # min μ_i, max L_i, max σ̄²(A_i), min λ_min(A_iA_iᵀ) (0 if one is unknown)
     L_f: float
     sigma2_max: float
     rank2_min: float
-    coupling: float
-    row_rank: float
-    mu_h: float
+    coupling: float  # max_i σ̄²(A_i)/μ_i, the smoothness of φ, infinite if some μ_i = 0
+    row_rank: float  # min_i σ²_min(A_i)/L_i if all g_i = 0, else 0: strong convexity of φ
+    mu_h: float  # strong convexity and smoothness of h*
     L_h: float
-    g_is_zero: bool
-    h_prox: bool
+    g_is_zero: bool  # whether all g_i = 0
+    h_prox: bool  # whether prox_{h*} and ∇h* can be computed
     h_smooth: bool
-    h_linear: bool
+    h_linear: bool  # whether h* is linear (h is the indicator of a point)
 
     @property
     def coupling_paper(self) -> float:
@@ -125,3 +102,25 @@ def require_strong_convexity(problem: Problem, method: str) -> None:
                 f"{method} needs every f_i smooth (finite L); agent {number} has "
                 f"f = {agent.f!r}. Put the nonsmooth part into g."
             )
+
+
+def full_row_rank(problem: Problem) -> bool | None:
+    """Whether [A_1 … A_n] has full row rank; None if too large, not known entrywise or not here.
+
+    This looks at all A_i at once, so it serves explanations only: no parameter depends on it.
+    """
+    p = problem.p
+    if (
+        not problem.complete
+        or p > _RANK_LIMIT
+        or any(isinstance(a.A, LinearOperator) for a in problem.agents)
+    ):
+        return None
+    if sum(problem.dims) < p:
+        return False
+    gram = np.zeros((p, p))
+    for agent in problem.agents:
+        product = agent.A @ agent.A.T
+        gram += product.toarray() if issparse(product) else product
+    values = np.linalg.eigvalsh(gram)
+    return bool(values[0] > p * np.finfo(float).eps * values[-1])

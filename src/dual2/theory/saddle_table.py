@@ -25,37 +25,22 @@ CASES = {
 
 @dataclass(frozen=True)
 class SaddleNumbers:
-    """Constants of one saddle point problem.
+    """Constants of one saddle point problem."""
 
-    Attributes
-    ----------
-    L_x, mu_x, L_y, mu_y : float
-        Smoothness and strong convexity of f_1 and g_1.
-    S, s : float
-        Largest and smallest singular value of B, s = 0 unless B has full row rank.
-    s_plus : float, optional
-        Smallest nonzero singular value of B; s if not given.
-    mu_phi : float, optional
-        Strong convexity of φ. If not given: the larger of μ_y and, for f_2 = 0, λ/L_x.
-    lambda_P : float, optional
-        λ = λ_min(BBᵀ + L_x P); s² if not given (P = 0).
-    f2_zero, g2_zero, g3_zero, linear : bool
-        Whether f_2 = 0, g_2 = 0, g_3 = 0 and whether g_1 is linear.
-    """
-
-    L_x: float
+    L_x: float  # smoothness and strong convexity of f_1 and g_1
     mu_x: float
     L_y: float
     mu_y: float
-    S: float
+    S: float  # largest and smallest singular value of B, s = 0 unless B has full row rank
     s: float
-    s_plus: float | None = None
+    s_plus: float | None = None  # smallest nonzero singular value of B; s if not given
+    # strong convexity of φ; if not given the larger of μ_y and, for f_2 = 0, λ/L_x
     mu_phi: float | None = None
-    lambda_P: float | None = None
+    lambda_P: float | None = None  # λ = λ_min(BBᵀ + L_x P); s² if not given (P = 0)
     f2_zero: bool = False
     g2_zero: bool = False
     g3_zero: bool = False
-    linear: bool = False
+    linear: bool = False  # whether g_1 is
 
     @property
     def symbols(self) -> dict[str, float]:

@@ -10,21 +10,11 @@ from dual2.theory.facts import Facts
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """e_{λ,k+1} = θ e_{λ,k}, θ = 1 - 1/(c√κ_F), of Theorem 3 (complexity).
+    """e_{λ,k+1} = θ e_{λ,k}, θ = 1 - 1/(c√κ_F), of Theorem 3 (complexity)."""
 
-    Attributes
-    ----------
-    theta : float
-        θ_λ = θ_x.
-    first : float
-        e_{λ,1}.
-    ratio : float
-        e_x/e_λ = σ̄²(𝐀)/μ_f².
-    """
-
-    theta: float
-    first: float
-    ratio: float
+    theta: float  # θ_λ = θ_x
+    first: float  # e_{λ,1}
+    ratio: float  # e_x/e_λ = σ̄²(𝐀)/μ_f²
 
     def dual_error(self, k: int) -> float:
         """√e_{λ,k+1}, the admissible |λ^{k+1} - λ*_{k+1}| of outer iteration k ≥ 0."""

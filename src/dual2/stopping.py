@@ -12,8 +12,8 @@ from dual2.runtime import Runtime
 Array = np.ndarray
 
 
-class Wish(IntEnum):
-    """What a process wants beside the residual; the largest of all processes' wishes counts."""
+class Request(IntEnum):
+    """What a process asks for beside the test; the largest of all processes' requests counts."""
 
     NONE = 0
     SAVE = 1
@@ -29,25 +29,13 @@ _NEARLY = 10.0
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """KKT residual at one iterate.
+class Residual:
+    """KKT residual at one iterate."""
 
-    Attributes
-    ----------
-    kkt : float
-        The residual; if not ``full``, only the part that agents can judge by themselves.
-    met : bool
-        Whether both parts meet the tolerance.
-    dual : ndarray or None
-        The price the residual is of, known if ``full``: λ̄, or 0.
-    wish : Wish
-        The largest wish of all processes.
-    """
-
-    kkt: float
-    met: bool
-    dual: Array | None = None
-    wish: Wish = Wish.NONE
+    kkt: float  # if not ``full``, only the part that agents can judge by themselves
+    met: bool  # whether both parts meet the tolerance
+    dual: Array | None = None  # the price the residual is of, known if ``full``: λ̄, or 0
+    request: Request = Request.NONE  # the largest of all processes
 
     @property
     def full(self) -> bool:
@@ -55,7 +43,7 @@ class Verdict:
         return self.dual is not None
 
 
-class Judge:
+class StoppingTest:
     """Tests iterates against ``tol`` and ``atol``; definitions in :meth:`Problem.kkt`.
 
     Parameters
@@ -76,27 +64,29 @@ class Judge:
         self.runtime, self.tol, self.atol = runtime, tol, atol
         self.tests = self.sums = self.again = 0
 
-    def test(self, x: Array, duals: Array, full: bool = False, wish: Wish = Wish.NONE) -> Verdict:
+    def test(
+        self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE
+    ) -> Residual:
         """The local test with each agent's own λ_i first; the sums only if it nearly passes.
 
-        ``full`` forms the sums in any case. The wish of this process travels with the residuals.
+        ``full`` forms the sums in any case. The request of this process travels with the residuals.
         """
         if not full:
-            local = self._agree(x, duals, wish)
+            local = self._agree(x, duals, request)
             self.tests += 1
             ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
             if not met:
-                return Verdict(ratio, False, wish=Wish(int(local[3])))
-        verdict, again = self._judge(x, duals, wish)
+                return Residual(ratio, False, request=Request(int(local[3])))
+        found, again = self._measure(x, duals, request)
         self.tests += 1 + again
         self.sums += 1
         self.again += again
-        return verdict
+        return found
 
-    def observe(self, x: Array, duals: Array) -> Verdict:
+    def observe(self, x: Array, duals: Array) -> Residual:
         """The same residual for the trace: nothing is counted."""
         with self.runtime.agreement.uncounted():
-            return self._judge(x, duals)[0]
+            return self._measure(x, duals)[0]
 
     def _sums(self, x: Array, duals: Array) -> tuple[Array, Array]:
         """λ̄ and s."""
@@ -104,35 +94,37 @@ class Judge:
         total = rt.total(np.hstack([duals, rt.products(x)]))
         return total[: rt.p] / rt.problem.n, total[rt.p :]
 
-    def _agree(self, x: Array, dual: Array, wish: Wish = Wish.NONE) -> Array:
-        """Largest residual, |∇f_i|, |A_iᵀλ| and wish."""
+    def _agree(self, x: Array, dual: Array, request: Request = Request.NONE) -> Array:
+        """Largest residual, |∇f_i|, |A_iᵀλ| and request."""
         rows = self.runtime.stationarity(x, dual)
-        return self.runtime.largest(np.column_stack([rows, np.full(len(rows), float(wish))]))
+        return self.runtime.largest(np.column_stack([rows, np.full(len(rows), float(request))]))
 
-    def _judge(self, x: Array, duals: Array, wish: Wish = Wish.NONE) -> tuple[Verdict, bool]:
-        """The verdict on λ̄, and whether it took a second look.
+    def _measure(
+        self, x: Array, duals: Array, request: Request = Request.NONE
+    ) -> tuple[Residual, bool]:
+        """The residual at λ̄, and whether it took a second look.
 
         Where the coupling is idle, methods approach the price 0 but never reach it, and the
         direction of what is left of λ̄ means nothing. So a price whose pull on the agents is
         below ``tol`` of their own forces is tried as 0.
         """
         dual, s = self._sums(x, duals)
-        local = self._agree(x, dual, wish)
-        verdict = self._verdict(dual, s, local)
+        local = self._agree(x, dual, request)
+        found = self._residual(dual, s, local)
         weak = local[2] <= self.tol * local[1]
-        if verdict.met or not (weak and dual.any()):
-            return verdict, False
+        if found.met or not (weak and dual.any()):
+            return found, False
         none = np.zeros_like(dual)
-        without = self._verdict(none, s, self._agree(x, none, wish))
-        return (without if without.met else verdict), True
+        without = self._residual(none, s, self._agree(x, none, request))
+        return (without if without.met else found), True
 
-    def _verdict(self, dual: Array, s: Array, local: Array) -> Verdict:
+    def _residual(self, dual: Array, s: Array, local: Array) -> Residual:
         one, one_met = self._ratio(local[0], max(local[1], local[2]))
         h = self.runtime.problem.h
         y = coupling_response(h, s, dual, coupling_step(s, dual))
         norm = np.linalg.norm
         two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
-        return Verdict(max(one, two), one_met and two_met, dual, Wish(int(local[3])))
+        return Residual(max(one, two), one_met and two_met, dual, Request(int(local[3])))
 
     def _ratio(self, residual: float, scale: float, factor: float = 1.0) -> tuple[float, bool]:
         if not (math.isfinite(residual) and math.isfinite(scale)):
