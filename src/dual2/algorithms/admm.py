@@ -43,11 +43,11 @@ from dual2.algorithms.coupling import coupling_cone
 from dual2.algorithms.local_argmin import local_argmin, newton_rows, penalty_rows
 from dual2.algorithms.parameters import Values
 from dual2.algorithms.single_loop import SingleLoop
-from dual2.compiled import compiled
-from dual2.engine.gossip import mix_rows
+from dual2.compiled import compiled, spliced
+from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
+from dual2.engine.unowned import keep, unowned
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork
 from dual2.runtime import Stacked
@@ -167,11 +167,10 @@ def set_sum(data, now, i):
             now.aux[i, k] = now.lam[i, k] - s.penalty * move
 
 
-@compiled
+@spliced
 def linearised_step(block, data, now, i, scratch):
     """IDC-ADMM: one proximal gradient step on the local problem; 0 or FAILED."""
-    scratch, steep = unowned(scratch), data.steep[i]
-    a, b = block.xptr[i], block.xptr[i + 1]
+    steep, a, b = data.steep[i], block.xptr[i], block.xptr[i + 1]
     own, slope = data.before[a:b], scratch.rows[1]
     grad, pull = scratch.V[0, : b - a], scratch.V[1]
     if grad_f(block, i, own, grad):
@@ -190,7 +189,8 @@ def admm_steps(block, links, data, now, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
     block, links, data, now, member = unowned((block, links, data, now, member))
     first, last = own_rows(member, now.lam.shape[0])
-    scratch, x, before = new_scratch(block), now.x, data.before
+    own_scratch, x, before = new_scratch(block), now.x, data.before
+    scratch = unowned(own_scratch)
     theta, proximal = data.scalars.theta, data.scalars.proximal
     for _ in range(steps):
         for i in range(first, last):
@@ -212,12 +212,12 @@ def admm_steps(block, links, data, now, steps, member):
             if theta != 1.0:
                 for j in range(a, b):
                     x[j] = before[j] + theta * (x[j] - before[j])
-        mix_rows(links, now.lam, now.clam, member)
+        mix(links, now.lam, now.clam, member)
         if data.kind == TRACKING:
-            mix_rows(links, now.aux, data.caux, member)
+            mix(links, now.aux, data.caux, member)
         for i in range(first, last):
             set_sum(data, now, i)
-    return 0
+    return keep(own_scratch)
 
 
 # -- the algorithm -----------------------------------------------------------------------------
@@ -292,11 +292,11 @@ class ADMM(SingleLoop):
             now.aux[:] = lam
         elif warm or rt.anywhere(lam):
             self.rounds, self.vectors = self.stride, self.sent
-            rt.run(mix_rows, self.links, now.lam, now.clam)
+            rt.run(mix, self.links, now.lam, now.clam)
         if kind == TRACKING:
             now.aux[:] = now.total + now.ax - self.data.share
             if self.rounds:
-                rt.run(mix_rows, self.links, now.aux, self.data.caux)
+                rt.run(mix, self.links, now.aux, self.data.caux)
                 now.total[:] -= s.mixing * self.data.caux
 
     def step(self, steps: int) -> None:
