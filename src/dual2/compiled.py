@@ -137,6 +137,15 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compile(function, forceinline=True)
 
 
+def spliced(function: Callable[..., Any]) -> Any:
+    """Make a kernel part of the text of its callers: for parts of one loop that call much.
+
+    A kernel that is called is compiled together with all that it calls, and its caller together
+    with all of that again, so that each level costs as much as the whole.
+    """
+    return numba.njit(nogil=True, error_model="numpy", inline="always")(function)
+
+
 def fast_compiled(function: Callable[..., Any]) -> Any:
     """Compile a sum (dot product, norm) that may be reordered; see ``REASSOCIATE``."""
     return _compile(function, REASSOCIATE, forceinline=True)

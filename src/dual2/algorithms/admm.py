@@ -27,7 +27,7 @@ from dual2.algorithms.method import Method
 from dual2.algorithms.needs import CONE_H, LIPSCHITZ_F, POINT_H, PROX_G, Condition, Needs
 from dual2.algorithms.parameters import Parameter, Values, number
 from dual2.algorithms.single_loop import SingleLoop, single_loop_method
-from dual2.engine.gossip import mix_rows
+from dual2.engine.gossip import mix
 from dual2.errors import CapabilityError
 from dual2.network import ChebyshevNetwork
 from dual2.runtime import Runtime
@@ -105,11 +105,11 @@ class ADMM(SingleLoop):
             now.aux[:] = lam
         elif warm or rt.anywhere(lam):
             self.rounds, self.vectors = self.stride, self.sent
-            rt.run(mix_rows, self.links, now.lam, now.clam)
+            rt.run(mix, self.links, now.lam, now.clam)
         if kind == TRACKING:
             now.aux[:] = now.total + now.ax - self.data.share
             if self.rounds:
-                rt.run(mix_rows, self.links, now.aux, self.data.caux)
+                rt.run(mix, self.links, now.aux, self.data.caux)
                 now.total[:] -= s.mixing * self.data.caux
 
     def step(self, steps: int) -> None:

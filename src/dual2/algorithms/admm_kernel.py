@@ -39,11 +39,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.algorithms.local_argmin import local_argmin
-from dual2.compiled import compiled
-from dual2.engine.gossip import mix_rows
+from dual2.compiled import compiled, spliced
+from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
+from dual2.engine.unowned import keep, unowned
 from dual2.subsolvers.newton_kernel import QUADRATIC_H, Task, new_scratch
 
 Array = np.ndarray
@@ -156,11 +156,10 @@ def set_sum(data, now, i):
             now.aux[i, k] = now.lam[i, k] - s.penalty * move
 
 
-@compiled
+@spliced
 def linearised_step(block, data, now, i, scratch):
     """IDC-ADMM: one proximal gradient step on the local problem; 0 or FAILED."""
-    scratch, steep = unowned(scratch), data.steep[i]
-    a, b = block.xptr[i], block.xptr[i + 1]
+    steep, a, b = data.steep[i], block.xptr[i], block.xptr[i + 1]
     own, slope = data.before[a:b], scratch.rows[1]
     grad, pull = scratch.V[0, : b - a], scratch.V[1]
     if grad_f(block, i, own, grad):
@@ -179,7 +178,8 @@ def admm_steps(block, links, data, now, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
     block, links, data, now, member = unowned((block, links, data, now, member))
     first, last = own_rows(member, now.lam.shape[0])
-    scratch, x, before = new_scratch(block), now.x, data.before
+    own_scratch, x, before = new_scratch(block), now.x, data.before
+    scratch = unowned(own_scratch)
     theta, proximal = data.scalars.theta, data.scalars.proximal
     for _ in range(steps):
         for i in range(first, last):
@@ -201,9 +201,9 @@ def admm_steps(block, links, data, now, steps, member):
             if theta != 1.0:
                 for j in range(a, b):
                     x[j] = before[j] + theta * (x[j] - before[j])
-        mix_rows(links, now.lam, now.clam, member)
+        mix(links, now.lam, now.clam, member)
         if data.kind == TRACKING:
-            mix_rows(links, now.aux, data.caux, member)
+            mix(links, now.aux, data.caux, member)
         for i in range(first, last):
             set_sum(data, now, i)
-    return 0
+    return keep(own_scratch)

@@ -102,11 +102,11 @@ def semi_step(part, source, move, total, k, momentum, omega):
 @compiled
 def normal_equations(block, links, slot, X, Y, D, rule, member):
     """D[REST] = Bu - b and (X, Y)[NORMAL] = Bᵀ(Bu - b) at u = (X, Y)[slot]; 0 on success."""
-    block, X, D = unowned((block, X, D))
+    block, X, Y, D = unowned((block, X, Y, D))
     p, gamma = D.shape[2], rule.gamma
     first, last = own_rows(member, D.shape[1])
     ax = np.empty(p)
-    mix(links, Y, slot, D, REST, member)
+    mix(links, Y[slot], D[REST], member)
     for i in range(first, last):
         x0, x1 = block.xptr[i], block.xptr[i + 1]
         if apply(block, i, X[slot, x0:x1], ax):
@@ -115,7 +115,7 @@ def normal_equations(block, links, slot, X, Y, D, rule, member):
             D[REST, i, k] = gamma * D[REST, i, k] + ax[k] - rule.share[k]
         if adjoint(block, i, D[REST, i], X[NORMAL, x0:x1]):
             return FAILED
-    mix(links, D, REST, Y, NORMAL, member)
+    mix(links, D[REST], Y[NORMAL], member)
     for i in range(first, last):
         for k in range(p):
             Y[NORMAL, i, k] *= gamma

@@ -53,7 +53,7 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
 
     Returns 0, or FAILED if a user's function raised.
     """
-    block, links, member, drows = unowned(block), unowned(links), unowned(member), unowned(drows)
+    block, links, drows, member = unowned((block, links, drows, member))
     n, p = share.shape
     first, last = own_rows(member, n)
     wide = max(1, block.inbox.shape[0])
@@ -76,7 +76,7 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
             return FAILED
         for j in range(d):
             dx[a + j] = (new[j] - own[j]) / tau
-    mix(links, drows, 2, drows, 0, member)
+    mix(links, drows[2], drows[0], member)
     for i in range(first, last):
         for k in range(p):
             drows[0, i, k] *= rates[OMEGA]

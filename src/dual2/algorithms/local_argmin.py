@@ -14,7 +14,7 @@ Newton steps; everything else, and what it leaves unsettled, takes the semismoot
 import numpy as np
 
 from dual2.algorithms.semismooth import minimise
-from dual2.compiled import compiled
+from dual2.compiled import spliced
 from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import Kind, prox_blocks
@@ -26,7 +26,7 @@ GRADIENTS, SEMISMOOTH, ACTIVE_SET = range(3)
 """How an agent's local problem is solved: by gradients only, with Newton trials, or exactly."""
 
 
-@compiled
+@spliced
 def local_argmin(block, i, task, way, scratch):
     """The local problem of agent i, from the flat x, in place.
 

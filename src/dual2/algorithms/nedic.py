@@ -20,7 +20,7 @@ from dual2.algorithms.needs import IDENTITY_A, POINT_H, STRONG_F, ZERO_G, Needs
 from dual2.algorithms.parameters import Parameter, Values, number
 from dual2.algorithms.single_loop import SingleLoop, single_loop_method
 from dual2.compiled import compiled
-from dual2.engine.gossip import mix_rows
+from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
@@ -60,7 +60,7 @@ def nedic_steps(block, links, now, step, q, steps, member):
     block, links, now, member = unowned((block, links, now, member))
     first, last = own_rows(member, now.y.shape[0])
     for _ in range(steps):
-        mix_rows(links, now.gradient, now.mixed, member)
+        mix(links, now.gradient, now.mixed, member)
         for i in range(first, last):
             for k in range(now.y.shape[1]):
                 j, move = block.xptr[i] + k, q * now.move[i, k] - step * now.mixed[i, k]

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, fast_compiled, inlined
+from dual2.compiled import compiled, inlined, spliced
 from dual2.engine.gossip import mix, mix_in_line, reweighted
-from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g, prox_h
+from dual2.engine.local import FAILED, adjoint, apply, dot_column, grad_f, prox_g, prox_h
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 
@@ -56,15 +56,6 @@ class Mixing(NamedTuple):
     """(3, 2): their coefficients p₁, p₂."""
     own: bool
     """Whether 𝐃 has edge weights of its own."""
-
-
-@fast_compiled
-def dot_dual(cols, j, lam, i):
-    """<column j, λ_i>, in any order."""
-    s = 0.0
-    for k in range(lam.shape[1]):
-        s += cols[j, k] * lam[i, k]
-    return s
 
 
 @inlined
@@ -140,16 +131,17 @@ def set_coupling(Y, i, one, two):
 @compiled
 def mix_duals(links, Y, one, two, member):
     """Y[CL] = one·Lλ + two·L²λ on the rows of this thread."""
-    mix(links, Y, LAM, Y, CL, member)
+    Y = unowned(Y)
+    mix(links, Y[LAM], Y[CL], member)
     if two != 0.0:
-        mix(links, Y, CL, Y, LLV, member)
+        mix(links, Y[CL], Y[LLV], member)
     if two != 0.0 or one != 1.0:
         first, last = own_rows(member, Y.shape[1])
         for i in range(first, last):
             set_coupling(Y, i, one, two)
 
 
-@compiled
+@spliced
 def general_step(block, i, x, lam, ax, alpha, theta, scratch, work):
     """x = prox_{αg_i}(x - α(∇f_i(x) + A_iᵀλ)) and ax = A_i(x + θ(x - x_prev)); 0 on success."""
     d = x.shape[0]
@@ -166,13 +158,13 @@ def general_step(block, i, x, lam, ax, alpha, theta, scratch, work):
     return apply(block, i, w, ax)
 
 
-@inlined
+@spliced
 def quick_step(block, i, x, Y, rule, coupled):
     """The same coordinate by coordinate, and v_i."""
     lam, s, v, clam, cols = Y[LAM], Y[S], Y[V], Y[CL], block.cols
     for j in range(block.xptr[i], block.xptr[i + 1]):
         column, before = block.place[j, 0], x[j]
-        x[j] = step_coordinate(rule.fast, j, before, dot_dual(cols, column, lam, i))
+        x[j] = step_coordinate(rule.fast, j, before, dot_column(cols, column, lam[i]))
         factor = rule.beta * (x[j] + rule.theta * (x[j] - before))
         if j == block.xptr[i] and coupled:
             begin_v(v, i, lam, clam, s, factor, cols, column)
@@ -185,8 +177,7 @@ def quick_step(block, i, x, Y, rule, coupled):
 @compiled
 def npga_steps(block, links, x, Y, rule, mixing, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
-    block, links, member, mixing = unowned(block), unowned(links), unowned(member), unowned(mixing)
-    x, Y, rule = unowned(x), unowned(Y), unowned(rule)
+    block, links, x, Y, rule, mixing, member = unowned((block, links, x, Y, rule, mixing, member))
     p, xptr, powers, own = Y.shape[2], block.xptr, mixing.powers, mixing.own
     first, last = own_rows(member, xptr.shape[0] - 1)
     width = max(1, block.inbox.shape[0])
@@ -207,11 +198,11 @@ def npga_steps(block, links, x, Y, rule, mixing, steps, member):
             if general_step(block, i, own_x, lam[i], ax, rule.alpha, rule.theta, scratch, work):
                 return FAILED
             set_v(v, i, lam, clam, s, rule.beta, ax)
-        mix_in_line(links_b, Y, V, Y, LV, member)
+        mix_in_line(links_b, v, lv, member)
         if deep:
-            mix(links_b, Y, LV, Y, LLV, member)
+            mix(links_b, lv, llv, member)
         if own:
-            mix(links_d, Y, V, Y, DV, member)
+            mix(links_d, v, dv, member)
         for i in range(first, last):
             add_row(s, i, b1, lv)
             if deep:

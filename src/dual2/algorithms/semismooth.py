@@ -16,7 +16,7 @@ compiled form are left to the gradient method alone.
 
 import math
 
-from dual2.compiled import compiled
+from dual2.compiled import compiled, spliced
 from dual2.engine.local import (
     DENSE_A,
     DENSE_F,
@@ -49,15 +49,15 @@ costs about as much as d gradients, so that with more coordinates that many grad
 
 
 @compiled
-def prox_point(block, i, L, u, w, new, task, scratch):
-    """Rows w = x - ∇F(x)/L and new = prox_{g/L}(w) for x = row u of ``V``.
+def prox_point(block, i, L, x, step, new, task, scratch):
+    """step = x - ∇F(x)/L and new = prox_{g/L}(step).
 
     ``rows`` is left with A_i x, ψ' and ψ''. Returns the size of the gradient's terms, or FAILED.
     """
-    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
-    vectors, rows, penalty = scratch.V, scratch.rows, task.par
+    block, task, scratch = unowned((block, task, scratch))
+    rows, penalty, pull = scratch.rows, task.par, scratch.V[PULL]
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
-    x, step, pull = vectors[u, :d], vectors[w, :d], vectors[PULL]
+    x, step, new = unowned((x, step, new))
     if grad_f(block, i, x, step) != 0 or apply(block, i, x, rows[AX]) != 0:
         return FAILED
     for k in range(p):
@@ -69,15 +69,14 @@ def prox_point(block, i, L, u, w, new, task, scratch):
     force = math.sqrt(dot(step, step)) + math.sqrt(dot(pull[:d], pull[:d]))
     for j in range(d):
         step[j] = x[j] - (step[j] + pull[j] + task.weight * (x[j] - task.anchor[a + j])) / L
-    if prox_g(block, i, 1.0 / L, step, vectors[new, :d], scratch.work):
+    if prox_g(block, i, 1.0 / L, step, new, scratch.work):
         return FAILED
     return force
 
 
-@compiled
+@spliced
 def curvature(block, i, more, scratch):
     """full = ∇²f_i + A_iᵀ diag(ψ'') A_i + more·I at row U of ``V``, ψ'' in ``rows``."""
-    block, scratch = unowned(block), unowned(scratch)
     full, rows, place, cols = scratch.full, scratch.rows, block.place, block.cols
     fkind, fpool, sidx, sval = block.fkind[i], block.fpool, block.sidx, block.sval
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
@@ -141,10 +140,9 @@ def solve_general(matrix, right, size):
     return True
 
 
-@compiled
+@spliced
 def newton_trial(block, i, L, more, scratch):
     """Row TRIAL_U = the semismooth Newton step from row U; False if its matrix is singular."""
-    block, scratch = unowned(block), unowned(scratch)
     d, table, vectors = block.xptr[i + 1] - block.xptr[i], block.gtab, scratch.V
     full, reduced, derivative = scratch.full, scratch.reduced, scratch.derivative
     curvature(block, i, more, scratch)
@@ -190,7 +188,7 @@ def accelerate(d, kappa, since, vectors):
     return since
 
 
-@compiled
+@spliced
 def minimise(block, i, task, newton, scratch):
     """The local problem of agent i from the flat x, in place, with Newton trials if ``newton``.
 
@@ -198,7 +196,6 @@ def minimise(block, i, task, newton, scratch):
     restarts where it points uphill if κ is infinite. Returns the number of gradients, or FAILED if
     a user's function raised.
     """
-    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
     a, d, vectors, q = block.xptr[i], block.xptr[i + 1] - block.xptr[i], scratch.V, task.weight
     L, strong = block.lip[i] + block.sigma[i] ** 2 / task.par[0] + q, block.mu[i] + q
     L = L if L > 0.0 else 1.0
@@ -207,12 +204,13 @@ def minimise(block, i, task, newton, scratch):
     most = int(_CAP * kappa) + 10 if strong > 0.0 else _FLAT_CAP
     for j in range(d):
         vectors[U, j], vectors[OLD, j] = task.x[a + j], task.x[a + j]
-    u, new = vectors[U, :d], vectors[NEW, :d]
+    u, w, new = vectors[U, :d], vectors[W, :d], vectors[NEW, :d]
+    u_trial, w_trial, new_trial = vectors[TRIAL_U, :d], vectors[TRIAL_W, :d], vectors[TRIAL_NEW, :d]
     pause, due = (_WAIT, 0) if d <= _SMALL else (d, d)
     tried, since, wait, fresh, force = 0, 0, pause, True, 0.0
     while True:
         if fresh:
-            force = prox_point(block, i, L, U, W, NEW, task, scratch)
+            force = prox_point(block, i, L, u, w, new, task, scratch)
             if force == FAILED:
                 return FAILED
             tried += 1
@@ -225,16 +223,15 @@ def minimise(block, i, task, newton, scratch):
         if newton and tried >= due:
             better, pressure = False, 0.0
             if newton_trial(block, i, L, more, scratch):
-                pressure = prox_point(block, i, L, TRIAL_U, TRIAL_W, TRIAL_NEW, task, scratch)
+                pressure = prox_point(block, i, L, u_trial, w_trial, new_trial, task, scratch)
                 if pressure == FAILED:
                     return FAILED
                 tried += 1
-                there = distance(vectors[TRIAL_U, :d], vectors[TRIAL_NEW, :d])
-                better = there <= 0.5 * moved
+                better = distance(u_trial, new_trial) <= 0.5 * moved
             if better:
                 for j in range(d):
-                    vectors[U, j], vectors[W, j] = vectors[TRIAL_U, j], vectors[TRIAL_W, j]
-                    vectors[NEW, j] = vectors[OLD, j] = vectors[TRIAL_NEW, j]
+                    u[j], w[j] = u_trial[j], w_trial[j]
+                    new[j] = vectors[OLD, j] = new_trial[j]
                 force, fresh, since, wait = pressure, False, 0, pause
                 continue
             if moved * L <= 1e3 * rounding:

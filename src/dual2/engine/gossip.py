@@ -43,31 +43,31 @@ def reweighted(links, weights):
 
 
 @inlined
-def set_one(target, t, i, weight, source, s, j):
-    """target_i = w (source_i - source_j); ``s`` and ``t`` pick the matrix in each stack."""
-    for k in range(target.shape[2]):
-        target[t, i, k] = weight * (source[s, i, k] - source[s, j, k])
+def set_one(target, i, weight, source, j):
+    """target_i = w (source_i - source_j)."""
+    for k in range(target.shape[1]):
+        target[i, k] = weight * (source[i, k] - source[j, k])
 
 
 @inlined
-def set_two(target, t, i, weight, source, s, j, other, h):
+def set_two(target, i, weight, source, j, other, h):
     """target_i = w (source_i - source_j) + w' (source_i - source_h)."""
-    for k in range(target.shape[2]):
-        one = weight * (source[s, i, k] - source[s, j, k])
-        target[t, i, k] = one + other * (source[s, i, k] - source[s, h, k])
+    for k in range(target.shape[1]):
+        one = weight * (source[i, k] - source[j, k])
+        target[i, k] = one + other * (source[i, k] - source[h, k])
 
 
 @inlined
-def add_two(target, t, i, weight, source, s, j, other, h):
+def add_two(target, i, weight, source, j, other, h):
     """target_i += w (source_i - source_j) + w' (source_i - source_h), from left to right."""
-    for k in range(target.shape[2]):
-        one = target[t, i, k] + weight * (source[s, i, k] - source[s, j, k])
-        target[t, i, k] = one + other * (source[s, i, k] - source[s, h, k])
+    for k in range(target.shape[1]):
+        one = target[i, k] + weight * (source[i, k] - source[j, k])
+        target[i, k] = one + other * (source[i, k] - source[h, k])
 
 
 @inlined
-def differences(links, first, last, source, s, target, t):
-    """target[t]_i = Σ_j w_ij (source[s]_i - source[s]_j) for the rows first … last-1.
+def differences(links, first, last, source, target):
+    """target_i = Σ_j w_ij (source_i - source_j) for the rows first … last-1.
 
     Neighbours are taken two at a time: fewer passes over the target row.
     """
@@ -75,16 +75,16 @@ def differences(links, first, last, source, s, target, t):
     for i in range(first, last):
         e, end = links.nptr[i], links.nptr[i + 1]
         if e == end:
-            for k in range(target.shape[2]):
-                target[t, i, k] = 0.0
+            for k in range(target.shape[1]):
+                target[i, k] = 0.0
         elif (end - e) % 2 == 1:
-            set_one(target, t, i, nw[e], source, s, nidx[e])
+            set_one(target, i, nw[e], source, nidx[e])
             e += 1
         else:
-            set_two(target, t, i, nw[e], source, s, nidx[e], nw[e + 1], nidx[e + 1])
+            set_two(target, i, nw[e], source, nidx[e], nw[e + 1], nidx[e + 1])
             e += 2
         while e < end:
-            add_two(target, t, i, nw[e], source, s, nidx[e], nw[e + 1], nidx[e + 1])
+            add_two(target, i, nw[e], source, nidx[e], nw[e + 1], nidx[e + 1])
             e += 2
 
 
@@ -103,7 +103,7 @@ def refresh(member):
 
 
 @inlined
-def mix_in_line(links, source, s, target, t, member):
+def mix_in_line(links, source, target, member):
     """The same as :func:`mix`, the network's own 𝐂 without a call.
 
     For short rows the call costs more than the work.
@@ -114,71 +114,60 @@ def mix_in_line(links, source, s, target, t, member):
         first, last = own_rows(member, links.nptr.shape[0] - 1)
         if member.threads > 1:
             meet(member)
-        differences(links, first, last, source, s, target, t)
+        differences(links, first, last, source, target)
         if member.threads > 1:
             meet(member)
     else:
-        mix(links, source, s, target, t, member)
+        mix(links, source, target, member)
 
 
 @compiled
-def mix(links, source, s, target, t, member):
-    """target[t] = P_K(𝐂) source[s] on this thread's rows, K the rows of ``recurrence``.
+def mix(links, source, target, member):
+    """target = P_K(𝐂) source on this thread's rows of both (n, p), K the rows of ``recurrence``.
 
     With r₀ = 0 and rows (a_k, b_k, c_k) of ``recurrence``:
     r_{k+1} = a_k (r_k + c_k 𝐂(V - r_k)) - b_k r_{k-1};  P_K(𝐂)V = r_K.
-    For the network itself K = 1 and the row is (1, 0, 1). ``source`` and ``target`` are stacks of
-    matrices (·, n, p) with the index of the one meant. ``buffers`` has more rows than the block
-    (``STAGE``) where some neighbours live in other processes.
+    For the network itself K = 1 and the row is (1, 0, 1).
     """
-    links, member = unowned(links), unowned(member)
-    recurrence, buffers = links.recurrence, links.buffers
+    links, source, target, member = unowned((links, source, target, member))
+    recurrence, old, now = links.recurrence, links.buffers[0], links.buffers[1]
+    stage, degree = links.buffers[STAGE], links.recurrence.shape[0]
     first, last = own_rows(member, links.nptr.shape[0] - 1)
-    p = source.shape[2]
-    degree = recurrence.shape[0]
+    p = source.shape[1]
     if degree == 1:
         if member.barrier[EXCHANGE] == 0:
             meet(member)
-            differences(links, first, last, source, s, target, t)
+            differences(links, first, last, source, target)
         else:
             for i in range(first, last):
                 for k in range(p):
-                    buffers[STAGE, i, k] = source[s, i, k]
+                    stage[i, k] = source[i, k]
             refresh(member)
-            differences(links, first, last, buffers, STAGE, target, t)
+            differences(links, first, last, stage, target)
         scale = recurrence[0, 0] * recurrence[0, 2]
         if scale != 1.0:
             for i in range(first, last):
                 for k in range(p):
-                    target[t, i, k] *= scale
+                    target[i, k] *= scale
         meet(member)
         return
-    old, now = 0, 1
     for i in range(first, last):
         for k in range(p):
-            buffers[old, i, k] = 0.0
-            buffers[now, i, k] = 0.0
+            old[i, k] = 0.0
+            now[i, k] = 0.0
     for step in range(degree):
         a, b, c = recurrence[step, 0], recurrence[step, 1], recurrence[step, 2]
         for i in range(first, last):
             for k in range(p):
-                buffers[STAGE, i, k] = source[s, i, k] - buffers[now, i, k]
+                stage[i, k] = source[i, k] - now[i, k]
         refresh(member)
-        differences(links, first, last, buffers, STAGE, target, t)
+        differences(links, first, last, stage, target)
         for i in range(first, last):
             for k in range(p):
-                fresh = a * (buffers[now, i, k] + c * target[t, i, k]) - b * buffers[old, i, k]
-                buffers[old, i, k] = fresh
+                old[i, k] = a * (now[i, k] + c * target[i, k]) - b * old[i, k]
         old, now = now, old
         meet(member)
     for i in range(first, last):
         for k in range(p):
-            target[t, i, k] = buffers[now, i, k]
+            target[i, k] = now[i, k]
     meet(member)
-
-
-@inlined
-def mix_rows(links, source, target, member):
-    """:func:`mix` of two matrices (n, p), no stacks."""
-    n, p = source.shape
-    mix(links, source.reshape((1, n, p)), 0, target.reshape((1, n, p)), 0, member)

@@ -4,12 +4,13 @@ Products with A_i, the gradient of f_i, the prox of g_i, and the minimisation of
 by the accelerated proximal gradient method.
 
 Also the oracles of h*, which every agent knows. ``block`` is a :class:`dual2.engine.block.Block`.
-All kernels with an answer return 0 on success, FAILED if a user's Python function raised.
+All kernels with an answer return 0 on success, FAILED if a user's Python function raised. They are
+compiled into their callers: a block is some two hundred words, too many to pass.
 """
 
 import math
 
-from dual2.compiled import compiled, fast_compiled, inlined
+from dual2.compiled import fast_compiled, inlined, spliced
 from dual2.engine.callbacks import (
     ADJOINT,
     APPLY,
@@ -19,7 +20,6 @@ from dual2.engine.callbacks import (
     PROX_H,
     call_python,
 )
-from dual2.engine.unowned import unowned
 from dual2.functions.kernels import CALLBACK, conjugate_grad_separable, dot, prox_block
 
 DENSE_A, SPARSE_A, OPERATOR_A = 0, 1, 2
@@ -67,10 +67,9 @@ def add_column(out, x, cols, j):
         out[k] += x * cols[j, k]
 
 
-@compiled
+@inlined
 def adjoint(block, i, v, out):
     """out = A_iᵀ v."""
-    block = unowned(block)
     first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
     place = block.place
     if kind == OPERATOR_A:
@@ -90,10 +89,9 @@ def adjoint(block, i, v, out):
     return 0
 
 
-@compiled
+@inlined
 def apply(block, i, x, out):
     """out = A_i x, x the agent's own part."""
-    block = unowned(block)
     first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
     place = block.place
     if kind == OPERATOR_A:
@@ -113,10 +111,9 @@ def apply(block, i, x, out):
     return 0
 
 
-@compiled
+@inlined
 def grad_f(block, i, x, out):
     """out = ∇f_i(x) for f_i(x) = ½xᵀ(diag + P)x + qᵀx + Σ_r w_r log(1 + exp(-(Mx + o)_r))."""
-    block = unowned(block)
     d, first, kind = out.shape[0], block.xptr[i], block.fkind[i]
     if kind == CALLBACK_F:
         copy(x, block.inbox, d)
@@ -154,10 +151,9 @@ def ask_python(block, what, b, v, out):
     return 0
 
 
-@compiled
+@inlined
 def prox_g(block, i, step, v, out, work):
     """out = prox_{step·g_i}(v), block by block."""
-    block = unowned(block)
     table = block.gtab
     for b in range(block.gptr[i], block.gptr[i + 1]):
         kind, flags, start = table[b, 0], table[b, 1], table[b, 2]
@@ -172,10 +168,9 @@ def prox_g(block, i, step, v, out, work):
     return 0
 
 
-@compiled
+@inlined
 def prox_h(block, step, v, out, work):
     """out = prox_{step·h*}(v), block by block."""
-    block = unowned(block)
     table = block.htab
     for b in range(table.shape[0]):
         kind, flags, start = table[b, 0], table[b, 1], table[b, 2]
@@ -190,10 +185,9 @@ def prox_h(block, step, v, out, work):
     return 0
 
 
-@compiled
+@inlined
 def grad_h(block, v, out):
     """out = ∇h*(v), block by block (here the blocks describe h, not h*)."""
-    block = unowned(block)
     table = block.stab
     for b in range(table.shape[0]):
         start = table[b, 2]
@@ -207,7 +201,7 @@ def grad_h(block, v, out):
     return 0
 
 
-@compiled
+@spliced
 def minimise_local(block, i, c, x, error, scratch, work):
     """Minimise f_i + g_i + <c, ·> from x, in place, until |x - x*| ≤ ``error``.
 

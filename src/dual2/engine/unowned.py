@@ -10,6 +10,8 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
+from dual2.compiled import inlined
+
 
 def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
@@ -36,5 +38,11 @@ def _unowned(typingctx: Any, arrays: Any) -> Any:
 
 unowned: Any = intrinsic(_unowned)
 """``unowned(arrays)``: the same array or (named) tuple of arrays, tuples within included, without
-counters. A kernel may ask it for what it was given, never for what it made: nobody else holds
-that."""
+counters. A kernel may ask it for what it was given; for what it made, only if it calls
+:func:`keep` after the last use, since nobody else holds that."""
+
+
+@inlined
+def keep(arrays):
+    """Hold arrays up to here; 0."""
+    return 0

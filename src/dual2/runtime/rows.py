@@ -98,7 +98,7 @@ class Runtime:
         """𝐂 rows, or P_K(𝐂) rows: ``network.rounds`` exchanges with the neighbours."""
         rows = np.ascontiguousarray(rows)
         out = np.empty_like(rows)
-        self.run(mix, self.links, rows[None], 0, out[None], 0)
+        self.run(mix, self.links, rows, out)
         return out
 
     # -- agreement ------------------------------------------------------------------------

@@ -13,70 +13,86 @@ Rate: Π 1/(1+a_k), optimal and linear if μ_y > 0, O(1/k²) in y else [Luo 2024
 
 import math
 
-from dual2.compiled import inlined
-from dual2.subsolvers.slots import *
+from dual2.compiled import compiled, spliced
+from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
+from dual2.subsolvers.loop import advance
+from dual2.subsolvers.saddle_state import C_MESSAGE, MESSAGE, grad_g1, prox_g2
+
+V, PULL = range(2)
+"""Own primal vectors: v, the previous 𝐀ᵀw; w is the message."""
+GAMMA, BETA, A = range(3)
+"""Own scalars; A is that of the last iteration."""
 
 
-@inlined
-def abpd(stage, i, a, b, k, X, Y, S):
-    """One stage of ABPD-PGS.
+@spliced
+def begin(block, i, state, rule):
+    """v = x, w = y; γ = μ_x, β = μ_y or what makes the first step as long as PDPG's."""
+    X, Y, S, my = state.X, state.Y, state.S, rule.mu_y[i]
+    S[i, GAMMA], S[i, A] = rule.mu_x[i], 0.0
+    S[i, BETA] = my if my > 0.0 else rule.L_y[i] + rule.sigma[i] ** 2 / rule.mu_x[i]
+    for j in range(block.xptr[i], block.xptr[i + 1]):
+        X[V, j], X[PULL, j] = state.x[j], state.pull[j]
+    copy(state.y[i], Y[MESSAGE, i], Y.shape[2])
+    copy(state.cy[i], Y[C_MESSAGE, i], Y.shape[2])
 
-    X1 = v, X2 = previous 𝐀ᵀw, Y1 = w, Y2 = 𝐂w; S1 … S4 = γ, β, a, previous a.
-    """
-    p = Y.shape[2]
-    if stage == POINTS:
-        if k == 0:
-            S[i, S1] = S[i, MX]
-            S[i, S2] = S[i, MY] if S[i, MY] > 0.0 else S[i, LY] + S[i, SM] ** 2 / S[i, MX]
-            S[i, S4] = 0.0
-            for j in range(a, b):
-                X[X1, j], X[X2, j] = X[XO, j], X[AY, j]
-            for j in range(p):
-                Y[Y1, i, j], Y[Y2, i, j] = Y[YO, i, j], Y[CO, i, j]
-        gamma, beta = S[i, S1], S[i, S2]
-        s = min(math.sqrt(gamma / (2.0 * S[i, LX])), math.sqrt(gamma * beta) / (2.0 * S[i, SM]))
-        if S[i, LY] > 0.0:
-            s = min(s, math.sqrt(beta / (2.0 * S[i, LY])))
-        S[i, S3] = s
-        for j in range(a, b):
-            X[XQ, j] = (X[XO, j] + s * X[X1, j]) / (1.0 + s)
-        for j in range(p):
-            Y[YQ, i, j] = (Y[YO, i, j] + s * Y[Y1, i, j]) / (1.0 + s)
-            Y[CQ, i, j] = (Y[CO, i, j] + s * Y[Y2, i, j]) / (1.0 + s)
-    elif stage == PRIMAL:
-        s = S[i, S3]
-        r = S[i, S4] / (s * (1.0 + S[i, S4]))
-        ratio, mu = S[i, S1] / s, S[i, MX]
-        S[i, TX] = 1.0 / (mu + ratio)
-        for j in range(a, b):
-            pull = X[AY, j] + r * (X[AY, j] - X[X2, j])
-            X[XA, j] = S[i, TX] * (mu * X[XQ, j] + ratio * X[X1, j] - X[XG, j] - pull)
-            X[X2, j] = X[AY, j]
-    elif stage == COUPLE:
-        for j in range(a, b):
-            X[XB, j] = X[XP, j]
-    elif stage == DUAL:
-        ratio, mu = S[i, S2] / S[i, S3], S[i, MG]
-        S[i, TY] = 1.0 / (mu + ratio)
-        for j in range(p):
-            force = Y[AX, i, j] - Y[YH, i, j]
-            Y[YA, i, j] = S[i, TY] * (mu * Y[YQ, i, j] + ratio * Y[Y1, i, j] + force)
-    elif stage == BACK:
-        for j in range(p):
-            Y[YB, i, j] = Y[YP, i, j]
-    elif stage == FINISH:
-        s = S[i, S3]
-        for j in range(a, b):
-            X[X1, j] = X[XP, j]
-            X[XO, j] = (X[XO, j] + s * X[XP, j]) / (1.0 + s)
-        for j in range(p):
-            Y[Y1, i, j], Y[MSG, i, j] = Y[YP, i, j], Y[YP, i, j]
-            Y[YO, i, j] = (Y[YO, i, j] + s * Y[YP, i, j]) / (1.0 + s)
-        S[i, S1] = (S[i, S1] + s * S[i, MX]) / (1.0 + s)
-        S[i, S2] = (S[i, S2] + s * S[i, MY]) / (1.0 + s)
-        S[i, S4] = s
-    elif stage == SETTLE:
-        s = S[i, S3]
-        for j in range(p):
-            Y[Y2, i, j] = Y[CM, i, j]
-            Y[CO, i, j] = (Y[CO, i, j] + s * Y[CM, i, j]) / (1.0 + s)
+
+@spliced
+def step(block, i, state, rule, z, room):
+    """One iteration of agent i up to the exchange; 0, or FAILED."""
+    S, a0, a1 = state.S, block.xptr[i], block.xptr[i + 1]
+    x, v, pull = state.x[a0:a1], state.X[V, a0:a1], state.pull[a0:a1]
+    old_pull = state.X[PULL, a0:a1]
+    y, w, cy, cw = state.y[i], state.Y[MESSAGE, i], state.cy[i], state.Y[C_MESSAGE, i]
+    d, p = x.shape[0], y.shape[0]
+    mean, grad, u = room.vectors[0, :d], room.vectors[1, :d], room.vectors[2, :d]
+    y_mean, c_mean, slope = room.vectors[3, :p], room.vectors[4, :p], room.vectors[5, :p]
+    ax, u_dual = room.vectors[6, :p], room.vectors[7, :p]
+    if state.since[i] == 0:
+        begin(block, i, state, rule)
+    gamma, beta, before = S[i, GAMMA], S[i, BETA], S[i, A]
+    a = min(math.sqrt(gamma / (2.0 * rule.L_x[i])), math.sqrt(gamma * beta) / (2.0 * rule.sigma[i]))
+    if rule.L_y[i] > 0.0:
+        a = min(a, math.sqrt(beta / (2.0 * rule.L_y[i])))
+    for j in range(d):
+        mean[j] = (x[j] + a * v[j]) / (1.0 + a)
+    for j in range(p):
+        y_mean[j] = (y[j] + a * w[j]) / (1.0 + a)
+        c_mean[j] = (cy[j] + a * cw[j]) / (1.0 + a)
+    if grad_f(block, i, mean, grad) or grad_g1(block, i, y_mean, c_mean, rule, z, slope):
+        return FAILED
+    r, ratio, mu = before / (a * (1.0 + before)), gamma / a, rule.mu_x[i]
+    t = 1.0 / (mu + ratio)
+    for j in range(d):
+        ahead = pull[j] + r * (pull[j] - old_pull[j])
+        u[j] = t * (mu * mean[j] + ratio * v[j] - grad[j] - ahead)
+        old_pull[j] = pull[j]
+    if prox_g(block, i, t, u, v, room.work) or apply(block, i, v, ax):
+        return FAILED
+    ratio, mu = beta / a, rule.mu_gradient[i]
+    t = 1.0 / (mu + ratio)
+    for j in range(p):
+        u_dual[j] = t * (mu * y_mean[j] + ratio * w[j] + (ax[j] - slope[j]))
+    if prox_g2(block, t, u_dual, w, rule, room.work):
+        return FAILED
+    for j in range(d):
+        x[j] = (x[j] + a * v[j]) / (1.0 + a)
+    for j in range(p):
+        y[j] = (y[j] + a * w[j]) / (1.0 + a)
+    S[i, GAMMA] = (gamma + a * rule.mu_x[i]) / (1.0 + a)
+    S[i, BETA] = (beta + a * rule.mu_y[i]) / (1.0 + a)
+    S[i, A] = a
+    return adjoint(block, i, w, pull)
+
+
+@spliced
+def settle(state, i):
+    """𝐂y moves as y did."""
+    a = state.S[i, A]
+    for j in range(state.cy.shape[1]):
+        state.cy[i, j] = (state.cy[i, j] + a * state.Y[C_MESSAGE, i, j]) / (1.0 + a)
+
+
+@compiled
+def abpd_steps(block, links, state, rule, ask, member):
+    """ABPD-PGS on the rows of this thread; returns 0, or FAILED."""
+    return advance(step, settle, block, links, state, rule, ask, member)

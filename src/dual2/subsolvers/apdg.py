@@ -11,9 +11,17 @@ nonzero singular value); square nonsingular 𝐀 [Kovalev, Gasnikov & Richtárik
 
 import math
 
-from dual2.compiled import inlined
-from dual2.subsolvers.slots import *
+from dual2.compiled import compiled, spliced
+from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
+from dual2.subsolvers.loop import advance
+from dual2.subsolvers.saddle_state import C_MESSAGE, MESSAGE, OWN, grad_g1, prox_g2
 
+FAST, PULL = range(2)
+"""Own primal vectors: x_f, the previous 𝐀ᵀy."""
+Y_FAST, C_FAST, C_POINT = range(OWN, OWN + 3)
+"""Own dual rows: y_f, 𝐂y_f, 𝐂y_g; y is the message."""
+ETA_X, ETA_Y, SIGMA_X, SIGMA_Y, THETA, ALPHA_Y, BETA_X, BETA_Y = range(8)
+"""Own scalars, see :func:`apdg_parameters`."""
 RANK, SQUARE = 1.0, 2.0
 """Kinds of parameter set beside the strongly concave one (0)."""
 
@@ -44,63 +52,80 @@ def apdg_parameters(lx: float, mx: float, ly: float, my: float, big: float, smal
     return ex, ey, sx, sy, 1.0 - 1.0 / bound, ay, float(bx), float(by)
 
 
-@inlined
-def apdg(stage, i, a, b, k, X, Y, S):
-    """One stage of APDG.
+@spliced
+def begin(block, i, state):
+    """x_f = x, y_f = y; nothing to extrapolate from."""
+    for j in range(block.xptr[i], block.xptr[i + 1]):
+        state.X[FAST, j], state.X[PULL, j] = state.x[j], state.pull[j]
+    for j in range(state.y.shape[1]):
+        state.Y[Y_FAST, i, j], state.Y[C_FAST, i, j] = state.y[i, j], state.cy[i, j]
 
-    S1 … S8 as in :func:`apdg_parameters`; X1 = x_f, X2 = previous 𝐀ᵀy, Y1 = y_f, Y2 = 𝐂y_f,
-    Y3 = 𝐀x (kept where β_x > 0).
+
+@spliced
+def step(block, i, state, rule, z, room):
+    """One iteration of agent i up to the exchange; 0, or FAILED.
+
+    With β_x > 0 ``push`` is 𝐀x. Otherwise 𝐀x⁺ and 𝐀(𝐀ᵀy+G) are one product.
     """
-    p = Y.shape[2]
-    square = S[i, S7] > 0.0
-    if stage == POINTS:
-        S[i, TX], S[i, TY] = 1.0, 1.0
-        if k == 0:
-            for j in range(a, b):
-                X[X1, j], X[X2, j] = X[XO, j], X[AY, j]
-            for j in range(p):
-                Y[Y1, i, j], Y[Y2, i, j], Y[Y3, i, j] = Y[YO, i, j], Y[CO, i, j], Y[AX, i, j]
-        tx, ty = 1.0 / (1.0 / S[i, S3] + 0.5), 1.0 / (1.0 / S[i, S4] + 0.5)
-        for j in range(a, b):
-            X[XQ, j] = tx * X[XO, j] + (1.0 - tx) * X[X1, j]
+    s, a, b = state.S[i], block.xptr[i], block.xptr[i + 1]
+    x, fast, pull, old_pull = state.x[a:b], state.X[FAST, a:b], state.pull[a:b], state.X[PULL, a:b]
+    y, y_fast, cy, c_fast = state.y[i], state.Y[Y_FAST, i], state.cy[i], state.Y[C_FAST, i]
+    y_new, push, c_point = state.Y[MESSAGE, i], state.push[i], state.Y[C_POINT, i]
+    d, p, vectors = x.shape[0], y.shape[0], room.vectors
+    point, G, v, new = vectors[0, :d], vectors[1, :d], vectors[2, :d], vectors[3, :d]
+    y_point, H, w, ax = vectors[4, :p], vectors[5, :p], vectors[6, :p], vectors[7, :p]
+    if state.since[i] == 0:
+        begin(block, i, state)
+    tx, ty = 1.0 / (1.0 / s[SIGMA_X] + 0.5), 1.0 / (1.0 / s[SIGMA_Y] + 0.5)
+    for j in range(d):
+        point[j] = tx * x[j] + (1.0 - tx) * fast[j]
+    for j in range(p):
+        y_point[j] = ty * y[j] + (1.0 - ty) * y_fast[j]
+        c_point[j] = ty * cy[j] + (1.0 - ty) * c_fast[j]
+    if grad_f(block, i, point, G) or grad_g1(block, i, y_point, c_point, rule, z, H):
+        return FAILED
+    square = s[BETA_X] > 0.0
+    if square:
         for j in range(p):
-            Y[YQ, i, j] = ty * Y[YO, i, j] + (1.0 - ty) * Y[Y1, i, j]
-            Y[CQ, i, j] = ty * Y[CO, i, j] + (1.0 - ty) * Y[Y2, i, j]
-    elif stage == PULL:
-        for j in range(p):
-            Y[YZ, i, j] = Y[Y3, i, j] - Y[YH, i, j]
-    elif stage == PRIMAL:
-        ex, alpha = S[i, S1], 0.0 if square else S[i, MX]
-        for j in range(a, b):
-            force = X[XG, j] + X[AY, j] + S[i, S5] * (X[AY, j] - X[X2, j])
-            if square:
-                force += S[i, S7] * X[XZ, j]
-            X[XA, j] = X[XO, j] + ex * (alpha * (X[XQ, j] - X[XO, j]) - force)
-    elif stage == COUPLE:
-        for j in range(a, b):
-            X[XW, j] = X[AY, j] + X[XG, j]
-            X[XB, j] = X[XP, j] if square else X[XP, j] - S[i, S8] * X[XW, j]
-    elif stage == DUAL:
-        for j in range(p):
-            force = Y[YH, i, j] - Y[AX, i, j]
-            if square:
-                force += S[i, S8] * Y[AZ, i, j]
-                Y[Y3, i, j] = Y[AX, i, j]
-            lag = S[i, S6] * (Y[YQ, i, j] - Y[YO, i, j])
-            Y[YA, i, j] = Y[YO, i, j] + S[i, S2] * (lag - force)
-    elif stage == BACK:
-        for j in range(a, b):
-            X[X2, j] = X[AY, j]
-        for j in range(p):
-            Y[YB, i, j] = Y[YP, i, j]
-    elif stage == FINISH:
-        for j in range(a, b):
-            X[X1, j] = X[XQ, j] + S[i, S3] * (X[XP, j] - X[XO, j])
-            X[XO, j] = X[XP, j]
-        for j in range(p):
-            Y[Y1, i, j] = Y[YQ, i, j] + S[i, S4] * (Y[YP, i, j] - Y[YO, i, j])
-            Y[YO, i, j], Y[MSG, i, j] = Y[YP, i, j], Y[YP, i, j]
-    elif stage == SETTLE:
-        for j in range(p):
-            Y[Y2, i, j] = Y[CQ, i, j] + S[i, S4] * (Y[CM, i, j] - Y[CO, i, j])
-            Y[CO, i, j] = Y[CM, i, j]
+            w[j] = push[j] - H[j]
+        if adjoint(block, i, w, v):
+            return FAILED
+    alpha = 0.0 if square else rule.mu_x[i]
+    for j in range(d):
+        force = G[j] + pull[j] + s[THETA] * (pull[j] - old_pull[j])
+        if square:
+            force += s[BETA_X] * v[j]
+        v[j] = x[j] + s[ETA_X] * (alpha * (point[j] - x[j]) - force)
+    if prox_g(block, i, 1.0, v, new, room.work):
+        return FAILED
+    for j in range(d):
+        v[j] = pull[j] + G[j] if square else new[j] - s[BETA_Y] * (pull[j] + G[j])
+    if (square and apply(block, i, new, push)) or apply(block, i, v, ax):
+        return FAILED
+    for j in range(p):
+        force = H[j] - push[j] + s[BETA_Y] * ax[j] if square else H[j] - ax[j]
+        w[j] = y[j] + s[ETA_Y] * (s[ALPHA_Y] * (y_point[j] - y[j]) - force)
+    if prox_g2(block, 1.0, w, y_new, rule, room.work):
+        return FAILED
+    for j in range(d):
+        fast[j] = point[j] + s[SIGMA_X] * (new[j] - x[j])
+        x[j], old_pull[j] = new[j], pull[j]
+    for j in range(p):
+        y_fast[j] = y_point[j] + s[SIGMA_Y] * (y_new[j] - y[j])
+        y[j] = y_new[j]
+    return adjoint(block, i, y, pull)
+
+
+@spliced
+def settle(state, i):
+    """𝐂y_f moves as y_f did."""
+    Y, sigma = state.Y, state.S[i, SIGMA_Y]
+    for j in range(Y.shape[2]):
+        Y[C_FAST, i, j] = Y[C_POINT, i, j] + sigma * (Y[C_MESSAGE, i, j] - state.cy[i, j])
+        state.cy[i, j] = Y[C_MESSAGE, i, j]
+
+
+@compiled
+def apdg_steps(block, links, state, rule, ask, member):
+    """APDG on the rows of this thread; returns 0, or FAILED."""
+    return advance(step, settle, block, links, state, rule, ask, member)

@@ -7,7 +7,7 @@ import numpy as np
 from dual2.compiled import compiled
 from dual2.engine.gossip import mix
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
+from dual2.engine.unowned import keep, unowned
 from dual2.subsolvers.newton_kernel import SLOPE, new_scratch, solve_local
 
 Array = np.ndarray
@@ -32,12 +32,12 @@ def exact_steps(block, links, rows, task, steps, step, beta, since, member):
 
     β < 0 means k/(k+3) with k from ``since`` on.
     """
-    block, links, rows, task = unowned(block), unowned(links), unowned(rows), unowned(task)
-    member = unowned(member)
+    block, links, rows, task, member = unowned((block, links, rows, task, member))
     lam, w, z, calls = rows.lam, rows.w, rows.z, rows.calls
     n, p = z.shape
     first, last = own_rows(member, n)
-    scratch = new_scratch(block)
+    own_scratch = new_scratch(block)
+    scratch = unowned(own_scratch)
     for outer in range(since, since + steps):
         for i in range(first, last):
             tried, settled = solve_local(block, i, task, scratch)
@@ -45,7 +45,7 @@ def exact_steps(block, links, rows, task, steps, step, beta, since, member):
             calls[1, i] += 0 if settled else 1
             for k in range(p):
                 lam[0, i, k] = scratch.rows[SLOPE, k]
-        mix(links, lam, 0, lam, 1, member)
+        mix(links, lam[0], lam[1], member)
         b = beta if beta >= 0.0 else outer / (outer + 3.0)
         for i in range(first, last):
             total = 0.0
@@ -55,4 +55,4 @@ def exact_steps(block, links, rows, task, steps, step, beta, since, member):
                 z[i, k] = new + b * (new - w[i, k])
                 w[i, k] = new
             rows.ascent[i] = total
-    return 0
+    return keep(own_scratch)

@@ -149,8 +149,7 @@ def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
     last restart, ``calls`` local gradients and iterations. ``v``, ``cv`` keep the last extrapolated
     point. ``stop`` is per row.
     """
-    block, links, rows, member = unowned(block), unowned(links), unowned(rows), unowned(member)
-    rule = unowned(rule)
+    block, links, rows, rule, member = unowned((block, links, rows, rule, member))
     x, lam, since, calls, moved = rows.x, rows.lam, rows.since, rows.calls, rows.moved
     n, p = rows.z.shape
     first, last = own_rows(member, n)
@@ -212,7 +211,7 @@ def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
                     since[i] = 0
             at = 1 - at
             if not local:
-                mix_in_line(links, lam, at, rows.clam, at, member)
+                mix_in_line(links, lam[at], rows.clam[at], member)
             elif not moved[r0] > stop[r0]:
                 rows.finished[r0] = 1
                 break

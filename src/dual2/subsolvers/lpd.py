@@ -15,93 +15,103 @@ w = 2/k; averages; O(1/k²) [Thekumparampil, He & Oh 2022].
 
 import math
 
-from dual2.compiled import inlined
-from dual2.subsolvers.slots import *
+from dual2.compiled import compiled, spliced
+from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
+from dual2.subsolvers.loop import advance
+from dual2.subsolvers.saddle_state import C_MESSAGE, MESSAGE, OWN, grad_g1, prox_g2
 
+LAST, MEAN, P, PULL = range(4)
+"""Own primal vectors: x, x̄, the previous p and 𝐀ᵀy."""
+Y_MEAN, C_MEAN, Q, PUSH = range(OWN, OWN + 4)
+"""Own dual rows: ȳ, 𝐂ȳ, the previous q and 𝐀x; y is the message."""
+PART, LAST_COUNTS = range(2)
+"""Own scalars: w_y/(1+w_y), and whether the output is the last iterate."""
 _FAR = 1e300
 
 
-@inlined
-def set_parameters(S, i, k):
-    """θ, s_x, s_y, w_x, w_y of iteration k in S1 … S5; an infinite weight replaces the average."""
-    lx, mx, ly, my, sm = S[i, LX], S[i, MX], S[i, LY], S[i, MY], S[i, SM]
+@spliced
+def parameters(rule, i, k):
+    """θ, s_x, s_y, w_x, w_y of iteration k; an infinite weight replaces the average."""
+    lx, mx, ly, my, sigma = rule.L_x[i], rule.mu_x[i], rule.L_y[i], rule.mu_y[i], rule.sigma[i]
     if my > 0.0:
         ax, ay = math.sqrt(max(lx / mx - 1.0, 0.0)), math.sqrt(max(ly / my - 1.0, 0.0))
-        c = 2.0 * sm / math.sqrt(mx * my)
-        c = max(c, 1e-8)
-        S[i, S1] = 1.0 / (1.0 + 1.0 / (ax + c + ay))
-        S[i, S2], S[i, S3] = 1.0 / (mx * (ax + c)), 1.0 / (my * (ay + c))
-        S[i, S4] = 1.0 / ax if ax > 0.0 else _FAR
-        S[i, S5] = 1.0 / ay if ay > 0.0 else _FAR
-    else:
-        S[i, S1] = k / (k + 1.0)
-        S[i, S2] = 1.0 / max(2.0 * (lx - mx) / (k + 1.0) + 0.5 * k * mx, mx if k == 0 else 0.0)
-        S[i, S3] = (k + 1.0) / (2.0 * ly + 16.0 * sm * sm / mx)
-        S[i, S4] = 2.0 / k if k > 0 else _FAR
-        S[i, S5] = S[i, S4]
+        c = max(2.0 * sigma / math.sqrt(mx * my), 1e-8)
+        theta = 1.0 / (1.0 + 1.0 / (ax + c + ay))
+        sx, sy = 1.0 / (mx * (ax + c)), 1.0 / (my * (ay + c))
+        return theta, sx, sy, 1.0 / ax if ax > 0.0 else _FAR, 1.0 / ay if ay > 0.0 else _FAR
+    sx = 1.0 / max(2.0 * (lx - mx) / (k + 1.0) + 0.5 * k * mx, mx if k == 0 else 0.0)
+    sy = (k + 1.0) / (2.0 * ly + 16.0 * sigma * sigma / mx)
+    weight = 2.0 / k if k > 0 else _FAR
+    return k / (k + 1.0), sx, sy, weight, weight
 
 
-@inlined
-def lpd(stage, i, a, b, k, X, Y, S):
-    """One stage of LPD.
+@spliced
+def begin(block, i, state):
+    """x = x̄ = the start, y likewise; nothing to extrapolate from."""
+    X, Y, p = state.X, state.Y, state.y.shape[1]
+    for j in range(block.xptr[i], block.xptr[i + 1]):
+        X[LAST, j], X[MEAN, j], X[PULL, j] = state.x[j], state.x[j], state.pull[j]
+    for j in range(p):
+        Y[MESSAGE, i, j], Y[Y_MEAN, i, j] = state.y[i, j], state.y[i, j]
+        Y[C_MEAN, i, j], Y[PUSH, i, j] = state.cy[i, j], state.push[i, j]
 
-    X1 = x, X2 = previous p, X3 = previous 𝐀ᵀy, XW = x̄; Y1 = y, Y2 = ȳ, Y3 = previous q,
-    Y4 = previous 𝐀x, YZ = 𝐂ȳ; the current 𝐀x is kept in YB until it is used.
-    """
-    p = Y.shape[2]
-    if stage == POINTS:
-        set_parameters(S, i, k)
-        if k == 0:
-            for j in range(a, b):
-                X[X1, j], X[XW, j], X[X3, j] = X[XO, j], X[XO, j], X[AY, j]
-            for j in range(p):
-                Y[Y1, i, j], Y[Y2, i, j] = Y[YO, i, j], Y[YO, i, j]
-                Y[YZ, i, j], Y[Y4, i, j] = Y[CO, i, j], Y[AX, i, j]
-        for j in range(a, b):
-            X[XQ, j] = X[XW, j]
-        for j in range(p):
-            Y[YQ, i, j], Y[CQ, i, j] = Y[Y2, i, j], Y[YZ, i, j]
-    elif stage == PRIMAL:
-        theta, s, mu = S[i, S1], S[i, S2], S[i, MX]
-        S[i, TX] = s / (1.0 + s * mu)
-        for j in range(a, b):
-            slope = X[XG, j] - mu * X[XQ, j]
-            before = X[X2, j] if k > 0 else slope
-            pull = X[AY, j] + theta * (X[AY, j] - X[X3, j])
-            force = pull + slope + theta * (slope - before)
-            X[XA, j] = (X[X1, j] - s * force) / (1.0 + s * mu)
-            X[X2, j], X[X3, j] = slope, X[AY, j]
-    elif stage == COUPLE:
-        for j in range(a, b):
-            X[XB, j] = X[XP, j]
-        for j in range(p):
-            Y[YB, i, j] = Y[AX, i, j]
-    elif stage == DUAL:
-        theta, s, mu = S[i, S1], S[i, S3], S[i, MG]
-        S[i, TY] = s / (1.0 + s * mu)
-        for j in range(p):
-            slope = Y[YH, i, j] - mu * Y[YQ, i, j]
-            before = Y[Y3, i, j] if k > 0 else slope
-            push = Y[YB, i, j] + theta * (Y[YB, i, j] - Y[Y4, i, j])
-            force = push - slope - theta * (slope - before)
-            Y[YA, i, j] = (Y[Y1, i, j] + s * force) / (1.0 + s * mu)
-            Y[Y3, i, j], Y[Y4, i, j] = slope, Y[YB, i, j]
-    elif stage == BACK:
-        for j in range(p):
-            Y[YB, i, j] = Y[YP, i, j]
-    elif stage == FINISH:
-        part = 1.0 / (1.0 + 1.0 / S[i, S4])
-        for j in range(a, b):
-            X[X1, j] = X[XP, j]
-            X[XW, j] += part * (X[XP, j] - X[XW, j])
-            X[XO, j] = X[XP, j] if S[i, MY] > 0.0 else X[XW, j]
-        part = 1.0 / (1.0 + 1.0 / S[i, S5])
-        for j in range(p):
-            Y[Y1, i, j], Y[MSG, i, j] = Y[YP, i, j], Y[YP, i, j]
-            Y[Y2, i, j] += part * (Y[YP, i, j] - Y[Y2, i, j])
-            Y[YO, i, j] = Y[YP, i, j] if S[i, MY] > 0.0 else Y[Y2, i, j]
-    elif stage == SETTLE:
-        part = 1.0 / (1.0 + 1.0 / S[i, S5])
-        for j in range(p):
-            Y[YZ, i, j] += part * (Y[CM, i, j] - Y[YZ, i, j])
-            Y[CO, i, j] = Y[CM, i, j] if S[i, MY] > 0.0 else Y[YZ, i, j]
+
+@spliced
+def step(block, i, state, rule, z, room):
+    """One iteration of agent i up to the exchange; 0, or FAILED."""
+    X, Y, k = state.X, state.Y, state.since[i]
+    a, b = block.xptr[i], block.xptr[i + 1]
+    x, mean, old_p, old_pull = X[LAST, a:b], X[MEAN, a:b], X[P, a:b], X[PULL, a:b]
+    y, y_mean, old_q, old_push = Y[MESSAGE, i], Y[Y_MEAN, i], Y[Q, i], Y[PUSH, i]
+    pull, push, d, p = state.pull[a:b], state.push[i], b - a, y.shape[0]
+    grad, v = room.vectors[0, :d], room.vectors[1, :d]
+    slope, w = room.vectors[2, :p], room.vectors[3, :p]
+    if k == 0:
+        begin(block, i, state)
+    theta, sx, sy, wx, wy = parameters(rule, i, k)
+    if grad_f(block, i, mean, grad) or grad_g1(block, i, y_mean, Y[C_MEAN, i], rule, z, slope):
+        return FAILED
+    mu = rule.mu_x[i]
+    for j in range(d):
+        new = grad[j] - mu * mean[j]
+        old = old_p[j] if k > 0 else new
+        force = pull[j] + theta * (pull[j] - old_pull[j]) + new + theta * (new - old)
+        v[j] = (x[j] - sx * force) / (1.0 + sx * mu)
+        old_p[j], old_pull[j] = new, pull[j]
+    if prox_g(block, i, sx / (1.0 + sx * mu), v, x, room.work):
+        return FAILED
+    mu = rule.mu_gradient[i]
+    for j in range(p):
+        new = slope[j] - mu * y_mean[j]
+        old = old_q[j] if k > 0 else new
+        force = push[j] + theta * (push[j] - old_push[j]) - new - theta * (new - old)
+        w[j] = (y[j] + sy * force) / (1.0 + sy * mu)
+        old_q[j], old_push[j] = new, push[j]
+    if apply(block, i, x, push) or prox_g2(block, sy / (1.0 + sy * mu), w, y, rule, room.work):
+        return FAILED
+    last, part = rule.mu_y[i] > 0.0, 1.0 / (1.0 + 1.0 / wx)
+    for j in range(d):
+        mean[j] += part * (x[j] - mean[j])
+        state.x[a + j] = x[j] if last else mean[j]
+    part = 1.0 / (1.0 + 1.0 / wy)
+    for j in range(p):
+        y_mean[j] += part * (y[j] - y_mean[j])
+        state.y[i, j] = y[j] if last else y_mean[j]
+    state.S[i, PART], state.S[i, LAST_COUNTS] = part, last
+    return adjoint(block, i, y, pull)
+
+
+@spliced
+def settle(state, i):
+    """𝐂ȳ moves as ȳ did."""
+    Y, part = state.Y, state.S[i, PART]
+    for j in range(Y.shape[2]):
+        Y[C_MEAN, i, j] += part * (Y[C_MESSAGE, i, j] - Y[C_MEAN, i, j])
+        last = state.S[i, LAST_COUNTS] != 0.0
+        state.cy[i, j] = Y[C_MESSAGE, i, j] if last else Y[C_MEAN, i, j]
+
+
+@compiled
+def lpd_steps(block, links, state, rule, ask, member):
+    """LPD on the rows of this thread; returns 0, or FAILED."""
+    return advance(step, settle, block, links, state, rule, ask, member)

@@ -17,7 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, fast_compiled, inlined
+from dual2.compiled import compiled, inlined, spliced
+from dual2.engine.local import dot_column
 from dual2.engine.unowned import unowned
 
 Array = np.ndarray
@@ -92,15 +93,6 @@ def new_scratch(block):
     )
 
 
-@fast_compiled
-def dot_rows(cols, j, rows, r):
-    """<column j, rows[r]>, in any order."""
-    s = 0.0
-    for k in range(rows.shape[1]):
-        s += cols[j, k] * rows[r, k]
-    return s
-
-
 @inlined
 def quadratic_slopes(i, task, rows):
     """ψ' and ψ'' where h* has curvature par[k], slope par[p+k] at 0 and a domain: a clip."""
@@ -131,7 +123,7 @@ def other_slopes(i, task, rows):
 @compiled
 def objective(block, i, task, rows):
     """f_i + g_i + Σψ + (w/2)|x - anchor|² at x, up to a constant; rows[AX] is A_i x."""
-    block, task, rows = unowned(block), unowned(task), unowned(rows)
+    block, task, rows = unowned((block, task, rows))
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     x, z, kind, par, inverse = task.x, task.z, task.kind, task.par, task.inverse
     coef, fpool = block.coef, block.fpool
@@ -177,7 +169,7 @@ def chord(coef, j, x, t):
 @compiled
 def differentiate(block, i, task, scratch):
     """V[G] = gradient of all that is smooth at x, rows = A_i x, ψ', ψ''; the size of its terms."""
-    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
+    block, task, scratch = unowned((block, task, scratch))
     V, rows = scratch.V, scratch.rows
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     x, place, cols, coef, fpool = task.x, block.place, block.cols, block.coef, block.fpool
@@ -192,7 +184,7 @@ def differentiate(block, i, task, scratch):
         other_slopes(i, task, rows)
     size = 0.0
     for j in range(d):
-        pull, own = dot_rows(cols, place[a + j, 0], rows, SLOPE), coef[0, a + j] * x[a + j]
+        pull, own = dot_column(cols, place[a + j, 0], rows[SLOPE]), coef[0, a + j] * x[a + j]
         if block.fkind[i] != 0:
             for m in range(d):
                 own += fpool[block.fptr[i] + j * d + m] * x[a + m]
@@ -202,10 +194,9 @@ def differentiate(block, i, task, scratch):
     return size
 
 
-@compiled
+@spliced
 def hessian(block, i, more, scratch):
     """full = P + diag(curvature + more) + A_iᵀ diag(ψ'') A_i; rows[AX] is used for work."""
-    block, scratch = unowned(block), unowned(scratch)
     full, rows, place, cols, coef = scratch.full, scratch.rows, block.place, block.cols, block.coef
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     for j in range(d):
@@ -213,7 +204,7 @@ def hessian(block, i, more, scratch):
         for k in range(p):
             rows[AX, k] = rows[BEND, k] * cols[one, k]
         for m in range(j + 1):
-            s = dot_rows(cols, place[a + m, 0], rows, AX)
+            s = dot_column(cols, place[a + m, 0], rows[AX])
             s += coef[0, a + j] + more if m == j else 0.0
             if block.fkind[i] != 0:
                 s += block.fpool[block.fptr[i] + j * d + m]
@@ -294,14 +285,13 @@ def model_gradient(a, d, x, V, full):
         V[R, j] = r
 
 
-@compiled
+@spliced
 def minimise_model(block, i, x, scratch, size):
     """V[T] = argmin ½(t-x)ᵀH(t-x) + <∇, t-x> + Σ s_j(t_j)(t_j - kink_j) on [lower, upper].
 
     It starts at V[T]: a Newton step of the free coordinates ends at the first kink or bound on its
     way, which then holds its coordinate; where none is met, one coordinate is released.
     """
-    block, x, scratch = unowned(block), unowned(x), unowned(scratch)
     a, d, coef = block.xptr[i], block.xptr[i + 1] - block.xptr[i], block.coef
     V, full, reduced, free, side = (
         scratch.V,
@@ -347,13 +337,12 @@ def minimise_model(block, i, x, scratch, size):
             return
 
 
-@compiled
+@spliced
 def solve_local(block, i, task, scratch):
     """Solve the problem of agent i from x, in place; rows[SLOPE] is left as λ_i.
 
     Returns the number of gradients and whether x is exact to rounding.
     """
-    block, task, scratch = unowned(block), unowned(task), unowned(scratch)
     x, weight, coef, V, rows = task.x, task.weight, block.coef, scratch.V, scratch.rows
     a, d, tried = block.xptr[i], block.xptr[i + 1] - block.xptr[i], 1
     for j in range(a, a + d):

@@ -7,38 +7,43 @@ Linear rate O(κ_φ) if h* is strongly convex, or g = 0 and H is [Li & Li 2025];
 reconstructed from the stated complexity.
 """
 
-from dual2.compiled import inlined
-from dual2.subsolvers.slots import *
+from dual2.compiled import compiled, spliced
+from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
+from dual2.subsolvers.loop import advance
+from dual2.subsolvers.saddle_state import C_MESSAGE, MESSAGE, grad_g1, prox_g2
 
 
-@inlined
-def pdpg(stage, i, a, b, k, X, Y, S):
-    """One stage of PDPG; see :mod:`dual2.subsolvers.slots`."""
-    p = Y.shape[2]
-    if stage == POINTS:
-        S[i, TX] = 1.0 / S[i, LX]
-        S[i, TY] = 1.0 / (S[i, LY] + S[i, SM] ** 2 / S[i, MX])
-        for j in range(a, b):
-            X[XQ, j] = X[XO, j]
-        for j in range(p):
-            Y[YQ, i, j], Y[CQ, i, j] = Y[YO, i, j], Y[CO, i, j]
-    elif stage == PRIMAL:
-        for j in range(a, b):
-            X[XA, j] = X[XO, j] - S[i, TX] * (X[XG, j] + X[AY, j])
-    elif stage == COUPLE:
-        for j in range(a, b):
-            X[XB, j] = X[XP, j]
-    elif stage == DUAL:
-        for j in range(p):
-            Y[YA, i, j] = Y[YO, i, j] - S[i, TY] * (Y[YH, i, j] - Y[AX, i, j])
-    elif stage == BACK:
-        for j in range(p):
-            Y[YB, i, j] = Y[YP, i, j]
-    elif stage == FINISH:
-        for j in range(a, b):
-            X[XO, j] = X[XP, j]
-        for j in range(p):
-            Y[YO, i, j], Y[MSG, i, j] = Y[YP, i, j], Y[YP, i, j]
-    elif stage == SETTLE:
-        for j in range(p):
-            Y[CO, i, j] = Y[CM, i, j]
+@spliced
+def step(block, i, state, rule, z, room):
+    """One iteration of agent i up to the exchange; 0, or FAILED."""
+    a, b = block.xptr[i], block.xptr[i + 1]
+    x, pull, y = state.x[a:b], state.pull[a:b], state.y[i]
+    d, p = x.shape[0], y.shape[0]
+    grad, v = room.vectors[0, :d], room.vectors[1, :d]
+    slope, w, ax = room.vectors[2, :p], room.vectors[3, :p], room.vectors[4, :p]
+    alpha = 1.0 / rule.L_x[i]
+    beta = 1.0 / (rule.L_y[i] + rule.sigma[i] ** 2 / rule.mu_x[i])
+    if grad_f(block, i, x, grad) or grad_g1(block, i, y, state.cy[i], rule, z, slope):
+        return FAILED
+    for j in range(d):
+        v[j] = x[j] - alpha * (grad[j] + pull[j])
+    if prox_g(block, i, alpha, v, x, room.work) or apply(block, i, x, ax):
+        return FAILED
+    for j in range(p):
+        w[j] = y[j] - beta * (slope[j] - ax[j])
+    if prox_g2(block, beta, w, y, rule, room.work):
+        return FAILED
+    copy(y, state.Y[MESSAGE, i], p)
+    return adjoint(block, i, y, pull)
+
+
+@spliced
+def settle(state, i):
+    """𝐂y is 𝐂 times the message."""
+    copy(state.Y[C_MESSAGE, i], state.cy[i], state.cy.shape[1])
+
+
+@compiled
+def pdpg_steps(block, links, state, rule, ask, member):
+    """PDPG on the rows of this thread; returns 0, or FAILED."""
+    return advance(step, settle, block, links, state, rule, ask, member)

@@ -43,7 +43,7 @@ def salim_steps(block, rows, right, small2, steps, stop, weight):
     ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; D_x = |∇f(x_f) + Aᵀy|,
     D_y = |Ax_f - c|. Returns 0, or FAILED.
     """
-    block, rows = unowned(block), unowned(rows)
+    block, rows = unowned((block, rows))
     X, y, calls, residual = rows.X, rows.y, rows.calls, rows.residual
     n, p = y.shape
     width = max(1, block.inbox.shape[0])
