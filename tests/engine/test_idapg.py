@@ -101,7 +101,7 @@ def test_twenty_iterations_for_every_way_h_enters(name, restart):
     agree(sub.state.x, x)
     agree(sub.state.v, v)
     agree(sub.mixed, where.mix(lam))
-    agree(sub.state.cv, where.mix(v))
+    agree(sub.state.mixed_v, where.mix(v))
     assert sub.oracle_calls()["iterations"] == 20
 
 

@@ -15,9 +15,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined, spliced
+from dual2.compiled import compiled, spliced
 from dual2.engine.gossip import mix, mix_in_line, reweighted
-from dual2.engine.local import FAILED, adjoint, apply, dot_column, grad_f, prox_g, prox_h
+from dual2.engine.local import (
+    FAILED,
+    add_column,
+    adjoint,
+    apply,
+    dot_column,
+    grad_f,
+    prox_g,
+    prox_h,
+)
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 
@@ -58,7 +67,7 @@ class Mixing(NamedTuple):
     """Whether 𝐃 has edge weights of its own."""
 
 
-@inlined
+@spliced
 def step_coordinate(fast, j, x, pull):
     """prox_{αg}(x - α(∇f(x) + pull)) for one coordinate of a separable quadratic f and g.
 
@@ -70,108 +79,71 @@ def step_coordinate(fast, j, x, pull):
     return min(max(u, fast[LOWER, j]), fast[UPPER, j])
 
 
-@inlined
-def begin_v(v, i, lam, clam, s, factor, cols, j):
-    """v_i = λ_i - (𝐂λ)_i - s_i + factor · column j."""
-    for k in range(v.shape[1]):
-        v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + factor * cols[j, k]
-
-
-@inlined
-def begin_v_uncoupled(v, i, lam, s, factor, cols, j):
-    """The same where 𝐂 = 0."""
-    for k in range(v.shape[1]):
-        v[i, k] = lam[i, k] - s[i, k] + factor * cols[j, k]
-
-
-@inlined
-def add_to_v(v, i, factor, cols, j):
-    """v_i += factor · column j."""
-    for k in range(v.shape[1]):
-        v[i, k] += factor * cols[j, k]
-
-
-@inlined
-def set_v(v, i, lam, clam, s, beta, ax):
-    """v_i = λ_i - (𝐂λ)_i - s_i + β ax."""
-    for k in range(v.shape[1]):
-        v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + beta * ax[k]
-
-
-@inlined
-def add_row(target, i, factor, source):
-    """target_i += factor · source_i."""
-    for k in range(target.shape[1]):
-        target[i, k] += factor * source[i, k]
-
-
-@inlined
-def clip_dual(lam, i, v, clip):
-    """λ_i = clip(v_i · clip_0 - clip_1, clip_2, clip_3): the prox of a scaled clip."""
-    for k in range(lam.shape[1]):
-        new = v[i, k] * clip[0, k] - clip[1, k]
-        lam[i, k] = min(max(new, clip[2, k]), clip[3, k])
-
-
-@inlined
-def clip_mixed(lam, i, v, d, lv, clip):
-    """The same of v_i - d·(Lv)_i."""
-    for k in range(lam.shape[1]):
-        new = (v[i, k] - d * lv[i, k]) * clip[0, k] - clip[1, k]
-        lam[i, k] = min(max(new, clip[2, k]), clip[3, k])
-
-
-@inlined
-def set_coupling(Y, i, one, two):
-    """(𝐂λ)_i = one·(Lλ)_i + two·(L²λ)_i, which lie in Y[CL] and Y[LLV]."""
-    for k in range(Y.shape[2]):
-        Y[CL, i, k] = one * Y[CL, i, k] + two * Y[LLV, i, k]
-
-
 @compiled
 def mix_duals(links, Y, one, two, member):
     """Y[CL] = one·Lλ + two·L²λ on the rows of this thread."""
     Y = unowned(Y)
-    mix(links, Y[LAM], Y[CL], member)
+    clam, square = Y[CL], Y[LLV]
+    mix(links, Y[LAM], clam, member)
     if two != 0.0:
-        mix(links, Y[CL], Y[LLV], member)
+        mix(links, clam, square, member)
     if two != 0.0 or one != 1.0:
         first, last = own_rows(member, Y.shape[1])
         for i in range(first, last):
-            set_coupling(Y, i, one, two)
+            for k in range(Y.shape[2]):
+                clam[i, k] = one * clam[i, k] + two * square[i, k]
 
 
 @spliced
-def general_step(block, i, x, lam, ax, alpha, theta, scratch, work):
+def general_step(block, i, x, lam, ax, rule, scratch, work):
     """x = prox_{αg_i}(x - α(∇f_i(x) + A_iᵀλ)) and ax = A_i(x + θ(x - x_prev)); 0 on success."""
     d = x.shape[0]
     c, w, new = scratch[0], scratch[1, :d], scratch[2, :d]
     if adjoint(block, i, lam, c) or grad_f(block, i, x, w):
         return FAILED
     for j in range(d):
-        w[j] = x[j] - alpha * (w[j] + c[j])
-    if prox_g(block, i, alpha, w, new, work):
+        w[j] = x[j] - rule.alpha * (w[j] + c[j])
+    if prox_g(block, i, rule.alpha, w, new, work):
         return FAILED
     for j in range(d):
-        w[j] = new[j] + theta * (new[j] - x[j])
+        w[j] = new[j] + rule.theta * (new[j] - x[j])
         x[j] = new[j]
     return apply(block, i, w, ax)
 
 
 @spliced
 def quick_step(block, i, x, Y, rule, coupled):
-    """The same coordinate by coordinate, and v_i."""
-    lam, s, v, clam, cols = Y[LAM], Y[S], Y[V], Y[CL], block.cols
+    """The same coordinate by coordinate, and v_i = λ_i - (𝐂λ)_i - s_i + β ax."""
+    lam, clam, s, v, cols = Y[LAM, i], Y[CL, i], Y[S, i], Y[V, i], block.cols
     for j in range(block.xptr[i], block.xptr[i + 1]):
         column, before = block.place[j, 0], x[j]
-        x[j] = step_coordinate(rule.fast, j, before, dot_column(cols, column, lam[i]))
+        x[j] = step_coordinate(rule.fast, j, before, dot_column(cols, column, lam))
         factor = rule.beta * (x[j] + rule.theta * (x[j] - before))
-        if j == block.xptr[i] and coupled:
-            begin_v(v, i, lam, clam, s, factor, cols, column)
-        elif j == block.xptr[i]:
-            begin_v_uncoupled(v, i, lam, s, factor, cols, column)
+        if j > block.xptr[i]:
+            add_column(v, factor, cols, column)
+        elif coupled:
+            for k in range(v.shape[0]):
+                v[k] = lam[k] - clam[k] - s[k] + factor * cols[column, k]
         else:
-            add_to_v(v, i, factor, cols, column)
+            for k in range(v.shape[0]):
+                v[k] = lam[k] - s[k] + factor * cols[column, k]
+
+
+@spliced
+def dual_step(i, Y, rule, d1, d2, own):
+    """λ_i = prox(v_i - d₁(Lv)_i - d₂(L²v)_i) where it is a clip; else its argument is left in v."""
+    lam, v, lv, llv, clip = Y[LAM, i], Y[V, i], Y[DV, i] if own else Y[LV, i], Y[LLV, i], rule.clip
+    if d2 != 0.0 or not rule.clipped:
+        for k in range(v.shape[0]):
+            v[k] -= d1 * lv[k]
+        d1 = 0.0
+    if d2 != 0.0:
+        for k in range(v.shape[0]):
+            v[k] -= d2 * llv[k]
+    if rule.clipped:
+        for k in range(v.shape[0]):
+            new = (v[k] - d1 * lv[k]) * clip[0, k] - clip[1, k]
+            lam[k] = min(max(new, clip[2, k]), clip[3, k])
 
 
 @compiled
@@ -182,9 +154,8 @@ def npga_steps(block, links, x, Y, rule, mixing, steps, member):
     first, last = own_rows(member, xptr.shape[0] - 1)
     width = max(1, block.inbox.shape[0])
     scratch, work, ax = np.empty((3, width)), np.empty(3 * width + 8), np.empty(p)
-    lam, s, v, lv, llv, clam, dv = Y[LAM], Y[S], Y[V], Y[LV], Y[LLV], Y[CL], Y[DV]
-    links_b, links_c = reweighted(links, mixing.weights[0]), reweighted(links, mixing.weights[1])
-    links_d = reweighted(links, mixing.weights[2])
+    lam, s, v, lv, llv, clam = Y[LAM], Y[S], Y[V], Y[LV], Y[LLV], Y[CL]
+    links_b = reweighted(links, mixing.weights[0])
     b1, b2, c1, c2 = powers[0, 0], powers[0, 1], powers[1, 0], powers[1, 1]
     d1, d2 = powers[2, 0], powers[2, 1]
     deep = b2 != 0.0 or d2 != 0.0
@@ -194,29 +165,24 @@ def npga_steps(block, links, x, Y, rule, mixing, steps, member):
             if rule.quick[i] != 0:
                 quick_step(block, i, x, Y, rule, coupled)
                 continue
-            own_x = x[xptr[i] : xptr[i + 1]]
-            if general_step(block, i, own_x, lam[i], ax, rule.alpha, rule.theta, scratch, work):
+            if general_step(block, i, x[xptr[i] : xptr[i + 1]], lam[i], ax, rule, scratch, work):
                 return FAILED
-            set_v(v, i, lam, clam, s, rule.beta, ax)
+            for k in range(p):
+                v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + rule.beta * ax[k]
         mix_in_line(links_b, v, lv, member)
         if deep:
             mix(links_b, lv, llv, member)
         if own:
-            mix(links_d, v, dv, member)
+            mix(reweighted(links, mixing.weights[2]), v, Y[DV], member)
         for i in range(first, last):
-            add_row(s, i, b1, lv)
+            for k in range(p):
+                s[i, k] += b1 * lv[i, k]
             if deep:
-                add_row(s, i, b2, llv)
-            elif rule.clipped and not own:
-                clip_mixed(lam, i, v, d1, lv, rule.clip)
-                continue
-            add_row(v, i, -d1, dv if own else lv)
-            if deep:
-                add_row(v, i, -d2, llv)
-            if rule.clipped:
-                clip_dual(lam, i, v, rule.clip)
-            elif prox_h(block, rule.beta * rule.share, v[i], lam[i], work):
+                for k in range(p):
+                    s[i, k] += b2 * llv[i, k]
+            dual_step(i, Y, rule, d1, d2, own)
+            if not rule.clipped and prox_h(block, rule.beta * rule.share, v[i], lam[i], work):
                 return FAILED
         if coupled:
-            mix_duals(links_c, Y, c1, c2, member)
+            mix_duals(reweighted(links, mixing.weights[1]), Y, c1, c2, member)
     return 0

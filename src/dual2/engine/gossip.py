@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, inlined, spliced
 from dual2.engine.callbacks import SHIP, call_python
 from dual2.engine.threads import EXCHANGE, meet, own_rows
 from dual2.engine.unowned import unowned
@@ -36,59 +36,43 @@ class Links(NamedTuple):
     """(3, rows, p): room for the polynomial, and ``STAGE``."""
 
 
-@inlined
+@spliced
 def reweighted(links, weights):
     """The same edges with other weights."""
     return Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers)
 
 
 @inlined
-def set_one(target, i, weight, source, j):
-    """target_i = w (source_i - source_j)."""
-    for k in range(target.shape[1]):
-        target[i, k] = weight * (source[i, k] - source[j, k])
-
-
-@inlined
-def set_two(target, i, weight, source, j, other, h):
-    """target_i = w (source_i - source_j) + w' (source_i - source_h)."""
-    for k in range(target.shape[1]):
-        one = weight * (source[i, k] - source[j, k])
-        target[i, k] = one + other * (source[i, k] - source[h, k])
-
-
-@inlined
-def add_two(target, i, weight, source, j, other, h):
-    """target_i += w (source_i - source_j) + w' (source_i - source_h), from left to right."""
-    for k in range(target.shape[1]):
-        one = target[i, k] + weight * (source[i, k] - source[j, k])
-        target[i, k] = one + other * (source[i, k] - source[h, k])
-
-
-@inlined
 def differences(links, first, last, source, target):
     """target_i = Σ_j w_ij (source_i - source_j) for the rows first … last-1.
 
-    Neighbours are taken two at a time: fewer passes over the target row.
+    Neighbours are taken two at a time, from left to right: fewer passes over the target row.
     """
-    nidx, nw = links.nidx, links.weights
+    nidx, nw, p = links.nidx, links.weights, target.shape[1]
     for i in range(first, last):
         e, end = links.nptr[i], links.nptr[i + 1]
+        own, out = source[i], target[i]
         if e == end:
-            for k in range(target.shape[1]):
-                target[i, k] = 0.0
+            for k in range(p):
+                out[k] = 0.0
         elif (end - e) % 2 == 1:
-            set_one(target, i, nw[e], source, nidx[e])
+            j, w = source[nidx[e]], nw[e]
+            for k in range(p):
+                out[k] = w * (own[k] - j[k])
             e += 1
         else:
-            set_two(target, i, nw[e], source, nidx[e], nw[e + 1], nidx[e + 1])
+            j, w, h, u = source[nidx[e]], nw[e], source[nidx[e + 1]], nw[e + 1]
+            for k in range(p):
+                out[k] = w * (own[k] - j[k]) + u * (own[k] - h[k])
             e += 2
         while e < end:
-            add_two(target, i, nw[e], source, nidx[e], nw[e + 1], nidx[e + 1])
+            j, w, h, u = source[nidx[e]], nw[e], source[nidx[e + 1]], nw[e + 1]
+            for k in range(p):
+                out[k] = out[k] + w * (own[k] - j[k]) + u * (own[k] - h[k])
             e += 2
 
 
-@inlined
+@spliced
 def refresh(member):
     """Wait for the other threads, and for the rows of neighbours in other processes.
 
@@ -102,7 +86,7 @@ def refresh(member):
         meet(member)
 
 
-@inlined
+@spliced
 def mix_in_line(links, source, target, member):
     """The same as :func:`mix`, the network's own 𝐂 without a call.
 

@@ -141,7 +141,7 @@ def grad_f(block, i, x, out):
     return 0
 
 
-@inlined
+@spliced
 def ask_python(block, what, b, v, out):
     """out = the answer of a user's function to v; FAILED if it raised."""
     copy(v, block.inbox, v.shape[0])
@@ -151,7 +151,7 @@ def ask_python(block, what, b, v, out):
     return 0
 
 
-@inlined
+@spliced
 def prox_g(block, i, step, v, out, work):
     """out = prox_{step·g_i}(v), block by block."""
     table = block.gtab
@@ -168,7 +168,7 @@ def prox_g(block, i, step, v, out, work):
     return 0
 
 
-@inlined
+@spliced
 def prox_h(block, step, v, out, work):
     """out = prox_{step·h*}(v), block by block."""
     table = block.htab
@@ -185,7 +185,7 @@ def prox_h(block, step, v, out, work):
     return 0
 
 
-@inlined
+@spliced
 def grad_h(block, v, out):
     """out = ∇h*(v), block by block (here the blocks describe h, not h*)."""
     table = block.stab

@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, spliced
 
 _SPINS = 4000
 _ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
@@ -56,7 +56,7 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.int64), codegen
 
 
-@inlined
+@spliced
 def own_rows(member, n):
     """First and last (excluded) of the n rows that are this thread's."""
     return n * member.thread // member.threads, n * (member.thread + 1) // member.threads

@@ -10,7 +10,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from dual2.compiled import inlined
+from dual2.compiled import spliced
 
 
 def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -42,7 +42,7 @@ counters. A kernel may ask it for what it was given; for what it made, only if i
 :func:`keep` after the last use, since nobody else holds that."""
 
 
-@inlined
+@spliced
 def keep(arrays):
     """Hold arrays up to here; 0."""
     return 0

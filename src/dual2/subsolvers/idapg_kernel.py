@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, spliced
 from dual2.engine.gossip import mix_in_line
 from dual2.engine.local import (
     FAILED,
@@ -33,7 +33,7 @@ from dual2.engine.local import (
     set_column,
 )
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
+from dual2.engine.unowned import keep, unowned
 
 Array = np.ndarray
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
@@ -45,9 +45,9 @@ class Rows(NamedTuple):
 
     x: Array
     lam: Array
-    clam: Array
+    mixed: Array
     v: Array
-    cv: Array
+    mixed_v: Array
     moved: Array
     since: Array
     calls: Array
@@ -73,15 +73,7 @@ class Rule(NamedTuple):
     """or this."""
 
 
-@inlined
-def extrapolate(out, rows, i, at, beta):
-    """out = λ_i + β (λ_i - λ_prev,i)."""
-    lam = rows.lam
-    for k in range(out.shape[0]):
-        out[k] = lam[at, i, k] + beta * (lam[at, i, k] - lam[1 - at, i, k])
-
-
-@inlined
+@spliced
 def solve_coordinate(coef, j, r):
     """Minimiser of ½q x² + b x + s(x)(x - kink) - r x on [lower, upper]; rows of ``coef``."""
     q = coef[0, j]
@@ -90,7 +82,7 @@ def solve_coordinate(coef, j, r):
     return min(max(x, coef[5, j]), coef[6, j])
 
 
-@inlined
+@spliced
 def solve_coordinates(block, i, x, v, ax):
     """x_i = argmin f_i + g_i + <A_iᵀ v, ·> coordinate by coordinate, ax = A_i x_i."""
     first, cols, place = block.xptr[i], block.cols, block.place
@@ -102,41 +94,100 @@ def solve_coordinates(block, i, x, v, ax):
             add_column(ax, x[j], cols, place[j, 0])
 
 
-@inlined
-def gradient_step(out, v, rows, i, at, beta, t, rho, ax):
-    """out = v - t (ρ (𝐂v)_i + z_i - A_i x)."""
-    clam, z = rows.clam, rows.z
+class Room(NamedTuple):
+    """Scratch: v, A_i x, ∇h*(v), the clip's factor with the t it belongs to; for local problems."""
+
+    v: Array
+    ax: Array
+    slope: Array
+    shrink: Array
+    pull: Array
+    vectors: Array
+    work: Array
+
+
+@spliced
+def new_room(block):
+    """Room for the largest agent of the block."""
+    p, width = block.cols.shape[1], max(1, block.inbox.shape[0])
+    rows, work = np.empty((3, p)), np.empty(3 * width + 8)
+    shrink, vectors = np.full(p + 1, -1.0), np.empty((4, width))
+    return Room(rows[0], rows[1], rows[2], shrink, vectors[0], vectors[1:], work)
+
+
+@spliced
+def minimise(block, i, rows, rule, room):
+    """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED."""
+    if block.easy[i] != 0:
+        solve_coordinates(block, i, rows.x, room.v, room.ax)
+        return 1
+    own = rows.x[block.xptr[i] : block.xptr[i + 1]]
+    error = max(rule.slack * rows.moved[i], rule.floor) / max(block.sigma[i], 1e-300)
+    if adjoint(block, i, room.v, room.pull):
+        return FAILED
+    done = minimise_local(block, i, room.pull, own, error, room.vectors, room.work)
+    if done == FAILED or apply(block, i, own, room.ax):
+        return FAILED
+    return done
+
+
+@spliced
+def dual_step(block, i, at, beta, rows, rule, room):
+    """λ⁺ from v and A_i x, into the place of λ_prev; 0, or FAILED."""
+    t, p, rho, h = rule.step[i], rows.z.shape[1], rule.rho, block.hpar
+    s, v, ax, new, z = t * rule.share, room.v, room.ax, rows.lam[1 - at, i], rows.z[i]
+    mixed, before, shrink = rows.mixed[at, i], rows.mixed[1 - at, i], room.shrink
+    if rule.mode == CLIP_H:
+        if t != shrink[p]:
+            shrink[p] = t
+            for k in range(p):
+                shrink[k] = 1.0 / (1.0 + s * h[k])
+        for k in range(p):
+            cv = mixed[k] + beta * (mixed[k] - before[k])
+            w = v[k] - t * (rho * cv + z[k] - ax[k])
+            new[k] = min(max((w - s * h[p + k]) * shrink[k], h[5 * p + k]), h[6 * p + k])
+        return 0
+    for k in range(p):
+        cv = mixed[k] + beta * (mixed[k] - before[k])
+        ax[k] = v[k] - t * (rho * cv + z[k] - ax[k])
+    if rule.mode >= SMOOTH_H:
+        if grad_h(block, v, room.slope):
+            return FAILED
+        for k in range(p):
+            ax[k] -= s * room.slope[k]
+    if rule.mode == SMOOTH_H:
+        copy(ax, new, p)
+        return 0
+    return prox_h(block, s, ax, new, room.work)
+
+
+@spliced
+def iterate(block, i, at, last, rows, rule, room):
+    """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
+    lam, before, v, beta = rows.lam[at, i], rows.lam[1 - at, i], room.v, rule.beta[i]
+    if rows.since[i] == 0 or beta < 0.0:
+        beta = rows.since[i] / (rows.since[i] + 3.0)
+    rows.since[i] += 1
     for k in range(v.shape[0]):
-        cv = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
-        out[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
-
-
-@inlined
-def clipped_step(v, rows, i, at, beta, t, rule, ax, h, shrink):
-    """λ⁺ = clip((w - s·h_1)·shrink, h_5, h_6), w the gradient step, s = t/n: prox of a clip."""
-    lam, clam, z = rows.lam, rows.clam, rows.z
-    rho, s = rule.rho, t * rule.share
-    for k in range(v.shape[0]):
-        cv = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
-        w = v[k] - t * (rho * cv + z[i, k] - ax[k])
-        lam[1 - at, i, k] = min(max((w - s * h[1, k]) * shrink[k], h[5, k]), h[6, k])
-
-
-@inlined
-def keep_point(rows, i, at, beta, v):
-    """Store v_i and (𝐂v)_i for the residual."""
-    clam = rows.clam
-    for k in range(v.shape[0]):
-        rows.v[i, k] = v[k]
-        rows.cv[i, k] = clam[at, i, k] + beta * (clam[at, i, k] - clam[1 - at, i, k])
+        v[k] = lam[k] + beta * (lam[k] - before[k])
+    done = minimise(block, i, rows, rule, room)
+    if done == FAILED:
+        return FAILED
+    rows.calls[0, i] += done
+    rows.calls[1, i] += 1
+    if last:
+        for k in range(v.shape[0]):
+            now, old = rows.mixed[at, i, k], rows.mixed[1 - at, i, k]
+            rows.v[i, k], rows.mixed_v[i, k] = v[k], now + beta * (now - old)
+    return dual_step(block, i, at, beta, rows, rule, room)
 
 
 @compiled
-def points_uphill(v, lam, at, i):
+def points_uphill(v, new, lam):
     """Whether <v - λ⁺, λ⁺ - λ> > 0."""
     s = 0.0
     for k in range(v.shape[0]):
-        s += (v[k] - lam[1 - at, i, k]) * (lam[1 - at, i, k] - lam[at, i, k])
+        s += (v[k] - new[k]) * (new[k] - lam[k])
     return s > 0.0
 
 
@@ -146,20 +197,14 @@ def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
 
     ``lam[now]`` and ``lam[1-now]`` are λ and λ_prev on entry; after s iterations λ is
     ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again). ``since`` counts iterations since the
-    last restart, ``calls`` local gradients and iterations. ``v``, ``cv`` keep the last extrapolated
-    point. ``stop`` is per row.
+    last restart, ``calls`` local gradients and iterations. ``v``, ``mixed_v`` keep the last
+    extrapolated point. ``stop`` is per row.
     """
     block, links, rows, rule, member = unowned((block, links, rows, rule, member))
-    x, lam, since, calls, moved = rows.x, rows.lam, rows.since, rows.calls, rows.moved
-    n, p = rows.z.shape
-    first, last = own_rows(member, n)
-    v, ax, u, shrink = np.empty(p), np.empty(p), np.empty(p), np.empty(p)
-    width = max(1, block.inbox.shape[0])
-    c, scratch, work = np.empty(width), np.empty((3, width)), np.empty(3 * width + 8)
-    mode = rule.mode
-    h = block.hpar.reshape((-1, p)) if mode == CLIP_H else np.empty((7, 1))
-    shrunk_for = -1.0
-
+    lam, moved = rows.lam, rows.moved
+    first, last = own_rows(member, rows.z.shape[0])
+    own_room = new_room(block)
+    room = unowned(own_room)
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
         if local and rows.finished[r0] != 0:
@@ -167,57 +212,20 @@ def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
         at = now
         for it in range(steps):
             for i in range(r0, r1):
-                t, b = rule.step[i], rule.beta[i]
-                if since[i] == 0 or b < 0.0:
-                    b = since[i] / (since[i] + 3.0)
-                since[i] += 1
-                calls[1, i] += 1
-                extrapolate(v, rows, i, at, b)
-                if block.easy[i] != 0:
-                    solve_coordinates(block, i, x, v, ax)
-                    calls[0, i] += 1
-                else:
-                    own = x[block.xptr[i] : block.xptr[i + 1]]
-                    error = max(rule.slack * moved[i], rule.floor) / max(block.sigma[i], 1e-300)
-                    if adjoint(block, i, v, c):
-                        return FAILED
-                    done = minimise_local(block, i, c, own, error, scratch, work)
-                    if done == FAILED or apply(block, i, own, ax):
-                        return FAILED
-                    calls[0, i] += done
-                if it == steps - 1 or local:
-                    keep_point(rows, i, at, b, v)
-                if mode == CLIP_H:
-                    if t != shrunk_for:
-                        shrunk_for = t
-                        for k in range(p):
-                            shrink[k] = 1.0 / (1.0 + t * rule.share * h[0, k])
-                    clipped_step(v, rows, i, at, b, t, rule, ax, h, shrink)
-                else:
-                    gradient_step(ax, v, rows, i, at, b, t, rule.rho, ax)
-                    if mode >= SMOOTH_H:
-                        if grad_h(block, v, u):
-                            return FAILED
-                        for k in range(p):
-                            ax[k] -= t * rule.share * u[k]
-                    new = lam[1 - at, i]
-                    if mode == SMOOTH_H:
-                        copy(ax, new, p)
-                    elif prox_h(block, t * rule.share, ax, new, work):
-                        return FAILED
+                if iterate(block, i, at, local or it == steps - 1, rows, rule, room):
+                    return FAILED
+                new = lam[1 - at, i]
                 if local or block.easy[i] == 0:
-                    moved[i] = distance(v, lam[1 - at, i]) / t
-                if local and rule.beta[i] < 0.0 and points_uphill(v, lam, at, i):
-                    since[i] = 0
+                    moved[i] = distance(room.v, new) / rule.step[i]
+                if local and rule.beta[i] < 0.0 and points_uphill(room.v, new, lam[at, i]):
+                    rows.since[i] = 0
             at = 1 - at
             if not local:
-                mix_in_line(links, lam[at], rows.clam[at], member)
+                mix_in_line(links, lam[at], rows.mixed[at], member)
             elif not moved[r0] > stop[r0]:
                 rows.finished[r0] = 1
                 break
         if local and at != now:
-            for k in range(p):
-                swap = lam[now, r0, k]
-                lam[now, r0, k] = lam[at, r0, k]
-                lam[at, r0, k] = swap
-    return 0
+            for k in range(lam.shape[2]):
+                lam[now, r0, k], lam[at, r0, k] = lam[at, r0, k], lam[now, r0, k]
+    return keep(own_room)
