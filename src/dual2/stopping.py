@@ -43,26 +43,16 @@ class Residual:
         return self.dual is not None
 
 
+@dataclass
 class StoppingTest:
-    """Tests iterates against ``tol`` and ``atol``; definitions in :meth:`Problem.kkt`.
+    """Tests iterates against ``tol`` and ``atol``; definitions in :meth:`Problem.kkt`."""
 
-    Parameters
-    ----------
-    runtime : Runtime
-        The rows and their agreement.
-    tol, atol : float
-        Relative and absolute tolerance.
-
-    Attributes
-    ----------
-    tests, sums, again : int
-        Evaluations of the stationarity (∇f, prox g, Aᵀ), of the coupling (A, prox h), and of
-        prox h alone.
-    """
-
-    def __init__(self, runtime: Runtime, tol: float, atol: float) -> None:
-        self.runtime, self.tol, self.atol = runtime, tol, atol
-        self.tests = self.sums = self.again = 0
+    runtime: Runtime
+    tol: float
+    atol: float
+    tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ),
+    sums: int = 0  # of the coupling (A, prox h),
+    again: int = 0  # and of prox h alone
 
     def test(
         self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE

@@ -13,7 +13,7 @@ from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
-from dual2.subsolvers.records import Maker, make_subsolver, maker_name, require_subsolver
+from dual2.subsolvers.records import Maker, maker_name, require_subsolver
 from dual2.theory import Constants, Facts, analyse, gather_facts
 
 DEFAULT_ACCURACY = "relative"
@@ -40,8 +40,14 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     chosen = SUBSOLVERS.get(name)
     if record is None and chosen is not None and chosen.mapping and options.mapping == "auto":
         constants = analyse(problem, network, constants.rho, constants.kind, chosen.mapping, facts)
-    maker, own = (asked, {}) if callable(asked) else _maker(name, options)
-    solver = make_subsolver(maker, runtime, facts, constants, **own)
+    own, maker = {}, asked
+    if not callable(maker):
+        maker, by_dual = SUBSOLVERS[name].make, SUBSOLVERS[name].by_dual
+        own = {"slack": options.slack, "restart": options.restart} if by_dual else {}
+    solver = maker(runtime, facts, constants, **own)
+    if not isinstance(solver, Subsolver):
+        made = type(solver).__name__
+        raise CapabilityError(f"subsolver = {name} made a {made}; expected a Subsolver.")
     algorithm = ID2A(runtime, facts, constants, options, solver)
     parameters = _describe(settings, options, constants, network, (name, reason), solver)
     return Plan(
@@ -79,13 +85,6 @@ def _choose(
         return select_subsolver(constants, facts, cost, runtime.network.rounds, closed)
     reason = require_subsolver(asked, facts, constants.rho, mapping)
     return asked, f"asked for; {reason}" if reason else "asked for"
-
-
-def _maker(name: str, options: Options) -> tuple[Maker, dict[str, Any]]:
-    """What makes a solver of ours, and those of the options that it takes."""
-    record = SUBSOLVERS[name]
-    own = {"slack": options.slack, "restart": options.restart} if record.by_dual else {}
-    return record.make, own
 
 
 def _options(settings: Settings, extra: dict[str, Any]) -> Options:

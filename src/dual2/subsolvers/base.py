@@ -88,6 +88,8 @@ class Subsolver(ABC):
     ----------
     works : str
         How it solves: all agents ``"together"``, each ``"alone"``, or ``"exact"``.
+    momentum : float or None
+        β of the inner iteration; None stands for k/(k+3) with restarts.
     """
 
     name: str
@@ -108,15 +110,11 @@ class Subsolver(ABC):
         self.runtime, self.facts, self.constants = runtime, facts, constants
         self.local = constants.rho == 0 and facts.n > 1
         self.works = "alone" if self.local else "together"
+        self.momentum = constants.inner_momentum
         self.floor, self.weight = 0.0, np.zeros(runtime.n)
         self._seconds = 1e-6
 
     # -- state --------------------------------------------------------------------------------
-    @property
-    def momentum(self) -> float | None:
-        """β of the inner iteration; None stands for k/(k+3) with restarts."""
-        return self.constants.inner_momentum
-
     @property
     @abstractmethod
     def x(self) -> Array:

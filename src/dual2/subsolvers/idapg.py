@@ -102,6 +102,8 @@ class IDAPG(Subsolver):
         if self.local:
             slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
         self.restarts = bool(least < 0)
+        if self.restarts or not self.local:
+            self.momentum = None if self.restarts else float(self.beta[0])
         self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed
         modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
@@ -127,13 +129,6 @@ class IDAPG(Subsolver):
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
-
-    @property
-    def momentum(self) -> float | None:
-        """β of the inner iteration; None stands for k/(k+3) with restarts."""
-        if self.restarts:
-            return None
-        return self.constants.inner_momentum if self.local else float(self.beta[0])
 
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""

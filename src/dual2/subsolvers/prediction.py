@@ -207,11 +207,10 @@ def select_subsolver(
     LPD: predicted cost 3.77e+04 against 3.7e+05 of iDAPG (rounds 395, 𝒜 369, ℬ 369 against ...
     """
     prices = read_costs(cost)
-    found = {
-        name: predict(constants, facts, name, exchanges=exchanges, closed_form=closed_form)
-        for name, record in SUBSOLVERS.items()
-        if record.bounds and record.covered and record.needs(facts, constants.rho, "auto").accepted
-    }
+    covered = [record for record in SUBSOLVERS.values() if record.bounds and record.covered]
+    able = [r.name for r in covered if r.needs(facts, constants.rho, "auto").accepted]
+    more = {"exchanges": exchanges, "closed_form": closed_form}
+    found = {name: predict(constants, facts, name, **more) for name in able}
     totals = {n: prices.total(p.rounds, p.oracle_a, p.oracle_b) for n, p in found.items()}
     base = totals["iDAPG"]
     best = min(totals, key=lambda name: totals[name])

@@ -2,16 +2,15 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dual2.errors import CapabilityError, unknown_name
-from dual2.runtime import Runtime
 from dual2.subsolvers.base import Subsolver
 from dual2.subsolvers.exact import Exact
 from dual2.subsolvers.idapg import IDAPG
 from dual2.subsolvers.primal_dual import ABPD, APDG, LPD, PDPG
 from dual2.subsolvers.salim import Salim
-from dual2.theory import Constants, Facts
+from dual2.theory import Facts
 from dual2.theory.conditions import Acceptance
 from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleBound
 
@@ -39,17 +38,14 @@ class Record:
     mapping: str | None = None  # how h* must enter, if not as it comes
     local: bool = False  # whether it solves local problems only: ρ = 0
     covered: bool = True  # whether Theorem 3 (complexity) predicts its cost
+    name: str = field(init=False)  # the paper's
+    bounds: list[SaddleBound] = field(init=False)  # its rows of the table of saddle point solvers
     by_dual: bool = False  # whether a dual iteration minimises over x, if simple in closed form
 
-    @property
-    def name(self) -> str:
-        """The paper's name."""
-        return maker_name(self.make)
-
-    @property
-    def bounds(self) -> list[SaddleBound]:
-        """Its rows of the table of saddle point solvers."""
-        return [bound for bound in SADDLE_BOUNDS if bound.algorithm == self.name]
+    def __post_init__(self) -> None:
+        name = maker_name(self.make)
+        rows = [bound for bound in SADDLE_BOUNDS if bound.algorithm == name]
+        vars(self).update(name=name, bounds=rows)
 
 
 def _linear(facts: Facts) -> str:
@@ -197,15 +193,3 @@ def require_subsolver(name: str, facts: Facts, rho: float, mapping: str) -> str:
             f"Admissible here: {', '.join(able)}."
         )
     return verdict.reason
-
-
-def make_subsolver(
-    maker: Maker, runtime: Runtime, facts: Facts, constants: Constants, **options: object
-) -> Subsolver:
-    """The solver, made by its class or by what the caller gave."""
-    made = maker(runtime, facts, constants, **options)
-    if not isinstance(made, Subsolver):
-        raise CapabilityError(
-            f"subsolver = {maker_name(maker)} made a {type(made).__name__}; expected a Subsolver."
-        )
-    return made
