@@ -13,7 +13,7 @@ import numpy as np
 
 import dual2 as d2
 import howto
-from dual2.algorithms import Method, find_method
+from dual2.methods import Method, find_method
 from dual2.testing import PAIRS, known_problem
 
 # -- problems for several processes --------------------------------------------------------------

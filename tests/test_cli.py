@@ -12,8 +12,8 @@ import pytest
 
 from dual2.cli import main
 from dual2.experiments import experiment1
-from dual2.solve import solve
-from dual2.storage import load_problem
+from dual2.solving.solve import solve
+from dual2.solving.storage import load_problem
 
 
 def run(*arguments):

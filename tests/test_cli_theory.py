@@ -5,7 +5,7 @@ import pytest
 
 import dual2 as d2
 from dual2.cli import main
-from dual2.storage import save_problem
+from dual2.solving.storage import save_problem
 
 NETWORK = d2.Network([(0, 1), (1, 2)])
 RNG = np.random.default_rng(0)

@@ -14,7 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2 import compiled
-from dual2.subsolvers.idapg_kernel import idapg_steps
+from dual2.methods.subsolvers.idapg_kernel import idapg_steps
 
 INNER = "from dual2.compiled import compiled\n\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 OUTER = (

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dual2.errors import Dual2Error
-from dual2.plotting import plot_trace
+from dual2.solving.plotting import plot_trace
 
 
 def run(last=1000, **more):

@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.reductions import Lifting, Slack, reductions_of
 from dual2.reference import solve_reference
+from dual2.solving.reductions import Lifting, Slack, reductions_of
 from path_family import distance, path_network, path_problem
 
 TARGET = np.array([1.0, -2.0, 0.5, 3.0, -1.0])

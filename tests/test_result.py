@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator
 
 import dual2 as d2
 from dual2.experiments.exp1 import experiment1
-from dual2.result import ADVICE
+from dual2.solving.result import ADVICE
 from dual2.testing import PAIRS, known_problem
 from problems import random_problem
 
@@ -76,7 +76,7 @@ def test_cut_by_time_and_resumed(name, monkeypatch):
     """Pauses fall where the clock wills; the path does not depend on them."""
     wishes = RUNS[name] | ENDLESS
     whole = d2.solve(PROBLEM, NETWORK, **wishes)
-    monkeypatch.setattr("dual2.driver.CHUNK", 1e-5)
+    monkeypatch.setattr("dual2.solving.driver.CHUNK", 1e-5)
     part = d2.solve(PROBLEM, NETWORK, time_limit=0.0, **wishes)
     assert part.status == "TIME_LIMIT" and part.counts.rounds == 0
     cuts = 0

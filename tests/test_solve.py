@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.algorithms.parameters import SOLVE_ARGUMENTS
+from dual2.methods.parameters import SOLVE_ARGUMENTS
 from dual2.testing import PAIRS, known_problem
 
 RNG = np.random.default_rng(0)

@@ -21,8 +21,8 @@ import numpy as np  # noqa: E402
 from dual2.processes import part  # noqa: E402
 from dual2.processes.options import ProcessOptions  # noqa: E402
 from dual2.runtime import Agreement  # noqa: E402
-from dual2.stopping import StoppingTest  # noqa: E402
-from dual2.storage import load_agents  # noqa: E402
+from dual2.solving.stopping import StoppingTest  # noqa: E402
+from dual2.solving.storage import load_agents  # noqa: E402
 
 MESSAGES: list[tuple[str, int, bytes]] = []
 AGREED: list[tuple[str, str, int, bool]] = []

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import dual2 as d2
-from dual2.algorithms import Settings, find_method
+from dual2.methods import Settings, find_method
 from dual2.runtime import find_transport, share_of
 
 FOR_EVER = 1e9

@@ -13,19 +13,19 @@ by themselves are solved by ``dual2.saddle.solve``; ``dual2.learn`` (scikit-lear
 from importlib import import_module
 from types import ModuleType
 
-from dual2 import functions, saddle
-from dual2.algorithms import METHODS, Method
+from dual2 import functions
 from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
 from dual2.functions import *  # noqa: F403
+from dual2.methods import METHODS, Method, saddle
+from dual2.methods.subsolvers import Costs
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Agent, Problem
 from dual2.recognise import from_cvxpy
-from dual2.result import Certificate, Counts, NotSolved, Result, Status
-from dual2.solve import solve, solve_for_all
-from dual2.storage import load_problem, save_problem
-from dual2.subsolvers import Costs
-from dual2.tune import Trial, Tuned, tune
-from dual2.version import __version__
+from dual2.solving.result import Certificate, Counts, NotSolved, Result, Status
+from dual2.solving.solve import solve, solve_for_all
+from dual2.solving.storage import load_problem, save_problem
+from dual2.solving.tuning import Trial, Tuned, tune
+from dual2.solving.version import __version__
 
 __all__ = [
     "METHODS",

@@ -15,7 +15,7 @@ from dual2.commands.plot import plot
 from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
 from dual2.errors import Dual2Error
-from dual2.interrupts import ending_on_request
+from dual2.solving.interrupts import ending_on_request
 
 COMMANDS = (example, solve, theory, reproduce, plot, bench, methods, info)
 """Each function is a command of the same name, in this order in the help."""

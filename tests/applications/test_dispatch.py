@@ -11,7 +11,7 @@ import pytest
 
 import dual2 as d2
 from dual2.applications import dispatch
-from dual2.storage import load_problem
+from dual2.solving.storage import load_problem
 
 HOURS = np.arange(24)
 PROFILE = 1.1 + 0.35 * np.sin((HOURS - 9) * np.pi / 12) + 0.1 * np.sin((HOURS - 6) * np.pi / 6)

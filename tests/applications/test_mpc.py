@@ -7,7 +7,7 @@ import pytest
 
 import dual2 as d2
 from dual2.applications import mpc
-from dual2.storage import load_problem
+from dual2.solving.storage import load_problem
 
 
 class Central:

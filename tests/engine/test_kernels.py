@@ -8,7 +8,7 @@ from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
 from dual2.functions.kernels import CALLBACK
 from dual2.runtime import Runtime
-from dual2.stopping import StoppingTest
+from dual2.solving.stopping import StoppingTest
 from dual2.testing import known_problem
 from zoo import AGENTS, P, network, problem
 

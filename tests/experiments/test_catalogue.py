@@ -2,11 +2,11 @@
 
 import pytest
 
-from dual2.algorithms import find_method
 from dual2.errors import Dual2Error
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.catalogue import EXPERIMENTS, cases, groups
 from dual2.experiments.claims import AIMS, ORDERS
+from dual2.methods import find_method
 
 DUAL = {"iD2A-iDAPG, ρ = ρ*", "MiD2A-iDAPG, ρ = ρ*"}
 OTHERS = {"APAPC-Chebyshev", "iD2A, our defaults", "MiD2A, our defaults"}

@@ -9,7 +9,7 @@ from dual2.experiments.builders import BUILDERS, build_setting
 from dual2.experiments.case import Case
 from dual2.experiments.config import parse_config, read_config, shipped_configs
 from dual2.experiments.topologies import TOPOLOGIES, build_network
-from dual2.storage import save_problem
+from dual2.solving.storage import save_problem
 
 GOOD = """
 title = "Some"

@@ -10,15 +10,15 @@ import time
 import numpy as np
 import pytest
 
-from dual2 import driver
 from dual2.errors import Dual2Error
 from dual2.experiments.case import Case
 from dual2.experiments.harness import run_cases
 from dual2.experiments.run_case import run_case
 from dual2.experiments.store import Store
-from dual2.interrupts import ENDING
-from dual2.result import Result, Status
-from dual2.stopping import StoppingTest
+from dual2.solving import driver
+from dual2.solving.interrupts import ENDING
+from dual2.solving.result import Result, Status
+from dual2.solving.stopping import StoppingTest
 
 DEADLINE = 300
 """Seconds after which a process that should have ended hangs, also on a busy machine."""

@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import dual2 as d2
 import dual2.learn as dl
-from dual2.storage import load_problem, save_problem
+from dual2.solving.storage import load_problem, save_problem
 
 LOOSE = [
     kind(tol=1e-2)

@@ -21,7 +21,7 @@ from dual2.processes.options import ProcessOptions
 from dual2.processes.part import _store
 from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
-from dual2.storage import load_public
+from dual2.solving.storage import load_public
 from mpi_runs import LIMIT, run, run_cli, variables
 
 

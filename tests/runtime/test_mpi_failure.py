@@ -15,7 +15,7 @@ from dual2.processes.options import ProcessOptions
 from dual2.runtime import Transport
 from dual2.runtime.mpi import Mpi
 from dual2.runtime.waiting import wait_all
-from dual2.storage import save_problem
+from dual2.solving.storage import save_problem
 from mpi_runs import run, run_script
 
 FAILING = """

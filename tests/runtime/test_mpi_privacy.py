@@ -12,7 +12,7 @@ import pytest
 
 import dual2 as d2
 from dual2.processes.launch import command, find_mpiexec
-from dual2.storage import save_problem
+from dual2.solving.storage import save_problem
 from mpi_runs import run
 
 WIRETAP = str(Path(__file__).parents[1] / "wiretap.py")

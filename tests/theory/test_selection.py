@@ -8,7 +8,7 @@ import pytest
 
 import dual2 as d2
 from dual2.errors import CapabilityError
-from dual2.subsolvers import (
+from dual2.methods.subsolvers import (
     SUBSOLVERS,
     Costs,
     admissible_subsolvers,

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.errors import CapabilityError
-from dual2.subsolvers import predict
+from dual2.methods.subsolvers import predict
 from dual2.theory import (
     analyse,
     compare,

@@ -25,7 +25,7 @@ from dual2.experiments.study import (
 )
 from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
 from dual2.files import refuse_existing, write_atomically
-from dual2.plotting import require, write_figure
+from dual2.solving.plotting import require, write_figure
 
 FITTED = """\
 𝒜        calls to ∇f or prox g, ℬ calls to A, Aᵀ or prox h*, the most frequent

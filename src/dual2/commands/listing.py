@@ -12,12 +12,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.algorithms import METHODS, Method, find_method
 from dual2.compiled import cache_directory
 from dual2.errors import counted
+from dual2.methods import METHODS, Method, find_method
 from dual2.problem import Problem
-from dual2.solve import versions
-from dual2.storage import load_problem
+from dual2.solving.solve import versions
+from dual2.solving.storage import load_problem
 
 METHODS_LEGEND = """\
 sends   p-vectors per neighbour in one iteration, one per round, or so many

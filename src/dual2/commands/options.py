@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from dual2.errors import Dual2Error
-from dual2.result import Status
+from dual2.solving.result import Status
 
 EXIT = {Status.CONVERGED: 0, Status.INTERRUPTED: 130}
 """Exit code of each status; 3 for the others."""

@@ -16,10 +16,10 @@ from dual2.processes.answers import demand_writable
 from dual2.processes.launch import solve_in_processes, started_processes
 from dual2.processes.options import ProcessOptions
 from dual2.processes.part import take_part
-from dual2.result import Result, Status
 from dual2.runtime.waiting import TIMEOUT
-from dual2.solve import solve as solve_problem
-from dual2.storage import load_problem, save_problem, to_json
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve as solve_problem
+from dual2.solving.storage import load_problem, save_problem, to_json
 from dual2.theory import compare, complexities, condition_numbers
 
 

@@ -3,9 +3,9 @@
 import math
 
 from dual2.errors import CapabilityError
+from dual2.methods.subsolvers import Costs, admissible_subsolvers, select_subsolver
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.subsolvers import Costs, admissible_subsolvers, select_subsolver
 from dual2.theory.complexity import Complexity, table
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers
 from dual2.theory.conditions import accepts

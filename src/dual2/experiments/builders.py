@@ -27,8 +27,8 @@ from dual2.functions import (
 )
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.storage import load_problem, to_json
-from dual2.storage.codec import encode, encode_agent
+from dual2.solving.storage import load_problem, to_json
+from dual2.solving.storage.codec import encode, encode_agent
 from dual2.theory import condition_numbers
 
 Rng = np.random.Generator

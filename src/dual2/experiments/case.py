@@ -41,7 +41,7 @@ class Case:
     solve: dict[str, Any] = field(default_factory=dict)
     seed: int = 0  # handed to the builder and to solve
     # whatever a reader of the store should know; tune holds the arguments of
-    # dual2.tune.tune if parameters are to be searched for first
+    # dual2.solving.tuning.tune if parameters are to be searched for first
     notes: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

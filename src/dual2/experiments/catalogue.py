@@ -9,10 +9,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from dual2.algorithms import find_method
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.captions import ABOUT, About, Constant
 from dual2.experiments.case import Case
+from dual2.methods import find_method
 
 __all__ = ["ABOUT", "EXPERIMENTS", "About", "Constant", "cases", "groups"]
 

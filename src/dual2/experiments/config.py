@@ -43,15 +43,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from dual2.algorithms import find_method
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.arguments import Count, Weight, check_table
 from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
 from dual2.experiments.case import Case
 from dual2.experiments.config_checks import FOR_ALL, FOR_SOME, Checks, Table, Variants
 from dual2.experiments.topologies import NETWORKS, build_network
-from dual2.storage import load_problem
-from dual2.tune import tune
+from dual2.methods import find_method
+from dual2.solving.storage import load_problem
+from dual2.solving.tuning import tune
 
 PARTS = ("title", "seeds", "solve", "problems", "networks", "methods", "studies")
 """Keys of a config."""

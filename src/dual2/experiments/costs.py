@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.plotting import PANELS
+from dual2.solving.plotting import PANELS
 
 TARGETS = (1e-2, 1e-4, 1e-6, 1e-8)
 """Relative gaps at which costs are read off."""

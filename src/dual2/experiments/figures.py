@@ -20,8 +20,8 @@ from dual2.experiments.report import page
 from dual2.experiments.store import Store, StoredRun, to_csv
 from dual2.experiments.styles import labels, styles
 from dual2.files import refuse_existing, write_atomically
-from dual2.plotting import measure_of, plot_trace, require, write_figure
-from dual2.storage import to_json
+from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
+from dual2.solving.storage import to_json
 
 if TYPE_CHECKING:
     from dual2.experiments.catalogue import About

@@ -12,7 +12,7 @@ from dual2.experiments.figures import REPORT, SUFFIXES, draw
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store, StoredRun
 from dual2.files import refuse_existing
-from dual2.plotting import require
+from dual2.solving.plotting import require
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from dual2.errors import CapabilityError, Dual2Error
 from dual2.experiments.builders import build_setting
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.store import FAILED, SKIPPED, StoredRun
-from dual2.result import Result, Status
-from dual2.solve import solve
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve
+from dual2.solving.tuning import Tuned, tune
 from dual2.theory import compare, complexities
-from dual2.tune import Tuned, tune
 
 WARM_UP = {"max_rounds": 50, "time_limit": 1.0, "record": False, "progress": False}
 """A run before the measured one, so that no kernel is compiled or loaded while the clock runs."""

@@ -26,7 +26,7 @@ import numpy as np
 from dual2.errors import Dual2Error
 from dual2.experiments.case import FORMAT, Case, Setting
 from dual2.files import write_atomically
-from dual2.storage import to_json
+from dual2.solving.storage import to_json
 
 __all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
 

@@ -18,8 +18,8 @@ from dual2.experiments.config import Study
 from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun, to_csv
 from dual2.experiments.styles import points, style
-from dual2.plotting import new_panels
-from dual2.result import Status
+from dual2.solving.plotting import new_panels
+from dual2.solving.result import Status
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
 
-from dual2.algorithms import METHODS, find_method
 from dual2.experiments.store import StoredRun
-from dual2.plotting import DASHES, Style
-from dual2.result import Status
+from dual2.methods import METHODS, find_method
+from dual2.solving.plotting import DASHES, Style
+from dual2.solving.result import Status
 
 OURS = Style("#a83fd1", marker="*", width=2.8, order=-1)
 """Our own defaults: a wide line beneath the others, so that a curve they share is seen."""

@@ -20,7 +20,7 @@ from typing import Any
 from dual2.experiments.case import Case
 from dual2.experiments.run_case import machine_of, run_case
 from dual2.experiments.store import FAILED, Store, StoredRun
-from dual2.interrupts import ENDING
+from dual2.solving.interrupts import ENDING
 
 ONE_THREAD = ("DUAL2_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Set to 1 in workers that share the machine, unless the caller has set them."""

@@ -19,7 +19,7 @@ from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrice
 from dual2.learn.training import Block, Loss, Model, TrainingSettings, plain_problem, train
 from dual2.network import Network
 from dual2.problem import Problem
-from dual2.result import Status
+from dual2.solving.result import Status
 
 Array = np.ndarray
 

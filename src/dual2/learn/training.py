@@ -21,8 +21,8 @@ import numpy as np
 from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.result import Result, Status
-from dual2.solve import solve_for_all
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve_for_all
 
 Array = np.ndarray
 

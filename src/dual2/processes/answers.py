@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing, write_atomically
-from dual2.result import Result
-from dual2.storage import to_json
+from dual2.solving.result import Result
+from dual2.solving.storage import to_json
 
 
 def demand_writable(folder: Path) -> None:

@@ -14,14 +14,14 @@ from typing import IO, NamedTuple
 
 import numpy as np
 
-from dual2.algorithms.registry import find_method
 from dual2.errors import Dual2Error
-from dual2.interrupts import ENDING
+from dual2.methods.registry import find_method
 from dual2.processes.failure import agents_in_words
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import WATCHED, ProgressReader
 from dual2.runtime.partition import Assignment, assign
-from dual2.storage import load_public
+from dual2.solving.interrupts import ENDING
+from dual2.solving.storage import load_public
 
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Set by Open MPI and by MPICH in the processes that they start."""

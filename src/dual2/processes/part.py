@@ -19,13 +19,13 @@ from dual2.processes.handshake import NONE, shake_hands
 from dual2.processes.launch import started_processes
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import WATCHED, progress_writer
-from dual2.result import Result, Status
 from dual2.runtime import Share, Transport
 from dual2.runtime.gathering import gather_at_first
 from dual2.runtime.mpi import Mpi
-from dual2.solve import solve
-from dual2.storage import load_agents, load_public, public_digest, to_json
-from dual2.version import __version__
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve
+from dual2.solving.storage import load_agents, load_public, public_digest, to_json
+from dual2.solving.version import __version__
 
 _log = logging.getLogger("dual2")
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from dual2.progress import Bar
+from dual2.solving.progress import Bar
 
 WATCHED = "DUAL2_WATCHED"
 """Set for the processes if the launcher's standard error is a terminal."""

@@ -22,7 +22,7 @@ from dual2.recognise.pieces import (
     objective_piece,
     short,
 )
-from dual2.result import Result
+from dual2.solving.result import Result
 
 Array = np.ndarray
 _KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds"}

@@ -6,14 +6,14 @@ from typing import Any
 import numpy as np
 
 from dual2 import functions as fn
-from dual2.algorithms.method import Method
-from dual2.algorithms.parameters import Settings
-from dual2.algorithms.registry import find_method
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
+from dual2.methods.method import Method
+from dual2.methods.parameters import Settings
+from dual2.methods.registry import find_method
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.solve import solve
+from dual2.solving.solve import solve
 from dual2.testing.functions import close, expect
 
 Pair = tuple[Function, Function]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dual2.functions.arguments import Array
-from dual2.result import Result
+from dual2.solving.result import Result
 
 if TYPE_CHECKING:
     from dual2.applications.dispatch.case import Dispatch

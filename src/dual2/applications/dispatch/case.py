@@ -17,9 +17,9 @@ from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stack
 from dual2.functions.arguments import Array, entries
 from dual2.network import Network
 from dual2.problem import Agent, Problem
-from dual2.result import NotSolved, Result, Status
-from dual2.solve import solve_for_all
-from dual2.storage.answers import read_result
+from dual2.solving.result import NotSolved, Result, Status
+from dual2.solving.solve import solve_for_all
+from dual2.solving.storage.answers import read_result
 
 COUPLINGS = ("equal", "at least")
 
@@ -164,7 +164,7 @@ class Dispatch:
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
         """Write a problem folder for ``dual2 solve PATH``; see ``dual2.save_problem``."""
-        from dual2.storage import save_problem
+        from dual2.solving.storage import save_problem
 
         return save_problem(path, self.problem, self.network, options, force)
 

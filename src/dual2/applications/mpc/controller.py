@@ -18,9 +18,9 @@ from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
 from dual2.functions.arguments import Array, entries, number
 from dual2.problem import Problem
-from dual2.result import NotSolved, Result, Status
-from dual2.solve import solve_for_all
-from dual2.storage.answers import read_result
+from dual2.solving.result import NotSolved, Result, Status
+from dual2.solving.solve import solve_for_all
+from dual2.solving.storage.answers import read_result
 
 FORMULATIONS = ("local", "paper")
 TOL = 1e-6
@@ -260,7 +260,7 @@ class Controller:
         force: bool = False, **options: Any,
     ) -> Path:  # fmt: skip
         """Write the problem at measured states as a folder for ``dual2 solve PATH``."""
-        from dual2.storage import save_problem
+        from dual2.solving.storage import save_problem
 
         problem = self.problem(states, disturbances)
         return save_problem(path, problem, self.network, {"tol": TOL} | options, force)

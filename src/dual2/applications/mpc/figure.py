@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.plotting import COLOURS, new_panels, write_figure
+from dual2.solving.plotting import COLOURS, new_panels, write_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,7 @@ import numpy as np
 from dual2.applications.mpc.infeasible import Infeasible
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
-from dual2.result import NotSolved, Status
+from dual2.solving.result import NotSolved, Status
 
 if TYPE_CHECKING:
     from dual2.applications.mpc.controller import Controller, ControlPlan

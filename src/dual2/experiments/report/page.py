@@ -19,8 +19,8 @@ from dual2.experiments.report.tables import costs_at, mathematics, number, power
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.styles import labels, remarks, styles
 from dual2.experiments.verdicts import VERDICTS
-from dual2.plotting import FAR, LABELS, SHORTEST, measure_of, require
-from dual2.version import __version__
+from dual2.solving.plotting import FAR, LABELS, SHORTEST, measure_of, require
+from dual2.solving.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment

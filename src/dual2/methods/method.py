@@ -1,0 +1,133 @@
+"""What a method is: the algorithm that the driver runs, its plan, and its row in the table."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any, Protocol
+
+import numpy as np
+
+from dual2.methods.needs import Needs
+from dual2.methods.parameters import Parameter, Sources
+from dual2.problem import Problem
+from dual2.runtime import Runtime
+
+
+class Algorithm(Protocol):
+    """What the driver asks of an algorithm."""
+
+    @property
+    def x(self) -> np.ndarray:
+        """Flat primal iterate."""
+        ...
+
+    @property
+    def duals(self) -> np.ndarray:
+        """λ, one row per agent."""
+        ...
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges of p-vectors so far."""
+        ...
+
+    @property
+    def vectors(self) -> int:
+        """p-vectors sent to each neighbour so far."""
+        ...
+
+    @property
+    def stride(self) -> int:
+        """Rounds of one iteration: the loop pauses at multiples of it."""
+        ...
+
+    def start(self, x: np.ndarray, lam: np.ndarray) -> None:
+        """Begin from x (flat) and λ (n, p), and compile what will be needed."""
+        ...
+
+    def advance(self, rounds: int, seconds: float) -> None:
+        """Continue until ``rounds`` exchanges or for about ``seconds``."""
+        ...
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far, by the names of :class:`dual2.Counts`."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A ready algorithm with its runtime, its parameters and the reasons for them."""
+
+    algorithm: Algorithm
+    runtime: Runtime
+    parameters: Sources
+    explanation: str
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of the table of methods.
+
+    Attributes
+    ----------
+    name : str
+        The paper's name.
+    plan : callable
+        ``plan(problem, network, settings) -> Plan``.
+    summary : str
+        One sentence.
+    needs : Needs
+        Conditions on f, g, h and A.
+    rounds, vectors : str
+        Exchanges per iteration, and p-vectors sent to each neighbour per iteration.
+    declared : tuple of Parameter
+        Its parameters.
+    reconstructed : bool
+        Whether the update was rebuilt from its family, not read from the authors' listing.
+    aliases : tuple of str
+        Other methods that, as they are known here, are the same iteration.
+    reveals : str
+        What leaves an agent.
+    parameters : dict
+        What the caller chose.
+    """
+
+    name: str
+    plan: Callable[..., Plan]
+    summary: str
+    needs: Needs
+    rounds: str = "1"
+    vectors: str = "1"
+    declared: tuple[Parameter, ...] = ()
+    reconstructed: bool = False
+    aliases: tuple[str, ...] = ()
+    reveals: str = "dual vectors"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **parameters: Any) -> "Method":
+        """The same method with parameters of the caller's choice."""
+        return replace(self, parameters=parameters)
+
+    def lack(self, problem: Problem) -> str:
+        """What the problem lacks for this method, empty if nothing."""
+        return self.needs.lack(problem)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """Where the parameters that may be given come from otherwise, those alike together."""
+        groups = groupby((p for p in self.declared if p.free), lambda p: p.source)
+        return {", ".join(p.name for p in same): source for source, same in groups}
+
+    @property
+    def remark(self) -> str:
+        """What every list says beside the name: aliases, and whether it is reconstructed."""
+        parts = [f"= {', '.join(self.aliases)}"] if self.aliases else []
+        return "; ".join([*parts, *(["reconstructed"] if self.reconstructed else [])])

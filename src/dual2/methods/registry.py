@@ -1,0 +1,96 @@
+"""The methods by name, which of them can solve a problem, and the error if one cannot."""
+
+from dual2.errors import CapabilityError, unknown_name
+from dual2.methods.admm import ADMM_METHODS
+from dual2.methods.apapc import APAPC_METHODS
+from dual2.methods.idea import IDEA_METHODS
+from dual2.methods.method import Method
+from dual2.methods.nedic import NEDIC
+from dual2.methods.needs import DUAL_H, PROX_G, STRONG_F, Needs
+from dual2.methods.npga_methods import NPGA_METHODS
+from dual2.methods.parameters import Parameter
+from dual2.methods.plan import plan_id2a
+from dual2.problem import Problem
+
+_NEEDS = Needs(STRONG_F, PROX_G, DUAL_H)
+_DECLARED = (
+    Parameter("rho", "ρ* = L'/λ_max (theorem)"),
+    Parameter("subsolver", "least predicted cost (theory)"),
+    Parameter("accuracy", "relative (measured)"),
+    Parameter("constants", "tight (theory)"),
+    *(
+        Parameter(name, "defaults")
+        for name in ("eta", "c", "delta", "slack", "mapping", "restart", "check")
+    ),
+)
+_POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
+_ALL = [
+    Method(
+        "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, declared=_DECLARED
+    ),
+    Method(
+        "MiD2A", plan_id2a, "iD2A over a Chebyshev polynomial of the network", _NEEDS,
+        rounds="K", vectors="K", declared=_DECLARED + _POLYNOMIAL,
+    ),
+    *NPGA_METHODS,
+    *APAPC_METHODS,
+    NEDIC,
+    *ADMM_METHODS,
+    *IDEA_METHODS,
+]  # fmt: skip
+METHODS = {method.name: method for method in _ALL}
+"""Every method, by its name; aliases lead to the same row."""
+
+
+def find_method(name: str | Method) -> Method:
+    """Look a method up, ignoring case; ``"auto"`` is iD2A, an instance is itself.
+
+    Examples
+    --------
+    >>> find_method("mid2a").name, find_method("DCPA").name
+    ('MiD2A', 'NPGA-P2D2')
+    """
+    if isinstance(name, Method):
+        return name
+    if not isinstance(name, str):
+        raise CapabilityError(f"method = {name!r} found; expected a name or a Method.")
+    if name.lower() == "auto":
+        return METHODS["iD2A"]
+    names = {alias: method for method in _ALL for alias in (method.name, *method.aliases)}
+    for known, method in names.items():
+        if known.lower() == name.lower():
+            return method
+    raise CapabilityError(unknown_name("method", name, names))
+
+
+def able_methods(problem: Problem) -> list[str]:
+    """Names of the methods that can solve a problem as it is.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0), d2.L1Norm(1.0))] * 2
+    >>> names = able_methods(d2.Problem(agents, d2.SquaredLoss([1.0])))
+    >>> "NPGA-ED" in names, "DCDA" in names
+    (True, False)
+    """
+    return [method.name for method in _ALL if not method.lack(problem)]
+
+
+def require(method: Method, problem: Problem) -> None:
+    """Refuse a problem outside the method's class: what fails, and which methods would work.
+
+    Raises
+    ------
+    CapabilityError
+        If the problem lacks something that the method needs.
+    """
+    lack = method.lack(problem)
+    if not lack:
+        return
+    able = able_methods(problem)
+    advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
+    some_flat = problem.first([not agent.f.mu > 0 for agent in problem.agents]) is not None
+    if method.needs.f is STRONG_F and some_flat:
+        advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
+    raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

@@ -1,0 +1,38 @@
+"""Solvers for iD2A's subproblem, by the names of the paper."""
+
+from dual2.methods.subsolvers.base import RowConstants, Subsolver
+from dual2.methods.subsolvers.exact import Exact
+from dual2.methods.subsolvers.idapg import IDAPG
+from dual2.methods.subsolvers.prediction import (
+    Costs,
+    Prediction,
+    predict,
+    read_costs,
+    saddle_numbers,
+    select_subsolver,
+)
+from dual2.methods.subsolvers.records import (
+    SUBSOLVERS,
+    Record,
+    admissible_subsolvers,
+    find_subsolver,
+)
+from dual2.methods.subsolvers.salim import Salim
+
+__all__ = [
+    "IDAPG",
+    "SUBSOLVERS",
+    "Costs",
+    "Exact",
+    "Prediction",
+    "Record",
+    "RowConstants",
+    "Salim",
+    "Subsolver",
+    "admissible_subsolvers",
+    "find_subsolver",
+    "predict",
+    "read_costs",
+    "saddle_numbers",
+    "select_subsolver",
+]

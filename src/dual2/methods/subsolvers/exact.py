@@ -1,0 +1,135 @@
+"""Exact: local subproblems to machine precision, for ρ = 0.
+
+Needs quadratic f_i, separable g_i, and an h that is smooth entry by entry (squared, Huber, logistic
+and Poisson losses). The Newton method is in :mod:`dual2.methods.subsolvers.newton_kernel`; whole
+outer iterations run compiled.
+"""
+
+import numpy as np
+
+from dual2.engine.local import DENSE_A, DENSE_F
+from dual2.engine.pack import is_separable
+from dual2.errors import CapabilityError
+from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
+from dual2.methods.subsolvers.exact_kernel import Rows, exact_steps
+from dual2.methods.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, Task
+from dual2.problem import Problem
+from dual2.runtime import Runtime
+from dual2.theory import Constants, Facts
+
+
+class Exact(Subsolver):
+    """Each agent solves its part of the subproblem exactly.
+
+    Parameters
+    ----------
+    runtime, facts, constants
+        As for every subsolver; ρ must be 0.
+    """
+
+    name = "exact"
+    kept = ("x_flat", "stack", "calls")
+
+    def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
+        super().__init__(runtime, facts, constants)
+        self.works = "exact"
+        self._kind, self._par = _smooth_coupling(runtime.problem)
+        _require_quadratic(runtime)
+        self.dual_step = facts.mu / np.maximum(facts.sigma2, 1e-300)
+
+    @property
+    def x(self) -> Array:
+        """Flat primal output."""
+        return self.x_flat
+
+    @property
+    def lam(self) -> Array:
+        """λ, shape (n, p)."""
+        return self.stack[0]
+
+    @property
+    def mixed(self) -> Array:
+        """𝐂λ, shape (n, p)."""
+        return self.stack[1]
+
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
+        self.x_flat = x.copy()
+        self.stack = np.stack([lam, self.runtime.mix(lam)])
+        self.calls = np.zeros((2, self.runtime.n), np.int64)
+        self.iterate(np.zeros_like(lam), np.zeros_like(lam), 0, 0.0, 0.0, 0)
+
+    def begin(self, ahead: float = 0.0) -> None:
+        """Nothing is carried over but x."""
+
+    def settle(self) -> None:
+        """𝐂λ by one exchange."""
+        self.stack[1] = self.runtime.mix(self.lam)
+
+    def oracle_calls(self) -> dict[str, int]:
+        """One of each oracle per Newton step, the maximum over agents."""
+        steps = int(self.calls[0].max())
+        return dict.fromkeys(("grad_f", "prox_g", "A", "AT", "prox_h", "iterations"), steps)
+
+    def iterate(
+        self, w: Array, z: Array, steps: int, step: float, beta: float | None, since: int
+    ) -> Array:
+        """``steps`` outer iterations in place; returns <λ_i, w⁺_i - w_i> of the last one.
+
+        β = None is k/(k+3), which the compiled loop knows as a negative number.
+        """
+        rt, ascent = self.runtime, np.zeros(self.runtime.n)
+        code = NO_MOMENTUM if beta is None else beta
+        rows = Rows(self.stack, w, z, ascent, self.calls)
+        x, share = self.x_flat, 1.0 / rt.problem.n
+        task = Task(x, z, x, 0.0, self._kind, self._par, 1.0 / share)
+        rt.run(exact_steps, rt.block, rt.links, rows, task, steps, step, code, since)
+        return ascent
+
+    def _steps(self, z: Array, steps: int) -> None:
+        """One solve is all it takes: z is left as it is."""
+        self.iterate(z.copy(), z.copy(), 1, 0.0, 0.0, 0)
+
+    def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
+        """Solve every local problem; always done."""
+        self._steps(z, 1)
+        return True
+
+    def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
+        """Zero: the solutions are exact to rounding."""
+        return np.zeros(self.runtime.n), np.zeros(self.runtime.n)
+
+    def local_size(self) -> Array:
+        """Zero."""
+        return np.zeros(self.runtime.n)
+
+
+def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
+    """Kind and parameters of h as the Newton method reads them."""
+    dual = prox_blocks(problem.h.conjugate, problem.p)
+    if is_separable(dual) and dual[0].flags == 4 and np.all(dual[0].params[: problem.p] > 0):
+        return QUADRATIC_H, dual[0].params
+    own = prox_blocks(problem.h, problem.p)
+    kinds = {Kind.LOGISTIC: LOGISTIC_H, Kind.POISSON: POISSON_H}
+    if len(own) == 1 and own[0].flags == 0 and own[0].kind in kinds:
+        return kinds[Kind(own[0].kind)], own[0].params
+    raise CapabilityError(
+        f"The subsolver 'exact' needs an h that is smooth entry by entry (SquaredLoss, HuberLoss, "
+        f"LogisticLoss, PoissonLoss); found {problem.h!r}. Use subsolver='iDAPG'."
+    )
+
+
+def _require_quadratic(runtime: Runtime) -> None:
+    akind, fkind = runtime.block.akind, runtime.block.fkind
+    lacks = []
+    for i, agent in enumerate(runtime.problem.agents):
+        fits = akind[i] == DENSE_A and fkind[i] in (0, DENSE_F)
+        fits = fits and is_separable(prox_blocks(agent.g, agent.dim))
+        lacks.append("" if fits else f"f = {agent.f!r}, g = {agent.g!r}")
+    lack = runtime.problem.first_lack(lacks, "its own process says what it has")
+    if lack:
+        raise CapabilityError(
+            "The subsolver 'exact' needs dense A_i, quadratic f_i and separable g_i; "
+            f"{lack}. Use subsolver='iDAPG'."
+        )

@@ -1,0 +1,217 @@
+"""iDAPG: the inexact dual accelerated proximal gradient method for iD2A's subproblem.
+
+    min_x max_λ  f(x) + g(x) + λᵀ𝐀x - ( h*(λ) + (ρ/2)λᵀ𝐂λ + λᵀz )
+
+is solved by accelerated proximal gradient steps on its dual H(λ) + λᵀz, whose gradient needs one
+local minimisation per agent and one exchange with the neighbours [Li & Li 2025]. The compiled
+loop and its formulas are in :mod:`dual2.methods.subsolvers.idapg_kernel`.
+"""
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
+from dual2.methods.subsolvers.idapg_kernel import (
+    BLOCK_H,
+    BOTH_H,
+    CLIP_H,
+    SMOOTH_H,
+    Rows,
+    Rule,
+    idapg_steps,
+)
+from dual2.runtime import Runtime
+from dual2.theory import Constants, Facts, momentum
+from dual2.theory.constants import condition
+
+
+@dataclass
+class IDAPGState:
+    """Everything iDAPG carries from one iteration to the next."""
+
+    x: Array  # flat
+    lam: Array  # (2, n, p): λ and λ_prev, which is which says ``now``
+    mixed: Array  # 𝐂 times them
+    v: Array  # last extrapolated point
+    mixed_v: Array
+    end: Array  # λ at the end of the last subproblem
+    mixed_end: Array
+    moved: Array  # |v_i - λ_i⁺|/t per row, sets the accuracy of the local minimisations
+    since: Array  # per row, iterations since the last restart
+    finished: Array  # per row, whether the local solve is done
+    calls: Array  # (2, n): local gradients and iterations so far
+    now: int = 0
+    extra: int = 0  # products with Aᵀ for residuals
+
+    @classmethod
+    def at(cls, x: Array, lam: Array, mixed: Array) -> "IDAPGState":
+        """Start from x, λ and 𝐂λ."""
+        n = lam.shape[0]
+        pair, mixed_pair = np.stack([lam, lam]), np.stack([mixed, mixed])
+        count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
+        return cls(
+            x.copy(), pair, mixed_pair, *(row.copy() for row in (lam, mixed, lam, mixed)),
+            moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
+        )  # fmt: skip
+
+
+class IDAPG(Subsolver):
+    """The subproblem solver on one block of agents.
+
+    With the tight constants the step of agent i is 1/(σ̄²(A_i)/μ_i + ρm_i [+ L_{h*}/n]), where
+    𝐂 ≤ diag(m): H is smooth in that diagonal metric, and an agent with little curvature need not
+    wait for the one with most. With the paper's it is 1/L_φ for all.
+
+    Parameters
+    ----------
+    runtime, facts, constants
+        As for every subsolver; the constants give step size and momentum.
+    slack : float
+        δ of the local accuracy rule: A_i(x_i - x_i*) at most δ times the last dual movement/t.
+    restart : bool
+        Use k/(k+3) with adaptive restart even where μ_φ is known.
+    """
+
+    name = "iDAPG"
+
+    def __init__(
+        self, runtime: Runtime, facts: Facts, constants: Constants,
+        slack: float = 0.3, restart: bool = False,
+    ) -> None:  # fmt: skip
+        super().__init__(runtime, facts, constants)
+        self.slack = float(slack)
+        n = facts.n
+        smooth = constants.mapping in ("smooth", "both")
+        bound, strong = np.full(runtime.n, constants.L_phi), np.full(runtime.n, constants.mu_phi)
+        own = self.local or (constants.rho > 0 and constants.kind == "tight")
+        if own:
+            bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
+            bound += constants.rho * runtime.network.majorant[runtime.problem.owned]
+            bound = np.where(bound > 0, bound, 1.0)
+        self.dual_step = 1.0 / bound
+        if self.local:
+            strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
+        elif own and constants.mu_phi > 0:
+            bound = np.full(runtime.n, runtime.largest(bound[:, None])[0])
+        kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
+        betas = [None if restart else momentum(k) for k in kappas]
+        self.beta = np.array([NO_MOMENTUM if b is None else b for b in betas])
+        slowest, least = float(self.beta.max()), float(self.beta.min())
+        if self.local:
+            slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
+        self.restarts = bool(least < 0)
+        if self.restarts or not self.local:
+            self.momentum = None if self.restarts else float(self.beta[0])
+        self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
+        packed = runtime.packed
+        modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
+        self._mode = modes[constants.mapping]
+
+    # -- state ----------------------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal output."""
+        return self.state.x
+
+    @property
+    def lam(self) -> Array:
+        """λ, shape (n, p)."""
+        return self.state.lam[self.state.now]
+
+    @property
+    def mixed(self) -> Array:
+        """𝐂λ, shape (n, p)."""
+        return self.state.mixed[self.state.now]
+
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
+        self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
+        self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
+
+    def begin(self, ahead: float = 0.0) -> None:
+        """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""
+        s = self.state
+        for now, end in ((self.lam, s.end), (self.mixed, s.mixed_end)):
+            way = now - end
+            end[:] = now
+            now += ahead * way
+        s.since[:] = 0
+        s.finished[:] = 0
+
+    def restart(self) -> None:
+        """Forget the momentum."""
+        self.state.since[:] = 0
+
+    def settle(self) -> None:
+        """After local solves: 𝐂λ by one exchange."""
+        self.state.mixed[self.state.now] = self.runtime.mix(self.lam)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The state by name, for saving."""
+        return {f.name: getattr(self.state, f.name) for f in fields(self.state)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved state."""
+        self.state = IDAPGState(**state)
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far: the maximum over agents for local work, iterations for the rest."""
+        local, iterations = (int(self.state.calls[k].max()) for k in (0, 1))
+        return {
+            "grad_f": local, "prox_g": local, "A": iterations, "AT": iterations + self.state.extra,
+            "prox_h": iterations, "iterations": iterations,
+        }  # fmt: skip
+
+    # -- iterations -------------------------------------------------------------------------------
+    def _steps(self, z: Array, steps: int) -> None:
+        self._run(z, steps, np.zeros(1), local=False)
+        self.state.now = (self.state.now + steps) % 2
+
+    def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
+        """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
+        self._run(z, steps, stop, local=True)
+        return bool(self.state.finished.all())
+
+    def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
+        rt, s, c = self.runtime, self.state, self.constants
+        rows = Rows(
+            s.x, s.lam, s.mixed, s.v, s.mixed_v, s.moved, s.since, s.calls, s.finished, z
+        )  # fmt: skip
+        rule = Rule(
+            self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n, self._mode, self.slack,
+            self.floor,
+        )  # fmt: skip
+        rt.run(idapg_steps, rt.block, rt.links, rows, rule, s.now, steps, stop, local)
+
+    # -- how accurate ---------------------------------------------------------------------------
+    def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
+        """Per agent |A_iᵀ(λ-v)| and |r|, r = (v-λ)/t + ∇g₁(λ) - ∇g₁(v) ∈ ∂_λ at (x, λ).
+
+        x is exact for v up to the local accuracy, so A_iᵀ(λ-v) is what is left of ∂_x at (x, λ).
+        g₁ is what enters by its gradient: (ρ/2)λᵀ𝐂λ, and h*/n with the smooth mapping.
+        """
+        s = self.state
+        rows = (s.v - self.lam) / self.dual_step[:, None]
+        if self.constants.rho > 0:
+            rows -= self.constants.rho * (s.mixed_v - self.mixed)
+        if self.constants.mapping != "prox":
+            grad = self.runtime.packed.smooth.grad
+            rows -= (grad(s.v) - grad(self.lam)) / self.runtime.problem.n
+        primal = np.zeros(len(rows))
+        if with_primal:
+            pull = self.runtime.adjoints(self.lam - s.v)
+            primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.block.xptr[:-1]))
+            s.extra += 1
+        return primal, np.linalg.norm(rows, axis=1)
+
+    def uphill(self) -> Array:
+        """Per agent <v-λ, λ-λ_prev>/t: a positive sum says that the momentum points uphill."""
+        s = self.state
+        slope = (s.v - self.lam) / self.dual_step[:, None]
+        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - s.now])
+
+    def local_size(self) -> Array:
+        """Per agent |v-λ|/t of the last iteration."""
+        return self.state.moved

@@ -1,0 +1,1 @@
+"""One solve: planning, the loop around every method, stopping, result, storage."""

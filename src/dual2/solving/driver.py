@@ -1,0 +1,331 @@
+"""The one loop around every algorithm: clock, trace, stopping test, interrupts.
+
+What is decided depends on the iterates and on the number of rounds only; time decides merely where
+the loop pauses. So a run that was cut and continued equals one that was not.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dual2.methods.method import Plan
+from dual2.solving.interrupts import on_interrupt
+from dual2.solving.result import Counts, Status
+from dual2.solving.stopping import Request, Residual, StoppingTest
+
+Array = np.ndarray
+Point = tuple[Array, Array]
+"""Flat x and the λ_i."""
+CHUNK = 0.1
+"""Seconds of compiled work between two looks at the clock."""
+_TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
+_MILESTONE, _PATIENCE = 1000, 5
+"""At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
+progress of the KKT residual are a stall."""
+_TESTS = ("tests", "sums", "again")
+_ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
+
+
+@dataclass
+class Schedule:
+    """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
+
+    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one,
+    ``forced`` is 1 if the last row of the trace is there only because the run ended.
+    """
+
+    test: int
+    milestone: int
+    trace: int = 0
+    best: float = math.inf
+    judged: float = math.inf
+    idle: int = 0
+    forced: int = 0
+    tests: int = 0
+    sums: int = 0
+    again: int = 0
+    agree_rounds: int = 0
+    agree_floats: int = 0
+    seconds: float = 0.0
+    anchor: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class StateKeeper(Protocol):
+    """Where the state of a run is kept from time to time."""
+
+    @property
+    def due(self) -> bool:
+        """Whether it is time to save, by the clock of this process."""
+        ...
+
+    def save(self, rounds: int, state: dict[str, Any]) -> None:
+        """Keep the state after so many rounds."""
+        ...
+
+
+class Driver:
+    """Runs a planned algorithm to its end.
+
+    Parameters
+    ----------
+    plan : Plan
+        The algorithm, ready to start.
+    tol, atol : float
+        Tolerances of the KKT residual.
+    max_rounds, time_limit
+        Limits; None is no limit.
+    reference : ndarray or None
+        Flat x*; makes the trace record |x - x*|/|x*|.
+    record : bool
+        Whether to keep a trace.
+    callback : callable or None
+        Called with a dict after each stopping test; a true answer stops the run.
+    checkpoints : StateKeeper or None
+        Asked at each stopping test; where one process finds that it is time, all save.
+
+    Attributes
+    ----------
+    mark : str
+        Fingerprint of the run, kept with its state.
+    """
+
+    mark = ""
+
+    def __init__(
+        self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
+        reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
+        checkpoints: StateKeeper | None = None,
+    ) -> None:  # fmt: skip
+        self.checkpoints = checkpoints
+        self.algorithm, self.runtime = plan.algorithm, plan.runtime
+        self.stopping = StoppingTest(plan.runtime, tol, atol)
+        self.stride = stride = plan.algorithm.stride
+        self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
+        self.reference, self.record, self.callback = reference, record, callback
+        anchor = np.zeros(plan.runtime.p)
+        self.schedule = Schedule(10 * stride, _MILESTONE * stride, anchor=anchor)
+        self.rows: list[dict[str, float]] = []
+        self.separator: Array | None = None
+        self.kkt = math.inf
+        self.best: Point | None = None
+        self.priceless = False
+        self._alone = plan.runtime.agreement.size == 1
+        self._interrupted = False
+
+    @property
+    def point(self) -> Point:
+        """The present iterate."""
+        return self.algorithm.x, self.algorithm.duals
+
+    # -- counting -------------------------------------------------------------------------
+    def counts(self) -> Counts:
+        """Calls and messages so far."""
+        calls = self.algorithm.oracle_calls()
+        most = self.runtime.most(np.array(list(calls.values()), dtype=float))
+        calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
+        tests, sums, again = self._tests()
+        for name in ("grad_f", "prox_g", "AT"):
+            calls[name] += tests
+        calls["A"] += sums
+        calls["prox_h"] += sums + again
+        agreement, vectors = self.runtime.agreement, self.algorithm.vectors
+        links = 2 * len(self.runtime.network.edges) * self.runtime.p
+        return Counts(
+            rounds=self.algorithm.rounds, vectors=vectors,
+            agree_rounds=self.schedule.agree_rounds + agreement.agree_rounds,
+            floats=links * vectors + self.schedule.agree_floats + agreement.agree_floats, **calls,
+        )  # fmt: skip
+
+    def _tests(self) -> list[int]:
+        """What the stopping tests have evaluated so far, see :class:`StoppingTest`."""
+        return [getattr(self.stopping, name) + getattr(self.schedule, name) for name in _TESTS]
+
+    # -- the loop -------------------------------------------------------------------------
+    def run(self, update: Callable[[int, float], None] | None = None) -> Status:
+        """Advance until a limit, the test or an interrupt; returns the status.
+
+        ``update(rounds, kkt)`` is told how far the run has come.
+        """
+        x, duals = self.point
+        self.origin = x.copy(), duals.copy()
+        self.kkt = self.stopping.observe(x, duals).kkt
+        self.runtime.agreement.begin()
+        self._trace()
+        with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+            while (status := self._limit()) is None:
+                found = self._advance()
+                self._trace()
+                if update is not None:
+                    update(self.algorithm.rounds, self.kkt)
+                if found is not None and (status := self._decide(found)) is not None:
+                    break
+        last = self.rows[-1]["rounds"] if self.rows else -1
+        if self.record and self.algorithm.rounds > last and self._finite():
+            self._record()
+            self.schedule.forced = 1
+        return status
+
+    def _advance(self) -> Residual | None:
+        """Work up to the next pause, by the clock; test where a test is due."""
+        s, begun = self.schedule, time.perf_counter()
+        target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
+        self.algorithm.advance(target, CHUNK)
+        rounds, found = self.algorithm.rounds, None
+        if rounds >= s.test:
+            seconds = s.seconds + time.perf_counter() - begun
+            request = self._request(seconds) if self._own_finite() else Request.BROKEN
+            found = self.stopping.test(*self.point, rounds >= s.milestone, request)
+            s.test = max(int(rounds * _TEST_RATIO), rounds + 5 * self.stride)
+        s.seconds += time.perf_counter() - begun
+        return found
+
+    def _limit(self) -> Status | None:
+        """Whether to end here. Several processes end together: their requests wait for a test."""
+        request = self._request(self.schedule.seconds) if self._alone else Request.NONE
+        if request == Request.INTERRUPT:
+            return Status.INTERRUPTED
+        if self.algorithm.rounds >= self.max_rounds:
+            return Status.MAX_ROUNDS
+        return Status.TIME_LIMIT if request == Request.TIME else None
+
+    def _request(self, seconds: float) -> Request:
+        if self._interrupted:
+            return Request.INTERRUPT
+        if self.time_limit is not None and seconds >= self.time_limit:
+            return Request.TIME
+        due = self.checkpoints is not None and self.checkpoints.due
+        return Request.SAVE if due else Request.NONE
+
+    def _decide(self, found: Residual) -> Status | None:
+        """Whether the run ends with this test; keeps the best point, calls back and saves."""
+        s, (x, duals) = self.schedule, self.point
+        self.kkt = found.kkt
+        if found.request == Request.BROKEN:
+            return Status.DIVERGED
+        if found.dual is not None and found.kkt < s.best:
+            s.best, self.best = found.kkt, (x.copy(), duals.copy())
+        if found.dual is not None and found.met:
+            self.priceless = not found.dual.any()
+            return Status.CONVERGED
+        if self.callback is not None:
+            info = {"rounds": self.algorithm.rounds, "kkt": found.kkt, "full": found.full}
+            if self.callback(info | {"seconds": s.seconds, "x": x, "duals": duals}):
+                self.interrupt()
+        if self._interrupted and self._alone:
+            return Status.INTERRUPTED
+        if found.request in _ENDS and not self._alone:
+            return _ENDS[found.request]
+        if self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
+            return status
+        if found.request == Request.SAVE and self.checkpoints is not None:
+            self.checkpoints.save(self.algorithm.rounds, self.state())
+        return None
+
+    def _milestone(self, found: Residual) -> Status | None:
+        """Decide, each time the rounds have doubled, whether there is hope."""
+        s = self.schedule
+        s.milestone = 2 * self.algorithm.rounds
+        assert found.dual is not None, "milestones form the sums"
+        if self._separated(found.dual):
+            return Status.INFEASIBLE
+        s.idle = 0 if s.best < 0.9 * s.judged else s.idle + 1
+        s.judged = s.best
+        return Status.STALLED if s.idle >= _PATIENCE else None
+
+    def _own_finite(self) -> bool:
+        """Whether the iterates of this process are finite."""
+        return all(bool(np.all(np.isfinite(part))) for part in self.point)
+
+    def _finite(self) -> bool:
+        """Whether those of all processes are."""
+        return not self.runtime.anywhere(np.array([not self._own_finite()]))
+
+    def best_point(self) -> Point:
+        """The best iterate whose residual is known, the present one, or where the run began."""
+        x, duals = (part.copy() for part in self.point)
+        if self._finite():
+            if self.best is None or self.stopping.observe(x, duals).kkt <= self.schedule.best:
+                return x, duals
+        return self.best or self.origin
+
+    def _separated(self, price: Array) -> bool:
+        """Whether the direction in which the price grows proves the coupling infeasible."""
+        s = self.schedule
+        change, s.anchor = price - s.anchor, price
+        size = float(np.linalg.norm(change))
+        if not 0 < 0.2 * float(np.linalg.norm(price)) <= size:
+            return False
+        direction = change / size
+        if self.runtime.problem.separates(direction) < 0:
+            self.separator = direction
+        return self.separator is not None
+
+    def interrupt(self) -> None:
+        """Ask the loop to end at its next pause."""
+        self._interrupted = True
+
+    # -- trace ------------------------------------------------------------------------------
+    def _trace(self) -> None:
+        s, rounds = self.schedule, self.algorithm.rounds
+        if self.record and rounds >= s.trace:
+            s.trace = max(rounds + 1, int(rounds * _TRACE_RATIO))
+            self._record()
+
+    def _record(self) -> None:
+        row = {"seconds": self.schedule.seconds, "kkt": self.stopping.observe(*self.point).kkt}
+        if self.reference is not None:
+            row["gap"] = self._distance(self.reference)
+        self.rows.append(row | asdict(self.counts()))
+
+    def _distance(self, reference: Array) -> float:
+        """|x - x*|/|x*|, or |x| where x* = 0."""
+        rt = self.runtime
+        rows = np.zeros((rt.n, 2))
+        rows[0] = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
+        with rt.agreement.uncounted():
+            distance, size = np.sqrt(rt.total(rows))
+        return float(distance / size) if size > 0 else float(distance)
+
+    def trace(self) -> dict[str, Array]:
+        """The recorded rows as columns."""
+        names = self.rows[0] if self.rows else []
+        return {name: np.array([row[name] for row in self.rows]) for name in names}
+
+    def adopt(self, trace: dict[str, Array]) -> None:
+        """Begin with the rows of an earlier part of the same run."""
+        columns = [name for name in trace if name != "gap" or self.reference is not None]
+        rows = range(len(trace["rounds"]) if columns else 0)
+        self.rows = [{name: trace[name][k] for name in columns} for k in rows]
+        self.rows = self.rows[: len(self.rows) - self.schedule.forced]
+        self.schedule.forced = 0
+        if self.reference is not None and "gap" not in trace:
+            self.rows = []
+
+    # -- save and continue ---------------------------------------------------------------------
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue as if nothing had happened."""
+        s, agreement = self.schedule, self.runtime.agreement
+        s.tests, s.sums, s.again = self._tests()
+        s.agree_rounds += agreement.agree_rounds
+        s.agree_floats += agreement.agree_floats
+        self.stopping.tests = self.stopping.sums = self.stopping.again = 0
+        agreement.agree_rounds = agreement.agree_floats = 0
+        own = {f"driver_{name}": value for name, value in vars(s).items()}
+        if self.best is not None:
+            own |= {"best_x": self.best[0], "best_duals": self.best[1]}
+        return self.algorithm.state() | own | {"mark": self.mark}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        self.algorithm.restore(state)
+        for name in Schedule.__dataclass_fields__:
+            value = np.asarray(state[f"driver_{name}"])
+            setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
+        if "best_x" in state:
+            self.best = (state["best_x"].copy(), state["best_duals"].copy())
+        agreement = self.runtime.agreement  # the set-up was counted when the run began
+        agreement.agree_rounds = agreement.agree_floats = 0

@@ -1,0 +1,218 @@
+"""From a problem to a run that is ready: reduced if need be, planned, begun.
+
+A method's own plan chooses its parameters; here is what is the same for all methods.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import CapabilityError, ProblemError
+from dual2.functions import Proximable, Smooth
+from dual2.methods.method import Algorithm, Method, Plan
+from dual2.methods.parameters import Settings, with_sources
+from dual2.methods.registry import require
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.problem.residual import coupling_response, coupling_step
+from dual2.runtime import Runtime, Share
+from dual2.solving.driver import Driver
+from dual2.solving.reductions import Reduction, keeps, reductions_of
+from dual2.solving.result import Result
+
+Array = np.ndarray
+Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
+
+
+def plan_for(
+    method: Method, share: Share, network: Network | ChebyshevNetwork, settings: Settings,
+    reduce: bool = True,
+) -> Plan:  # fmt: skip
+    """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
+
+    Raises
+    ------
+    CapabilityError
+        If the problem is outside the method's class: what fails, which methods would work, and
+        which reduction would help.
+    """
+    reduction, inside = _reduce(method, share, reduce) if method.lack(share) else (None, share)
+    plan = method.plan(inside, network, settings)
+    text = f"{plan.explanation}\n{method.name}: {method.remark}." if method.remark else ""
+    given = dict(settings.parameters or {}) | {"rho": settings.rho}
+    parameters, text = with_sources(plan.parameters, given), text or plan.explanation
+    if reduction is None:
+        return replace(plan, parameters=parameters, explanation=text)
+    said, runtime = reduction.explain(share), Runtime(share, network)
+    return Plan(
+        Reduced(plan.algorithm, runtime, reduction), runtime,
+        parameters | {"reduction": (reduction.name, said)}, f"Reduction: {said}.\n{text}",
+    )  # fmt: skip
+
+
+def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:
+    """The first reduction that brings the problem into the method's class, and what it makes."""
+    hint = ""
+    for reduction in reductions_of(share):
+        inside = reduction.apply(share)
+        if not method.lack(inside):
+            if allowed:
+                return reduction, inside
+            hint = f" With reduce=True {reduction.explain(share)}."
+            break
+    try:
+        require(method, share)
+    except CapabilityError as error:
+        raise CapabilityError(f"{error}{hint}") from None
+    raise AssertionError("require() refuses what lack() finds lacking")
+
+
+class Reduced:
+    """An algorithm on the problem with y that looks like one on the original problem.
+
+    Parameters
+    ----------
+    inner : Algorithm
+        On the problem with y.
+    runtime : Runtime
+        Of the original problem: what is judged.
+    reduction : Reduction
+        What was done.
+    """
+
+    def __init__(self, inner: Algorithm, runtime: Runtime, reduction: Reduction) -> None:
+        self.inner, self.runtime, self.reduction = inner, runtime, reduction
+        self.stride, self.advance = inner.stride, inner.advance
+        self.oracle_calls, self.state, self.restore = inner.oracle_calls, inner.state, inner.restore
+
+    @property
+    def x(self) -> Array:
+        """Flat primal iterate of the original problem."""
+        return self.reduction.invert(self.runtime.problem, self.inner.x)
+
+    @property
+    def duals(self) -> Array:
+        """λ, one row per agent."""
+        return self.inner.duals
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges of p-vectors so far."""
+        return self.inner.rounds
+
+    @property
+    def vectors(self) -> int:
+        """p-vectors sent to each neighbour so far."""
+        return self.inner.vectors
+
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x and λ; y is zero, or what h answers if they are not."""
+        problem, y = self.runtime.problem, np.zeros(self.runtime.p)
+        if self.runtime.anywhere(np.concatenate([x, lam.ravel()])):
+            total = self.runtime.total(np.hstack([self.runtime.products(x), lam]))
+            s, price = total[: problem.p], total[problem.p :] / problem.n
+            z = coupling_response(problem.h, s, price, coupling_step(s, price))
+            y = self.reduction.lift(problem, z)
+        self.inner.start(np.concatenate([x, y]) if keeps(problem) else x, lam)
+
+
+def begin(driver: Driver, problem: Share, start: Start) -> None:
+    """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
+    same = False
+    if isinstance(start, Result | Mapping):
+        state = start.state if isinstance(start, Result) else start
+        same = not problem.anywhere(str(state.get("mark", "")) != driver.mark)
+        if same:
+            driver.restore(dict(state))
+        if isinstance(start, Result):
+            if same:
+                driver.adopt(start.trace)
+            start = (start.x, start.duals)
+        elif not same:
+            raise ProblemError(
+                "The checkpoint is of another run: the problem, the network, the method or its "
+                "parameters have changed. Start afresh, or restore them."
+            )
+    if not same:
+        driver.algorithm.start(*_starting_point(problem, start))
+    _try_values(driver, problem)
+
+
+def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
+    """x (flat) and the λ_i of a pair, or zeros."""
+    n, p = len(problem.agents), problem.p
+    if start is None:
+        return np.zeros(sum(problem.dims)), np.zeros((n, p))
+    if not isinstance(start, tuple | list) or len(start) != 2:
+        raise ProblemError(
+            f"start must be a pair (x, lam) or a Result; found {type(start).__name__}."
+        )
+    x = flatten(problem, start[0], "start")
+    try:
+        lam = np.asarray(start[1], dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(f"The dual start is not an array of numbers: {error}") from error
+    if lam.shape not in ((p,), (n, p), (problem.n, p)):
+        raise ProblemError(f"The dual start has shape {lam.shape}; expected ({p},) or ({n}, {p}).")
+    if not np.all(np.isfinite(lam)):
+        raise ProblemError("The dual start contains NaN or infinite entries.")
+    if lam.shape == (problem.n, p):
+        lam = lam[problem.owned]
+    return x, np.array(np.broadcast_to(lam, (n, p)), order="C")
+
+
+def _try_values(driver: Driver, problem: Share) -> None:
+    """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
+    parts = driver.runtime.packed.split(driver.algorithm.x)
+    owners = [(problem.h, np.zeros(problem.p))]
+    for agent, x in zip(problem.agents, parts, strict=True):
+        owners += [(agent.f, x), (agent.g, x)]
+    for function, x in owners:
+        if isinstance(function, Smooth | Proximable):
+            try:
+                function.value(function.prox(x, 1.0) if function.proximable else x)
+            except CapabilityError:  # none was given
+                continue
+
+
+def flatten(problem: Share, x: Any, what: str) -> Array:
+    """One vector of one per agent, of all or of those in this process; ``what`` names it."""
+    dims = list(problem.dims)
+    try:
+        if isinstance(x, np.ndarray) and x.ndim == 1 and x.size == sum(dims):
+            x = np.split(x, np.cumsum(dims)[:-1])
+        parts = [np.atleast_1d(np.asarray(v, dtype=float)).ravel() for v in x]
+        if len(parts) == problem.n:
+            parts = [parts[i] for i in problem.owned]
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{what} must hold one vector of numbers per agent; found {type(x).__name__}: {error}"
+        ) from error
+    sizes = [v.size for v in parts]
+    if sizes != dims:
+        raise ProblemError(
+            f"{what} must hold one vector per agent, of lengths {_few(dims)}; found {_few(sizes)}."
+        )
+    flat = np.concatenate(parts)
+    if not np.all(np.isfinite(flat)):
+        raise ProblemError(f"{what} contains NaN or infinite entries.")
+    return flat
+
+
+def _few(values: Sequence[int]) -> str:
+    shown = ", ".join(map(str, values[:6]))
+    return f"[{shown}{', …' if len(values) > 6 else ''}]"
+
+
+def fingerprint(plan: Plan) -> str:
+    """Hash of everything that the iterates depend on."""
+    digest = hashlib.blake2b(digest_size=16)
+    rt = plan.runtime
+    links = rt.links
+    for array in (*rt.block.data, links.nptr, links.nidx, links.weights, links.recurrence):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    digest.update(repr(sorted(plan.parameters.items())).encode())
+    return digest.hexdigest()

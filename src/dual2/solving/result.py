@@ -1,0 +1,236 @@
+"""What ``solve`` returns: the answer, what it cost, and how good it is."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from enum import StrEnum
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import Dual2Error, ProblemError, counted
+from dual2.files import read_arrays, write_arrays
+
+FORMAT = 1
+Array = np.ndarray
+
+
+class Status(StrEnum):
+    """How a run ended."""
+
+    CONVERGED = "CONVERGED"
+    MAX_ROUNDS = "MAX_ROUNDS"
+    TIME_LIMIT = "TIME_LIMIT"
+    STALLED = "STALLED"
+    DIVERGED = "DIVERGED"
+    INFEASIBLE = "INFEASIBLE"
+    INTERRUPTED = "INTERRUPTED"
+
+
+ADVICE = {
+    Status.CONVERGED: "The KKT residual meets the tolerance.",
+    Status.MAX_ROUNDS: (
+        "Loosen tol, or continue with start=result and a larger max_rounds (it counts all rounds)."
+    ),
+    Status.TIME_LIMIT: (
+        "Loosen tol, or continue with start=result and a larger time_limit (it counts all seconds)."
+    ),
+    Status.STALLED: (
+        "The residual no longer falls: the data may be too badly scaled for this tol in double "
+        "precision. Scale the columns of A_i, or loosen tol."
+    ),
+    Status.DIVERGED: (
+        "The iterates grew without bound. If you set rho, step sizes or constants by hand, return "
+        "to the defaults; check mu and L of your own functions."
+    ),
+    Status.INFEASIBLE: (
+        "The coupling cannot be met: some direction separates what the agents can produce from "
+        "what h accepts (certificate.separator). Relax the bounds or the right-hand side."
+    ),
+    Status.INTERRUPTED: "Continue with start=result.",
+}
+"""What to do about each status."""
+
+
+class NotSolved(Dual2Error, RuntimeError):
+    """Raised with ``throw=True`` when the status is not CONVERGED; carries the result."""
+
+    def __init__(self, result: "Result") -> None:
+        super().__init__(f"{result.status}: {ADVICE[result.status]}")
+        self.result = result
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Calls and messages, counted where they happen."""
+
+    rounds: int = 0  # exchanges of p-vectors with the neighbours
+    vectors: int = 0  # p-vectors sent to each neighbour
+    agree_rounds: int = 0  # exchanges of scalars for maxima and sums over all agents
+    floats: int = 0  # numbers sent in all, by all agents
+    grad_f: int = 0  # local oracle calls, the maximum over agents
+    prox_g: int = 0
+    A: int = 0  # products with A_i and A_iᵀ
+    AT: int = 0
+    prox_h: int = 0  # prox (or gradient) of h*
+    iterations: int = 0  # of the subsolver
+    outer: int = 0  # of the outer loop
+
+    @property
+    def matvec(self) -> int:
+        """Products with A_i and A_iᵀ together."""
+        return self.A + self.AT
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How good the answer is, evaluated by the plain definitions, not by the compiled loops."""
+
+    kkt: float  # the larger of the next two; ``tol`` bounds it
+    stationarity: float  # residuals over their scales
+    coupling: float
+    consensus: float  # max_i |λ_i - λ̄|, reported, not tested
+    gap: float | None  # upper bound of the duality gap, None where it is infinite
+    x_error: float | None  # bound of |x - x*|, None where the theory gives none
+    reason: str  # where x_error comes from, or why there is none
+    separator: list[float] | None = None  # direction that proves infeasibility
+
+
+@dataclass(frozen=True)
+class Result:
+    """Answer of :func:`dual2.solve`.
+
+    Attributes
+    ----------
+    x : list of ndarray
+        x_i of each agent.
+    y : ndarray
+        s = Σ A_i x_i.
+    dual : ndarray
+        λ̄, the mean of the λ_i: the price of the coupling.
+    duals : ndarray, shape (n, p)
+        λ_i of each agent.
+    objective : float
+        Σ f_i(x_i) + g_i(x_i) + h(s). Where s meets the domain of h only up to ``tol``, h is taken
+        at prox_{t·h}(s + tλ̄), from which the KKT residual measures the distance of s.
+    status : Status
+        How the run ended; :attr:`advice` says what to do about it.
+    counts : Counts
+        What it cost.
+    certificate : Certificate
+        How good it is.
+    trace : dict of str to ndarray
+        Columns recorded on a geometric grid of rounds.
+    parameters : dict of str to (value, source)
+        Every parameter used and where it came from.
+    owned : list of int
+        Numbers of the agents in ``x`` and ``duals``: all, or those of this process.
+    """
+
+    x: list[Array]
+    y: Array
+    dual: Array
+    duals: Array
+    objective: float
+    status: Status
+    counts: Counts
+    certificate: Certificate
+    trace: dict[str, Array]
+    parameters: dict[str, tuple[Any, str]]
+    seconds: float = 0.0
+    explanation: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict, repr=False)
+    owned: list[int] = field(default_factory=list)
+
+    @property
+    def advice(self) -> str:
+        """What to do about the status."""
+        return ADVICE[self.status]
+
+    def explain(self) -> str:
+        """Which case of the theory holds, which parameters were used and why, and the outcome."""
+        c = self.certificate
+        gap = "infinite" if c.gap is None else f"≤ {c.gap:.3g}"
+        bound = "" if c.x_error is None else f", |x - x*| ≤ {c.x_error:.3g}"
+        lines = [self.explanation, "", "Parameters:"]
+        lines += [f"  {k} = {_short(v)}  [{why}]" for k, (v, why) in self.parameters.items()]
+        lines += [
+            "",
+            f"Outcome: {self.status} after {counted(self.counts.rounds, 'round')} "
+            f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
+            f"Certificate: KKT residual {c.kkt:.3g}, duality gap {gap}{bound}. {c.reason}",
+        ]
+        return "\n".join(lines)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Convergence figure; see :func:`dual2.solving.plotting.plot_trace`."""
+        from dual2.solving.plotting import plot_trace
+
+        return plot_trace(self, path)
+
+    def as_dict(self) -> dict[str, Any]:
+        """JSON-ready: format, status, x, y, dual, objective, counts, certificate, parameters."""
+        return {
+            "format": FORMAT,
+            "status": str(self.status),
+            "x": [part.tolist() for part in self.x],
+            "y": self.y.tolist(),
+            "dual": self.dual.tolist(),
+            "objective": float(self.objective),
+            "counts": asdict(self.counts),
+            "certificate": asdict(self.certificate),
+            "parameters": {k: {"value": v, "source": s} for k, (v, s) in self.parameters.items()},
+            "seconds": self.seconds,
+            "explanation": self.explanation,
+            "versions": self.versions,
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything, including what is needed to continue, atomically to one .npz file."""
+        arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
+        arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
+        arrays["duals"] = self.duals
+        arrays["owned"] = np.array(self.owned, dtype=np.int64)
+        arrays["sizes"] = np.array([part.size for part in self.x])
+        arrays["meta"] = np.array(json.dumps(self.as_dict()))
+        write_arrays(path, arrays, np.savez_compressed)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> "Result":
+        """Read what :meth:`save` wrote."""
+        try:
+            arrays = read_arrays(path)
+            meta = json.loads(str(arrays["meta"]))
+            version = meta["format"]
+        except (KeyError, ValueError, TypeError) as error:
+            why = error.__cause__ or error
+            raise ProblemError(f"{path} is not a saved result of dual2: {why}") from error
+        if version != FORMAT:
+            raise ProblemError(f"{path} has format {version}, this version reads {FORMAT}.")
+        part = lambda mark: {k[len(mark) :]: v for k, v in arrays.items() if k.startswith(mark)}  # noqa: E731
+        owned = arrays.get("owned", np.arange(len(meta["x"]))).tolist()
+        found = Result.from_dict(meta)
+        return replace(
+            found, duals=arrays["duals"], trace=part("trace/"), state=part("state/"), owned=owned
+        )
+
+    @staticmethod
+    def from_dict(document: Mapping[str, Any]) -> "Result":
+        """What :meth:`as_dict` tells: no trace, no state, of the prices their mean only."""
+        dual = np.array(document["dual"], dtype=float)
+        x = [np.array(part, dtype=float) for part in document["x"]]
+        return Result(
+            x=x, y=np.array(document["y"], dtype=float), dual=dual,
+            duals=np.tile(dual, (len(x), 1)), objective=document["objective"],
+            status=Status(document["status"]), counts=Counts(**document["counts"]),
+            certificate=Certificate(**document["certificate"]), trace={},
+            parameters={k: (v["value"], v["source"]) for k, v in document["parameters"].items()},
+            seconds=document["seconds"], explanation=document["explanation"],
+            versions=document["versions"], owned=list(range(len(x))),
+        )  # fmt: skip
+
+
+def _short(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

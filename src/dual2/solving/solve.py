@@ -1,0 +1,288 @@
+"""``solve``: a problem and a network in, a certified answer out."""
+
+import logging
+import math
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import CapabilityError, NetworkError, ProblemError
+from dual2.methods.method import Method, Plan
+from dual2.methods.parameters import Settings
+from dual2.methods.registry import find_method
+from dual2.network import ChebyshevNetwork, Network
+from dual2.problem import Problem
+from dual2.problem.residual import coupling_response, coupling_step
+from dual2.runtime import Transport, find_transport, share_of
+from dual2.runtime.gathering import gather_everywhere
+from dual2.solving.driver import Driver, StateKeeper
+from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
+from dual2.solving.result import Certificate, NotSolved, Result, Status
+from dual2.solving.version import __version__
+
+Array = np.ndarray
+_log = logging.getLogger("dual2")
+
+
+def solve(
+    problem: Problem,
+    network: Network | ChebyshevNetwork,
+    *,
+    method: str | Method = "auto",
+    subsolver: str | Callable[..., Any] = "auto",
+    rho: float | str = "auto",
+    tol: float = 1e-8,
+    atol: float = 1e-12,
+    max_rounds: int = 10_000_000,
+    time_limit: float | None = None,
+    constants: str = "tight",
+    accuracy: str = "auto",
+    start: Start = None,
+    reference: Any = None,
+    record: bool = True,
+    progress: bool | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
+    seed: int = 0,
+    runtime: str | Transport = "stacked",
+    reduce: bool = True,
+    throw: bool = False,
+    checkpoints: StateKeeper | None = None,
+    **parameters: Any,
+) -> Result:
+    """Minimise Σ f_i(x_i) + g_i(x_i) + h(Σ A_i x_i) over a network of agents.
+
+    Parameters
+    ----------
+    problem : Problem
+        Agents with their f_i, g_i, A_i, and the public h.
+    network : Network
+        Who talks to whom; node i is agent i.
+    method : str or Method
+        Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is iD2A. As an
+        instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
+    subsolver : str or callable
+        ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
+        ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
+        One of your own is a subclass of :class:`dual2.methods.subsolvers.Subsolver`, or a partial
+        application of it.
+    rho : float or "auto"
+        Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
+    tol, atol : float
+        The KKT residual (see :meth:`Problem.kkt`) must be ≤ tol·(its scale) + atol.
+    max_rounds : int
+        Most exchanges with the neighbours.
+    time_limit : float, optional
+        Most seconds (recording excluded).
+    constants : {"tight", "paper"}
+        Which constants of F_ρ to use.
+    accuracy : {"auto", "relative", "paper"}
+        How accurately the subproblems are solved.
+    start : (x, lam), Result or mapping, optional
+        Warm start. A result of the same problem, network and parameters is continued bit for bit;
+        so is the state that ``checkpoints`` kept.
+    reference : list of ndarray, optional
+        x*; makes the trace record |x - x*|/|x*|.
+    record : bool
+        Whether to keep a trace.
+    progress : bool, optional
+        Progress bar; None shows it on a terminal only.
+    callback : callable, optional
+        Called with ``{"rounds", "kkt", "full", "seconds", "x", "duals"}`` after each stopping
+        test; a true answer ends the run. Unless ``full``, ``kkt`` is the agents' local part only.
+    seed : int
+        For methods that draw random numbers; iD2A and MiD2A draw none.
+    runtime : str or Mpi
+        ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
+        works for its own agents only; ``problem`` is the whole problem or a
+        :class:`dual2.runtime.Share` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
+    reduce : bool
+        Whether a problem outside the method's class may be reduced to one inside, by slack
+        variables or by moving h to one agent; see :mod:`dual2.solving.reductions`.
+    throw : bool
+        Raise :class:`NotSolved` unless the status is CONVERGED.
+    checkpoints : StateKeeper, optional
+        Where to keep the state from time to time: an object with ``due`` and ``save(rounds,
+        state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
+    **parameters
+        Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
+        :class:`dual2.methods.outer.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
+        polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or ``"computation"``) for
+        the automatic choice of the subsolver.
+
+    Returns
+    -------
+    Result
+        Answer, status, counts, certificate, trace, parameters.
+
+    Examples
+    --------
+    Share a demand of 3 between two producers with quadratic costs:
+
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0)), d2.Agent([[1.0]], d2.SquaredNorm(2.0))]
+    >>> result = d2.solve(d2.Problem(agents, d2.IndicatorPoint([3.0])), d2.Network([(0, 1)]))
+    >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
+    CONVERGED [2.0, 1.0]
+    """
+    _check_problem(problem, network)
+    _check_limits(tol, atol, max_rounds, time_limit)
+    _check_requests(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
+    share = share_of(problem, network, find_transport(runtime))
+    found = find_method(method)
+    parameters = dict(found.parameters) | parameters
+    settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
+    plan = plan_for(found, share, network, settings, reduce)
+    flat = None if reference is None else flatten(share, reference, "reference")
+    driver = Driver(
+        plan, tol, atol, int(max_rounds), time_limit, flat, record, callback, checkpoints
+    )
+    driver.mark = fingerprint(plan)
+    begin(driver, share, start)
+    _log.info("%s", plan.explanation)
+    watched = sys.stderr.isatty() if progress is None else progress
+    if watched and share.agreement.rank == 0:
+        from dual2.solving.progress import Bar  # the terminal library, only where someone watches
+
+        with Bar(found.name, tol) as bar:
+            status = driver.run(bar.update)
+    else:
+        status = driver.run()
+    with np.errstate(over="ignore", invalid="ignore"):
+        result = _assemble(driver, plan, status, tol, atol)
+    _log.info("%s after %d rounds", result.status, result.counts.rounds)
+    if throw and result.status != Status.CONVERGED:
+        raise NotSolved(result)
+    return result
+
+
+def _check_problem(problem: Problem, network: Network | ChebyshevNetwork) -> None:
+    if not isinstance(problem, Problem):
+        raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
+    if not isinstance(network, Network | ChebyshevNetwork):
+        raise NetworkError(
+            f"solve needs a Network; found {type(network).__name__}. Wrap it: Network(graph)."
+        )
+    if problem.n != network.n:
+        raise NetworkError(
+            f"The problem has {problem.n} agents but the network has {network.n} nodes. Give one "
+            "node per agent."
+        )
+
+
+def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | None) -> None:
+    limits = {"tol": tol, "atol": atol, "max_rounds": max_rounds, "time_limit": time_limit or 0}
+    for name, value in limits.items():
+        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not number or not 0 <= value < math.inf:
+            raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
+    if max_rounds != int(max_rounds):
+        raise CapabilityError(f"max_rounds = {max_rounds!r} found; expected a whole number.")
+    if tol == 0 and atol == 0:
+        raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
+
+
+def _check_requests(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None:
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise CapabilityError(f"seed = {seed!r} found; expected a whole number ≥ 0.")
+    if callback is not None and not callable(callback):
+        raise CapabilityError(f"callback = {callback!r} found; expected a Python function or None.")
+    for name, value in switches.items():
+        if not isinstance(value, bool | np.bool_):
+            raise CapabilityError(f"{name} = {value!r} found; expected True or False.")
+
+
+def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: float) -> Result:
+    runtime = plan.runtime
+    problem = runtime.problem.whole
+    counts, trace = driver.counts(), driver.trace()
+    state = driver.state()
+    x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
+    if status != Status.CONVERGED:
+        x, duals = driver.best_point()
+    elif driver.priceless:
+        duals[:] = 0.0
+    parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
+    if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
+        status = Status.STALLED  # the loops and the definitions disagree: no claim
+    certificate = _certify(problem, parts, dual, duals, driver.separator)
+    return Result(
+        x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
+        objective=_objective(problem, parts, dual, status), status=status, counts=counts,
+        certificate=certificate, trace=trace, parameters=plan.parameters,
+        seconds=driver.schedule.seconds, explanation=plan.explanation,
+        versions=versions(), state=state, owned=problem.owned.tolist(),
+    )  # fmt: skip
+
+
+def _objective(problem: Problem, x: list[Array], dual: Array, status: Status) -> float:
+    """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
+    try:
+        value = problem.objective(x)
+        if value == math.inf and status == Status.CONVERGED:
+            s = problem.coupling(x)
+            y = coupling_response(problem.h, s, dual, coupling_step(s, dual))
+            value = problem.objective(x, y)
+        return value
+    except CapabilityError:
+        return math.nan
+
+
+def _certify(
+    problem: Problem, x: list[Array], dual: Array, duals: Array, separator: Array | None
+) -> Certificate:
+    """Evaluate the answer by the plain NumPy definitions."""
+    kkt = problem.kkt(x, dual)
+    gap = problem.gap(x, dual)
+    bound = problem.x_error_bound(x, dual)
+    return Certificate(
+        kkt=kkt.kkt, stationarity=kkt.stationarity, coupling=kkt.coupling,
+        consensus=float(problem.largest(np.linalg.norm(duals - dual, axis=1)[:, None])[0]),
+        gap=gap if math.isfinite(gap) else None,
+        x_error=bound.value, reason=bound.reason,
+        separator=None if separator is None else separator.tolist(),
+    )  # fmt: skip
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computed the answer."""
+    import numba
+    import scipy
+
+    return {
+        "dual2": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "numba": numba.__version__,
+    }
+
+
+def solve_for_all(
+    problem: Problem, network: Network | ChebyshevNetwork, *, runtime: str | Transport = "stacked",
+    **options: Any,
+) -> Result:  # fmt: skip
+    """:func:`dual2.solve`, with the answers of all agents in every process.
+
+    A run in several processes leaves each with the x_i and λ_i of its own agents. Here they
+    exchange them at the end, so that the result is the same in each and as complete as that of one
+    process. What is private otherwise, every x_i, becomes known to all. The arguments are those of
+    :func:`dual2.solve`, the whole ``problem`` in every process.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0)), d2.Agent([[1.0]], d2.SquaredNorm(2.0))]
+    >>> problem, network = d2.Problem(agents, d2.IndicatorPoint([3.0])), d2.Network([(0, 1)])
+    >>> [round(float(x[0]), 6) for x in solve_for_all(problem, network).x]
+    [2.0, 1.0]
+    """
+    transport = find_transport(runtime)
+    result = solve(problem, network, runtime=transport, **options)
+    if len(result.x) == problem.n:
+        return result
+    x, duals = gather_everywhere(transport, network, problem.dims, result.x, result.duals)
+    return replace(result, x=x, duals=duals, owned=list(range(problem.n)))
