@@ -15,7 +15,7 @@ import numpy as np
 import dual2 as d2
 from common.loops import Loop
 from common.report import Report, parse
-from dual2.experiments.exp1 import ALPHA, L1_RATIO, elastic_net, experiment1, housing
+from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
 
@@ -26,6 +26,8 @@ C = (1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0)
 DELTA = (0.1, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 FACTORS = 10.0 ** np.linspace(-1.75, 1.75, 8)
 CUT = 100_000
+L1, L2 = 10.0, 90.0
+"""Weights of Experiment I."""
 
 
 # -- schedules --------------------------------------------------------------------------------
@@ -93,20 +95,19 @@ def report_penalty(report: Report, options: argparse.Namespace) -> None:
 class Plain:
     """NPGA-ED on the elastic net of Experiment I; agents 0 … 6 own a column, agent 7 two."""
 
-    def __init__(self, l1: float, l2: float) -> None:
-        self.X, self.y = housing()
+    def __init__(self, problem: d2.Problem, l1: float) -> None:
+        self.X, self.y = np.hstack([agent.A for agent in problem.agents]), problem.h.y
         owner = np.minimum(np.arange(9), 7)
         self.owners, self.owner = (np.arange(8)[:, None] == owner).astype(float), owner
         self.edges = np.eye(7, 8) - np.eye(7, 8, k=1)
         norms = [np.linalg.norm(self.X[:, owner == i], 2) for i in range(8)]
-        self.alpha, self.beta = 1 / l2, l2 / max(norms) ** 2
-        self.l1, self.l2 = l1, l2
+        self.alpha, self.beta, self.l1 = 1 / L2, L2 / max(norms) ** 2, l1
         self.x, self.lam, self.s = np.zeros(9), np.zeros((8, 20)), np.zeros((8, 20))
 
     def step(self) -> None:
         """One iteration; (I-W)/2 = C = BᵀB/12, B the differences along the edges of the path."""
         pull = (self.X.T * self.lam[self.owner]).sum(axis=1)
-        u = self.x - self.alpha * (self.l2 * self.x + pull)
+        u = self.x - self.alpha * (L2 * self.x + pull)
         self.x = u - np.clip(u, -self.alpha * self.l1, self.alpha * self.l1)
         v = self.lam - self.s + self.beta * (self.owners * self.x) @ self.X.T
         mixed = self.edges.T @ (self.edges @ v / 12)
@@ -123,12 +124,13 @@ class Plain:
 
 
 def report_plain(report: Report, options: argparse.Namespace) -> None:
+    problem, network, reference = experiment1()
+    compare_with_package(report, problem, network, options.same)
     rows = []
-    for l1 in (ALPHA * L1_RATIO, 0.0)[: 1 if options.smoke else None]:
-        own = Plain(l1, ALPHA * (1 - L1_RATIO))
-        theta = elastic_net(own.X, own.y, l1, own.l2)
-        if l1:
-            compare_with_package(report, options.same)
+    for l1 in (L1, 0.0)[: 1 if options.smoke else None]:
+        own = Plain(problem, l1)
+        ridge = np.linalg.solve(own.X.T @ own.X / 20 + L2 * np.eye(9), own.X.T @ own.y / 20)
+        theta = np.concatenate(reference) if l1 else ridge
         met: dict[str, Any] = {"x": "", "price then": "", "price": ""}
         for k in range(options.iterations):
             own.step()
@@ -146,11 +148,11 @@ def report_plain(report: Report, options: argparse.Namespace) -> None:
     report.expect(rows[0][1] != "", "x is not reached.")
 
 
-def compare_with_package(report: Report, iterations: int) -> None:
+def compare_with_package(
+    report: Report, problem: d2.Problem, network: d2.Network, iterations: int
+) -> None:
     """The loop of NumPy and the package's after some iterations."""
-    own = Plain(ALPHA * L1_RATIO, ALPHA * (1 - L1_RATIO))
-    problem, network, _ = experiment1()
-    loop = Loop(problem, network, "NPGA-ED")
+    own, loop = Plain(problem, L1), Loop(problem, network, "NPGA-ED")
     loop.run(iterations)
     for _ in range(iterations):
         own.step()
