@@ -29,6 +29,7 @@ SET_UP = {
     ("algorithms.plan._choose", 1): "conditions of the subsolver",
     ("subsolvers.idapg.IDAPG.__init__", 1): "the steepest agent",
     ("algorithms.id2a.ID2A.start", 1): "whether the start is warm",
+    ("algorithms.second_dual.SecondDual.init", 1): "whether the start is warm",
     ("algorithms.npga.NPGA.begin", 1): "whether the start is warm",
 }
 LOOP = {
