@@ -40,7 +40,6 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     Examples
     --------
     >>> import tempfile
-    from collections.abc import Callable
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_atomically(Path(folder) / "deep" / "note.txt", "done").read_text()
     'done'
