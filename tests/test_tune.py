@@ -67,7 +67,7 @@ def test_an_interrupt_ends_the_search(monkeypatch):
         runs.append(d2.solve(*args, **kwargs | {"callback": lambda info: True}))
         return runs[-1]
 
-    monkeypatch.setattr(sys.modules["dual2.tune"], "solve", interrupted)
+    monkeypatch.setattr(sys.modules["dual2.solving.tuning"], "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         d2.tune(path_problem(), path_network(), "DC-ADMM", budget=150)
     assert [run.status for run in runs] == ["INTERRUPTED"]
