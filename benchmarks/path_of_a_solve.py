@@ -15,6 +15,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
+from common.report import Report, parse
 
 ROOT = os.path.dirname(d2.__file__) + os.sep
 
@@ -49,17 +50,18 @@ def way_of_solve(**options: Any) -> tuple[list[tuple[str, str]], int]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="a few rounds only")
     parser.add_argument("--functions", action="store_true", help="list them, visit by visit")
-    options = parser.parse_args()
-    way, calls = way_of_solve(**({"max_rounds": 50} if options.smoke else {}))
+    parser.add_argument("--max-rounds", type=int, default=10_000_000)
+    options = parse(parser, max_rounds=50)
+    report = Report(options)
+    way, calls = way_of_solve(max_rounds=options.max_rounds)
     visits = [(module, list(part)) for module, part in groupby(way, key=lambda step: step[0])]
     if options.functions:
         for module, part in visits:
-            print(f"{module}: {', '.join(name for _, name in part)}")
-    modules = len({module for module, _ in way})
-    print(f"{modules} modules, {len(visits) - 1} changes of module, {len(way)} functions, "
-          f"{calls} calls")  # fmt: skip
+            report.say(f"{module}: {', '.join(name for _, name in part)}")
+    row = [len({module for module, _ in way}), len(visits) - 1, len(way), calls]
+    report.table("One solve", ["modules", "changes of module", "functions", "calls"], [row])
+    report.end()
 
 
 if __name__ == "__main__":

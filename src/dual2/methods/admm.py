@@ -37,17 +37,7 @@ Array = np.ndarray
 
 
 class ADMM(SingleLoop):
-    """One of the methods on one block of agents; iterations in :mod:`.admm_kernel`.
-
-    Parameters
-    ----------
-    runtime, values
-        As for every :class:`SingleLoop`.
-    kind : int
-        Which method.
-    scalars : callable
-        From the values to the :class:`Scalars`.
-    """
+    """One of the methods (``kind``) on one block of agents; iterations in :mod:`.admm_kernel`."""
 
     layout, conserved = State, "total"
 

@@ -76,28 +76,11 @@ class Plan:
 class Method:
     """One row of the table of methods.
 
-    Attributes
-    ----------
-    name : str
-        The paper's name.
-    plan : callable
-        ``plan(problem, network, settings) -> Plan``.
-    summary : str
-        One sentence.
-    needs : Needs
-        Conditions on f, g, h and A.
-    rounds, vectors : str
-        Exchanges per iteration, and p-vectors sent to each neighbour per iteration.
-    declared : tuple of Parameter
-        Its parameters.
-    reconstructed : bool
-        Whether the update was rebuilt from its family, not read from the authors' listing.
-    aliases : tuple of str
-        Other methods that, as they are known here, are the same iteration.
-    reveals : str
-        What leaves an agent.
-    parameters : dict
-        What the caller chose.
+    ``plan(problem, network, settings)`` makes a :class:`Plan`; ``rounds`` and ``vectors`` are the
+    exchanges of an iteration and the p-vectors sent to each neighbour in it, ``declared`` the
+    parameters, ``parameters`` what the caller chose of them. ``reconstructed`` says that the update
+    was rebuilt from its family, not read from the authors' listing; ``aliases`` are other methods
+    that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent.
     """
 
     name: str

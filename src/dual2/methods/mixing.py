@@ -45,19 +45,10 @@ def nids(c: float) -> Shape:
 class Matrices:
     """𝐁², 𝐂 and I - 𝐃 as p₁L + p₂L², L a Laplacian with its own edge weights.
 
-    Attributes
-    ----------
-    weights : ndarray, shape (3, links)
-        Edge weights of the three Laplacians, in the order of ``network.neighbours``.
-    powers : ndarray, shape (3, 2)
-        (p₁, p₂) of the three.
-    rounds, vectors : int
-        Exchanges and p-vectors per neighbour of one iteration.
-    answers : int
-        Evaluations of prox_{h*} per iteration by the busiest agent: one of its own, and one per
-        neighbour where that replaces a message.
-    first : int
-        Rounds that a start from λ ≠ 0 costs: neighbours need λ for 𝐂λ.
+    ``weights`` (3, links) are in the order of ``network.neighbours``, ``powers`` (3, 2) the p₁, p₂;
+    ``rounds`` and ``vectors`` count the messages of one iteration, ``answers`` the prox_{h*} of the
+    busiest agent (its own, and one per neighbour where that replaces a message), ``first`` the
+    rounds that a start from λ ≠ 0 costs, as neighbours need λ for 𝐂λ.
     """
 
     weights: Array

@@ -52,17 +52,7 @@ class State(NamedTuple):
 
 
 class NPGA(SingleLoop):
-    """The iteration on one block of agents; see the module's text.
-
-    Parameters
-    ----------
-    runtime : Runtime
-        The rows, their exchange and agreement.
-    values : Values
-        Step sizes α, β, γ and the extrapolation θ.
-    matrices : Matrices
-        𝐁², 𝐂 and 𝐃 with their messages.
-    """
+    """The iteration on one block of agents with these 𝐁², 𝐂 and 𝐃; see the module's text."""
 
     conserved = "s"
 

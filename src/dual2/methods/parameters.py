@@ -92,20 +92,11 @@ positive = number("a finite number > 0", lambda value: 0 < value < math.inf)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One parameter of a method.
+    """One parameter of a method: its name, and in words where its value comes from unless given.
 
-    Attributes
-    ----------
-    name : str
-        As ``solve`` takes it.
-    source : str
-        Where its value comes from unless given, in words.
-    rule : callable or value
-        From the :class:`Values` of a run to the value; a :class:`Sourced` one brings other words.
-    check : callable
-        ``check(name, value)``: a given value as the method uses it, or a CapabilityError.
-    free : bool
-        Whether it may be given; the others are only told.
+    ``rule`` is that value, or leads from the :class:`Values` of a run to it; a :class:`Sourced` one
+    brings other words. ``check(name, value)`` returns a given value as the method uses it, or raises
+    a CapabilityError. Parameters that are not ``free`` are only told.
     """
 
     name: str
