@@ -110,7 +110,7 @@ def test_every_agreement_is_in_the_table(reports, method):
     one, two = (report["agreed"] for report in reports[method])
     assert one == two
     assert {(place, width) for place, _, width, _ in one} <= (SET_UP | LOOP | END).keys()
-    ends = next(k for k, (place, *_) in enumerate(one) if place == "driver.Driver.counts")
+    ends = next(k for k, (place, *_) in enumerate(one) if place == "solving.driver.Driver.counts")
     before, counts = one[:ends], reports[method][0]["counts"]
     assert not {(place, width) for place, _, width, _ in before} & END.keys()
     counted = [width for *_, width, counting in before if counting]

@@ -95,8 +95,8 @@ class Parameter:
     """One parameter of a method: its name, and in words where its value comes from unless given.
 
     ``rule`` is that value, or leads from the :class:`Values` of a run to it; a :class:`Sourced` one
-    brings other words. ``check(name, value)`` returns a given value as the method uses it, or raises
-    a CapabilityError. Parameters that are not ``free`` are only told.
+    brings other words. ``check(name, value)`` returns a given value as the method uses it, or
+    raises a CapabilityError. Parameters that are not ``free`` are only told.
     """
 
     name: str

@@ -26,12 +26,12 @@ Prepare = Callable[[Network | ChebyshevNetwork], Network | ChebyshevNetwork]
 class SingleLoop:
     """The loop of a method that repeats one iteration, on the rows of a runtime.
 
-    ``now`` is the state, a NamedTuple of arrays: what is saved and restored. ``layout`` is its type,
-    allocated by name: ``x`` is flat, ``tried`` counts inner gradients agent by agent, all others are
-    rows (n, p); a method that leaves it out sets ``now`` itself. ``stride`` and ``sent`` are the
-    rounds of one iteration and the p-vectors sent to each neighbour, at first those of one product
-    with C; ``calls`` has the calls of each oracle in one iteration, ``conserved`` names the part of
-    the state whose rows sum to zero for ever, if there is one.
+    ``now`` is the state, a NamedTuple of arrays: what is saved and restored. ``layout`` is its
+    type, allocated by name: ``x`` is flat, ``tried`` counts inner gradients agent by agent, all
+    others are rows (n, p); a method that leaves it out sets ``now`` itself. ``stride`` and
+    ``sent`` are the rounds of one iteration and the p-vectors sent to each neighbour, at first
+    those of one product with C; ``calls`` has the calls of each oracle in one iteration,
+    ``conserved`` names the part of the state whose rows sum to zero for ever, if there is one.
     """
 
     layout: Any = None
