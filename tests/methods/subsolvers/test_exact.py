@@ -49,7 +49,7 @@ def solver_of(where):
     """The solver by itself, whatever the theory says of ρ = 0."""
     solver = Exact(Runtime(where, NETWORK), gather_facts(where), analyse(where, NETWORK))
     solver.start(np.zeros(sum(where.dims)), np.zeros((N, where.p)))
-    solver.calls[:] = 0
+    solver.state.calls[:] = 0
     return solver
 
 
@@ -83,8 +83,8 @@ def test_local_solutions(h, g, dense):
             z = NETWORK.mix(size * rng.standard_normal((N, where.p)))
             assert solver.advance_local(z, np.zeros(N))
             assert violation(where, solver, z) <= 1e-12
-        assert solver.calls[1].sum() == 0, "every solve was settled"
-        assert solver.calls[0].sum() <= 40 * 3 * N
+        assert solver.state.calls[1].sum() == 0, "every solve was settled"
+        assert solver.state.calls[0].sum() <= 40 * 3 * N
 
 
 @pytest.mark.parametrize("h", H)
@@ -93,10 +93,10 @@ def test_local_solutions_from_far_away(h):
     for seed in range(4):
         where = make(h, "l1", seed % 2 == 0, seed, size=1.0 if h == "poisson" else 300.0)
         solver, rng = solver_of(where), np.random.default_rng(seed)
-        solver.x_flat[:] = (50.0 if h == "poisson" else 1e4) * rng.standard_normal(sum(where.dims))
+        solver.state.x[:] = (50.0 if h == "poisson" else 1e4) * rng.standard_normal(sum(where.dims))
         z = NETWORK.mix(rng.standard_normal((N, where.p)))
         solver.advance_local(z, np.zeros(N))
-        assert solver.calls[1].sum() == 0
+        assert solver.state.calls[1].sum() == 0
         assert violation(where, solver, z) <= 1e-12
 
 

@@ -32,8 +32,8 @@ def begin(block, i, state, rule):
     S[i, BETA] = my if my > 0.0 else rule.L_y[i] + rule.sigma[i] ** 2 / rule.mu_x[i]
     for j in range(block.xptr[i], block.xptr[i + 1]):
         X[V, j], X[PULL, j] = state.x[j], state.pull[j]
-    copy(state.y[i], Y[MESSAGE, i], Y.shape[2])
-    copy(state.cy[i], Y[C_MESSAGE, i], Y.shape[2])
+    copy(state.lam[i], Y[MESSAGE, i], Y.shape[2])
+    copy(state.mixed[i], Y[C_MESSAGE, i], Y.shape[2])
 
 
 @spliced
@@ -42,7 +42,7 @@ def step(block, i, state, rule, z, room):
     S, a0, a1 = state.S, block.xptr[i], block.xptr[i + 1]
     x, v, pull = state.x[a0:a1], state.X[V, a0:a1], state.pull[a0:a1]
     old_pull = state.X[PULL, a0:a1]
-    y, w, cy, cw = state.y[i], state.Y[MESSAGE, i], state.cy[i], state.Y[C_MESSAGE, i]
+    y, w, cy, cw = state.lam[i], state.Y[MESSAGE, i], state.mixed[i], state.Y[C_MESSAGE, i]
     d, p = x.shape[0], y.shape[0]
     mean, grad, u = room.vectors[0, :d], room.vectors[1, :d], room.vectors[2, :d]
     y_mean, c_mean, slope = room.vectors[3, :p], room.vectors[4, :p], room.vectors[5, :p]
@@ -88,8 +88,8 @@ def step(block, i, state, rule, z, room):
 def settle(state, i):
     """𝐂y moves as y did."""
     a = state.S[i, A]
-    for j in range(state.cy.shape[1]):
-        state.cy[i, j] = (state.cy[i, j] + a * state.Y[C_MESSAGE, i, j]) / (1.0 + a)
+    for j in range(state.mixed.shape[1]):
+        state.mixed[i, j] = (state.mixed[i, j] + a * state.Y[C_MESSAGE, i, j]) / (1.0 + a)
 
 
 @compiled

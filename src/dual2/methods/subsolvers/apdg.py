@@ -57,8 +57,8 @@ def begin(block, i, state):
     """x_f = x, y_f = y; nothing to extrapolate from."""
     for j in range(block.xptr[i], block.xptr[i + 1]):
         state.X[FAST, j], state.X[PULL, j] = state.x[j], state.pull[j]
-    for j in range(state.y.shape[1]):
-        state.Y[Y_FAST, i, j], state.Y[C_FAST, i, j] = state.y[i, j], state.cy[i, j]
+    for j in range(state.lam.shape[1]):
+        state.Y[Y_FAST, i, j], state.Y[C_FAST, i, j] = state.lam[i, j], state.mixed[i, j]
 
 
 @spliced
@@ -69,7 +69,7 @@ def step(block, i, state, rule, z, room):
     """
     s, a, b = state.S[i], block.xptr[i], block.xptr[i + 1]
     x, fast, pull, old_pull = state.x[a:b], state.X[FAST, a:b], state.pull[a:b], state.X[PULL, a:b]
-    y, y_fast, cy, c_fast = state.y[i], state.Y[Y_FAST, i], state.cy[i], state.Y[C_FAST, i]
+    y, y_fast, cy, c_fast = state.lam[i], state.Y[Y_FAST, i], state.mixed[i], state.Y[C_FAST, i]
     y_new, push, c_point = state.Y[MESSAGE, i], state.push[i], state.Y[C_POINT, i]
     d, p, vectors = x.shape[0], y.shape[0], room.vectors
     point, G, v, new = vectors[0, :d], vectors[1, :d], vectors[2, :d], vectors[3, :d]
@@ -121,8 +121,8 @@ def settle(state, i):
     """𝐂y_f moves as y_f did."""
     Y, sigma = state.Y, state.S[i, SIGMA_Y]
     for j in range(Y.shape[2]):
-        Y[C_FAST, i, j] = Y[C_POINT, i, j] + sigma * (Y[C_MESSAGE, i, j] - state.cy[i, j])
-        state.cy[i, j] = Y[C_MESSAGE, i, j]
+        Y[C_FAST, i, j] = Y[C_POINT, i, j] + sigma * (Y[C_MESSAGE, i, j] - state.mixed[i, j])
+        state.mixed[i, j] = Y[C_MESSAGE, i, j]
 
 
 @compiled

@@ -3,7 +3,7 @@
 import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -93,8 +93,10 @@ class Subsolver(ABC):
     """
 
     name: str
-    kept: tuple[str, ...] = ()
-    """Attributes that are the whole state, all arrays."""
+    layout: ClassVar[type[Any]]
+    """The named tuple of arrays that is its state: x (flat), lam, mixed, … ."""
+    state: Any
+    """Where it is."""
     restarts = False
     """Whether the solver wants its momentum restarted when it points uphill."""
     cap = 2_000_000
@@ -103,8 +105,6 @@ class Subsolver(ABC):
     """Step of the dual update, per row; its inverse scales rounding errors of the residual."""
     weight: Array
     """What the residual of x counts in units of that of λ; 0 where x follows λ exactly enough."""
-    residual: Array
-    """Per row, the two residuals at the last local test."""
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         self.runtime, self.facts, self.constants = runtime, facts, constants
@@ -116,19 +116,19 @@ class Subsolver(ABC):
 
     # -- state --------------------------------------------------------------------------------
     @property
-    @abstractmethod
     def x(self) -> Array:
         """Flat primal output."""
+        return self.state.x
 
     @property
-    @abstractmethod
     def lam(self) -> Array:
         """λ, shape (n, p)."""
+        return self.state.lam
 
     @property
-    @abstractmethod
     def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
+        return self.state.mixed
 
     @abstractmethod
     def start(self, x: Array, lam: Array) -> None:
@@ -141,18 +141,18 @@ class Subsolver(ABC):
         A solver that can begin anywhere adds ``ahead`` times the way from the end before that.
         """
 
-    @abstractmethod
     def settle(self) -> None:
         """After local solves: 𝐂λ by one exchange."""
+        self.mixed[:] = self.runtime.mix(self.lam)
 
     def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving: the arrays that ``kept`` names."""
-        return {name: getattr(self, name) for name in self.kept}
+        """The state by name, for saving."""
+        return self.state._asdict()
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
-        for name in self.kept:
-            setattr(self, name, np.array(state[name]))
+        arrays = {name: np.array(state[name]) for name in self.layout._fields}
+        self.state = self.layout(**arrays)
 
     @abstractmethod
     def oracle_calls(self) -> dict[str, int]:
@@ -198,4 +198,4 @@ class Subsolver(ABC):
 
     def local_size(self) -> Array:
         """Per agent, the combined residual at the last test."""
-        return self.combined(self.residual[:, 0], self.residual[:, 1])
+        return self.combined(*self.state.residual[:, :2].T)

@@ -12,7 +12,7 @@ from dual2.engine.pack import is_separable
 from dual2.errors import CapabilityError
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
-from dual2.methods.subsolvers.exact_kernel import Rows, exact_steps
+from dual2.methods.subsolvers.exact_kernel import Outer, State, exact_steps
 from dual2.methods.subsolvers.newton_kernel import LOGISTIC_H, POISSON_H, QUADRATIC_H, Task
 from dual2.problem import Problem
 from dual2.runtime import Runtime
@@ -29,7 +29,7 @@ class Exact(Subsolver):
     """
 
     name = "exact"
-    kept = ("x_flat", "stack", "calls")
+    layout = State
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
@@ -38,38 +38,18 @@ class Exact(Subsolver):
         _require_quadratic(runtime)
         self.dual_step = facts.mu / np.maximum(facts.sigma2, 1e-300)
 
-    @property
-    def x(self) -> Array:
-        """Flat primal output."""
-        return self.x_flat
-
-    @property
-    def lam(self) -> Array:
-        """λ, shape (n, p)."""
-        return self.stack[0]
-
-    @property
-    def mixed(self) -> Array:
-        """𝐂λ, shape (n, p)."""
-        return self.stack[1]
-
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
-        self.x_flat = x.copy()
-        self.stack = np.stack([lam, self.runtime.mix(lam)])
-        self.calls = np.zeros((2, self.runtime.n), np.int64)
+        calls = np.zeros((2, self.runtime.n), np.int64)
+        self.state = State(x.copy(), lam.copy(), self.runtime.mix(lam), calls)
         self.iterate(np.zeros_like(lam), np.zeros_like(lam), 0, 0.0, 0.0, 0)
 
     def begin(self, ahead: float = 0.0) -> None:
         """Nothing is carried over but x."""
 
-    def settle(self) -> None:
-        """𝐂λ by one exchange."""
-        self.stack[1] = self.runtime.mix(self.lam)
-
     def oracle_calls(self) -> dict[str, int]:
         """One of each oracle per Newton step, the maximum over agents."""
-        steps = int(self.calls[0].max())
+        steps = int(self.state.calls[0].max())
         return dict.fromkeys(("grad_f", "prox_g", "A", "AT", "prox_h", "iterations"), steps)
 
     def iterate(
@@ -81,10 +61,10 @@ class Exact(Subsolver):
         """
         rt, ascent = self.runtime, np.zeros(self.runtime.n)
         code = NO_MOMENTUM if beta is None else beta
-        rows = Rows(self.stack, w, z, ascent, self.calls)
-        x, share = self.x_flat, 1.0 / rt.problem.n
+        x, share = self.state.x, 1.0 / rt.problem.n
+        outer = Outer(w, z, ascent, step, code, since)
         task = Task(x, z, x, 0.0, self._kind, self._par, 1.0 / share)
-        rt.run(exact_steps, rt.block, rt.links, rows, task, steps, step, code, since)
+        rt.run(exact_steps, rt.block, rt.links, self.state, outer, task, steps)
         return ascent
 
     def _steps(self, z: Array, steps: int) -> None:

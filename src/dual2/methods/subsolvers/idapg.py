@@ -7,7 +7,6 @@ local minimisation per agent and one exchange with the neighbours [Li & Li 2025]
 loop and its formulas are in :mod:`dual2.methods.subsolvers.idapg_kernel`.
 """
 
-from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -18,43 +17,13 @@ from dual2.methods.subsolvers.idapg_kernel import (
     BOTH_H,
     CLIP_H,
     SMOOTH_H,
-    Rows,
     Rule,
+    State,
     idapg_steps,
 )
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, momentum
 from dual2.theory.constants import condition
-
-
-@dataclass
-class IDAPGState:
-    """Everything iDAPG carries from one iteration to the next."""
-
-    x: Array  # flat
-    lam: Array  # (2, n, p): λ and λ_prev, which is which says ``now``
-    mixed: Array  # 𝐂 times them
-    v: Array  # last extrapolated point
-    mixed_v: Array
-    end: Array  # λ at the end of the last subproblem
-    mixed_end: Array
-    moved: Array  # |v_i - λ_i⁺|/t per row, sets the accuracy of the local minimisations
-    since: Array  # per row, iterations since the last restart
-    finished: Array  # per row, whether the local solve is done
-    calls: Array  # (2, n): local gradients and iterations so far
-    now: int = 0
-    extra: int = 0  # products with Aᵀ for residuals
-
-    @classmethod
-    def at(cls, x: Array, lam: Array, mixed: Array) -> "IDAPGState":
-        """Start from x, λ and 𝐂λ."""
-        n = lam.shape[0]
-        pair, mixed_pair = np.stack([lam, lam]), np.stack([mixed, mixed])
-        count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
-        return cls(
-            x.copy(), pair, mixed_pair, *(row.copy() for row in (lam, mixed, lam, mixed)),
-            moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
-        )  # fmt: skip
 
 
 class IDAPG(Subsolver):
@@ -74,7 +43,11 @@ class IDAPG(Subsolver):
         Use k/(k+3) with adaptive restart even where μ_φ is known.
     """
 
-    name = "iDAPG"
+    name, layout = "iDAPG", State
+    now: int
+    """Which half of ``lam`` is λ."""
+    extra: int
+    """Products with Aᵀ for residuals."""
 
     def __init__(
         self, runtime: Runtime, facts: Facts, constants: Constants,
@@ -111,23 +84,24 @@ class IDAPG(Subsolver):
 
     # -- state ----------------------------------------------------------------------------------
     @property
-    def x(self) -> Array:
-        """Flat primal output."""
-        return self.state.x
-
-    @property
     def lam(self) -> Array:
         """λ, shape (n, p)."""
-        return self.state.lam[self.state.now]
+        return self.state.lam[self.now]
 
     @property
     def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
-        return self.state.mixed[self.state.now]
+        return self.state.mixed[self.now]
 
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
-        self.state = IDAPGState.at(x, lam, self.runtime.mix(lam))
+        n, mixed, self.now, self.extra = len(lam), self.runtime.mix(lam), 0, 0
+        count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
+        self.state = State(
+            x.copy(), np.stack([lam, lam]), np.stack([mixed, mixed]),
+            *(row.copy() for row in (lam, mixed, lam, mixed)),
+            moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
+        )  # fmt: skip
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
 
     def begin(self, ahead: float = 0.0) -> None:
@@ -144,30 +118,27 @@ class IDAPG(Subsolver):
         """Forget the momentum."""
         self.state.since[:] = 0
 
-    def settle(self) -> None:
-        """After local solves: 𝐂λ by one exchange."""
-        self.state.mixed[self.state.now] = self.runtime.mix(self.lam)
-
     def as_dict(self) -> dict[str, Any]:
         """The state by name, for saving."""
-        return {f.name: getattr(self.state, f.name) for f in fields(self.state)}
+        return super().as_dict() | {"now": self.now, "extra": self.extra}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
-        self.state = IDAPGState(**state)
+        super().restore(state)
+        self.now, self.extra = int(state["now"]), int(state["extra"])
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""
         local, iterations = (int(self.state.calls[k].max()) for k in (0, 1))
         return {
-            "grad_f": local, "prox_g": local, "A": iterations, "AT": iterations + self.state.extra,
+            "grad_f": local, "prox_g": local, "A": iterations, "AT": iterations + self.extra,
             "prox_h": iterations, "iterations": iterations,
         }  # fmt: skip
 
     # -- iterations -------------------------------------------------------------------------------
     def _steps(self, z: Array, steps: int) -> None:
         self._run(z, steps, np.zeros(1), local=False)
-        self.state.now = (self.state.now + steps) % 2
+        self.now = (self.now + steps) % 2
 
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
         """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
@@ -175,15 +146,9 @@ class IDAPG(Subsolver):
         return bool(self.state.finished.all())
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
-        rt, s, c = self.runtime, self.state, self.constants
-        rows = Rows(
-            s.x, s.lam, s.mixed, s.v, s.mixed_v, s.moved, s.since, s.calls, s.finished, z
-        )  # fmt: skip
-        rule = Rule(
-            self.dual_step, self.beta, float(c.rho), 1.0 / rt.problem.n, self._mode, self.slack,
-            self.floor,
-        )  # fmt: skip
-        rt.run(idapg_steps, rt.block, rt.links, rows, rule, s.now, steps, stop, local)
+        rt, rho, share = self.runtime, float(self.constants.rho), 1.0 / self.runtime.problem.n
+        rule = Rule(self.dual_step, self.beta, rho, share, self._mode, self.slack, self.floor)
+        rt.run(idapg_steps, rt.block, rt.links, self.state, z, rule, self.now, steps, stop, local)
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
@@ -203,14 +168,14 @@ class IDAPG(Subsolver):
         if with_primal:
             pull = self.runtime.adjoints(self.lam - s.v)
             primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.block.xptr[:-1]))
-            s.extra += 1
+            self.extra += 1
         return primal, np.linalg.norm(rows, axis=1)
 
     def uphill(self) -> Array:
         """Per agent <v-λ, λ-λ_prev>/t: a positive sum says that the momentum points uphill."""
         s = self.state
         slope = (s.v - self.lam) / self.dual_step[:, None]
-        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - s.now])
+        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - self.now])
 
     def local_size(self) -> Array:
         """Per agent |v-λ|/t of the last iteration."""

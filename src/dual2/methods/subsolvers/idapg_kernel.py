@@ -40,19 +40,29 @@ CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
 """How the dual terms enter: prox by one scaled clip, or block by block; gradient; both."""
 
 
-class Rows(NamedTuple):
-    """The state on the rows of a block, by the names of :class:`.idapg.IDAPGState`, and z."""
+class State(NamedTuple):
+    """Everything iDAPG carries from one iteration to the next, on the rows of a block."""
 
     x: Array
+    """Flat."""
     lam: Array
+    """(2, n, p): λ and λ_prev; which is which says ``now``."""
     mixed: Array
+    """𝐂 times them."""
     v: Array
+    """Last extrapolated point."""
     mixed_v: Array
+    end: Array
+    """λ at the end of the last subproblem."""
+    mixed_end: Array
     moved: Array
+    """|v_i - λ_i⁺|/t per row, which sets the accuracy of the local minimisations."""
     since: Array
-    calls: Array
+    """Per row, iterations since the last restart."""
     finished: Array
-    z: Array
+    """Per row, whether the local solve is done."""
+    calls: Array
+    """(2, n): local gradients and iterations so far."""
 
 
 class Rule(NamedTuple):
@@ -116,13 +126,13 @@ def new_room(block):
 
 
 @spliced
-def minimise(block, i, rows, rule, room):
+def minimise(block, i, state, rule, room):
     """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED."""
     if block.easy[i] != 0:
-        solve_coordinates(block, i, rows.x, room.v, room.ax)
+        solve_coordinates(block, i, state.x, room.v, room.ax)
         return 1
-    own = rows.x[block.xptr[i] : block.xptr[i + 1]]
-    error = max(rule.slack * rows.moved[i], rule.floor) / max(block.sigma[i], 1e-300)
+    own = state.x[block.xptr[i] : block.xptr[i + 1]]
+    error = max(rule.slack * state.moved[i], rule.floor) / max(block.sigma[i], 1e-300)
     if adjoint(block, i, room.v, room.pull):
         return FAILED
     done = minimise_local(block, i, room.pull, own, error, room.vectors, room.work)
@@ -132,11 +142,11 @@ def minimise(block, i, rows, rule, room):
 
 
 @spliced
-def dual_step(block, i, at, beta, rows, rule, room):
+def dual_step(block, i, at, beta, state, z, rule, room):
     """λ⁺ from v and A_i x, into the place of λ_prev; 0, or FAILED."""
-    t, p, rho, h = rule.step[i], rows.z.shape[1], rule.rho, block.hpar
-    s, v, ax, new, z = t * rule.share, room.v, room.ax, rows.lam[1 - at, i], rows.z[i]
-    mixed, before, shrink = rows.mixed[at, i], rows.mixed[1 - at, i], room.shrink
+    t, p, rho, h = rule.step[i], z.shape[1], rule.rho, block.hpar
+    s, v, ax, new = t * rule.share, room.v, room.ax, state.lam[1 - at, i]
+    mixed, before, shrink = state.mixed[at, i], state.mixed[1 - at, i], room.shrink
     if rule.mode == CLIP_H:
         if t != shrink[p]:
             shrink[p] = t
@@ -144,12 +154,12 @@ def dual_step(block, i, at, beta, rows, rule, room):
                 shrink[k] = 1.0 / (1.0 + s * h[k])
         for k in range(p):
             cv = mixed[k] + beta * (mixed[k] - before[k])
-            w = v[k] - t * (rho * cv + z[k] - ax[k])
+            w = v[k] - t * (rho * cv + z[i, k] - ax[k])
             new[k] = min(max((w - s * h[p + k]) * shrink[k], h[5 * p + k]), h[6 * p + k])
         return 0
     for k in range(p):
         cv = mixed[k] + beta * (mixed[k] - before[k])
-        ax[k] = v[k] - t * (rho * cv + z[k] - ax[k])
+        ax[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
     if rule.mode >= SMOOTH_H:
         if grad_h(block, v, room.slope):
             return FAILED
@@ -162,24 +172,24 @@ def dual_step(block, i, at, beta, rows, rule, room):
 
 
 @spliced
-def iterate(block, i, at, last, rows, rule, room):
+def iterate(block, i, at, last, state, z, rule, room):
     """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
-    lam, before, v, beta = rows.lam[at, i], rows.lam[1 - at, i], room.v, rule.beta[i]
-    if rows.since[i] == 0 or beta < 0.0:
-        beta = rows.since[i] / (rows.since[i] + 3.0)
-    rows.since[i] += 1
+    lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], room.v, rule.beta[i]
+    if state.since[i] == 0 or beta < 0.0:
+        beta = state.since[i] / (state.since[i] + 3.0)
+    state.since[i] += 1
     for k in range(v.shape[0]):
         v[k] = lam[k] + beta * (lam[k] - before[k])
-    done = minimise(block, i, rows, rule, room)
+    done = minimise(block, i, state, rule, room)
     if done == FAILED:
         return FAILED
-    rows.calls[0, i] += done
-    rows.calls[1, i] += 1
+    state.calls[0, i] += done
+    state.calls[1, i] += 1
     if last:
         for k in range(v.shape[0]):
-            now, old = rows.mixed[at, i, k], rows.mixed[1 - at, i, k]
-            rows.v[i, k], rows.mixed_v[i, k] = v[k], now + beta * (now - old)
-    return dual_step(block, i, at, beta, rows, rule, room)
+            now, old = state.mixed[at, i, k], state.mixed[1 - at, i, k]
+            state.v[i, k], state.mixed_v[i, k] = v[k], now + beta * (now - old)
+    return dual_step(block, i, at, beta, state, z, rule, room)
 
 
 @compiled
@@ -192,38 +202,37 @@ def points_uphill(v, new, lam):
 
 
 @compiled
-def idapg_steps(block, links, rows, rule, now, steps, stop, local, member):
+def idapg_steps(block, links, state, z, rule, now, steps, stop, local, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
 
     ``lam[now]`` and ``lam[1-now]`` are λ and λ_prev on entry; after s iterations λ is
-    ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again). ``since`` counts iterations since the
-    last restart, ``calls`` local gradients and iterations. ``v``, ``mixed_v`` keep the last
-    extrapolated point. ``stop`` is per row.
+    ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again).
+    ``stop`` is per row.
     """
-    block, links, rows, rule, member = unowned((block, links, rows, rule, member))
-    lam, moved = rows.lam, rows.moved
-    first, last = own_rows(member, rows.z.shape[0])
+    block, links, state, z, rule, member = unowned((block, links, state, z, rule, member))
+    lam, moved = state.lam, state.moved
+    first, last = own_rows(member, z.shape[0])
     own_room = new_room(block)
     room = unowned(own_room)
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
-        if local and rows.finished[r0] != 0:
+        if local and state.finished[r0] != 0:
             continue
         at = now
         for it in range(steps):
             for i in range(r0, r1):
-                if iterate(block, i, at, local or it == steps - 1, rows, rule, room):
+                if iterate(block, i, at, local or it == steps - 1, state, z, rule, room):
                     return FAILED
                 new = lam[1 - at, i]
                 if local or block.easy[i] == 0:
                     moved[i] = distance(room.v, new) / rule.step[i]
                 if local and rule.beta[i] < 0.0 and points_uphill(room.v, new, lam[at, i]):
-                    rows.since[i] = 0
+                    state.since[i] = 0
             at = 1 - at
             if not local:
-                mix_in_line(links, lam[at], rows.mixed[at], member)
+                mix_in_line(links, lam[at], state.mixed[at], member)
             elif not moved[r0] > stop[r0]:
-                rows.finished[r0] = 1
+                state.finished[r0] = 1
                 break
         if local and at != now:
             for k in range(lam.shape[2]):

@@ -29,7 +29,7 @@ def mapping_residual(block, i, state, rule, z, room):
     D_x = L_i|x - prox_{g_i/L_i}(x - (∇f_i(x)+A_iᵀy)/L_i)|,
     D_y = |y - prox_{t g₂}(y - t(∇g₁(y) - A_i x))|/t. Returns 0, or FAILED.
     """
-    x, y, cy = state.x[block.xptr[i] : block.xptr[i + 1]], state.y[i], state.cy[i]
+    x, y, cy = state.x[block.xptr[i] : block.xptr[i + 1]], state.lam[i], state.mixed[i]
     d, p, L, t, out = x.shape[0], y.shape[0], block.lip[i], rule.dual_step[i], state.residual[i]
     c, w, u = room.vectors[0, :d], room.vectors[1, :d], room.vectors[2, :d]
     state.calls[0, i] += 1
@@ -78,7 +78,7 @@ def judge_alone(block, i, state, rule, stop):
         state.since[i], mark[i] = 0, size
         state.calls[2, i] += 1
         failed = apply(block, i, state.x[a:b], state.push[i])
-        failed += adjoint(block, i, state.y[i], state.pull[a:b])
+        failed += adjoint(block, i, state.lam[i], state.pull[a:b])
     return failed
 
 

@@ -48,12 +48,12 @@ def parameters(rule, i, k):
 @spliced
 def begin(block, i, state):
     """x = x̄ = the start, y likewise; nothing to extrapolate from."""
-    X, Y, p = state.X, state.Y, state.y.shape[1]
+    X, Y, p = state.X, state.Y, state.lam.shape[1]
     for j in range(block.xptr[i], block.xptr[i + 1]):
         X[LAST, j], X[MEAN, j], X[PULL, j] = state.x[j], state.x[j], state.pull[j]
     for j in range(p):
-        Y[MESSAGE, i, j], Y[Y_MEAN, i, j] = state.y[i, j], state.y[i, j]
-        Y[C_MEAN, i, j], Y[PUSH, i, j] = state.cy[i, j], state.push[i, j]
+        Y[MESSAGE, i, j], Y[Y_MEAN, i, j] = state.lam[i, j], state.lam[i, j]
+        Y[C_MEAN, i, j], Y[PUSH, i, j] = state.mixed[i, j], state.push[i, j]
 
 
 @spliced
@@ -96,7 +96,7 @@ def step(block, i, state, rule, z, room):
     part = 1.0 / (1.0 + 1.0 / wy)
     for j in range(p):
         y_mean[j] += part * (y[j] - y_mean[j])
-        state.y[i, j] = y[j] if last else y_mean[j]
+        state.lam[i, j] = y[j] if last else y_mean[j]
     state.S[i, PART], state.S[i, LAST_COUNTS] = part, last
     return adjoint(block, i, y, pull)
 
@@ -108,7 +108,7 @@ def settle(state, i):
     for j in range(Y.shape[2]):
         Y[C_MEAN, i, j] += part * (Y[C_MESSAGE, i, j] - Y[C_MEAN, i, j])
         last = state.S[i, LAST_COUNTS] != 0.0
-        state.cy[i, j] = Y[C_MESSAGE, i, j] if last else Y[C_MEAN, i, j]
+        state.mixed[i, j] = Y[C_MESSAGE, i, j] if last else Y[C_MEAN, i, j]
 
 
 @compiled

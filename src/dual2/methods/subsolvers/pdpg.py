@@ -17,13 +17,13 @@ from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, grad_g1, p
 def step(block, i, state, rule, z, room):
     """One iteration of agent i up to the exchange; 0, or FAILED."""
     a, b = block.xptr[i], block.xptr[i + 1]
-    x, pull, y = state.x[a:b], state.pull[a:b], state.y[i]
+    x, pull, y = state.x[a:b], state.pull[a:b], state.lam[i]
     d, p = x.shape[0], y.shape[0]
     grad, v = room.vectors[0, :d], room.vectors[1, :d]
     slope, w, ax = room.vectors[2, :p], room.vectors[3, :p], room.vectors[4, :p]
     alpha = 1.0 / rule.L_x[i]
     beta = 1.0 / (rule.L_y[i] + rule.sigma[i] ** 2 / rule.mu_x[i])
-    if grad_f(block, i, x, grad) or grad_g1(block, i, y, state.cy[i], rule, z, slope):
+    if grad_f(block, i, x, grad) or grad_g1(block, i, y, state.mixed[i], rule, z, slope):
         return FAILED
     for j in range(d):
         v[j] = x[j] - alpha * (grad[j] + pull[j])
@@ -40,7 +40,7 @@ def step(block, i, state, rule, z, room):
 @spliced
 def settle(state, i):
     """𝐂y is 𝐂 times the message."""
-    copy(state.Y[C_MESSAGE, i], state.cy[i], state.cy.shape[1])
+    copy(state.Y[C_MESSAGE, i], state.mixed[i], state.mixed.shape[1])
 
 
 @compiled

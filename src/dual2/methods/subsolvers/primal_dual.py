@@ -1,7 +1,7 @@
 """PDPG, LPD, ABPD-PGS and APDG as subsolvers: one class, one loop, four formulas."""
 
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class PrimalDual(Subsolver):
         APDG: use the parameter set for square nonsingular A.
     """
 
+    layout = State
     kernel: ClassVar[Callable[..., int]]
     """The compiled loop."""
     averages = False
@@ -66,56 +67,26 @@ class PrimalDual(Subsolver):
         return np.zeros((self.runtime.n, SCALARS))
 
     # -- state ----------------------------------------------------------------------------------
-    @property
-    def x(self) -> Array:
-        """Flat primal output."""
-        return self.state.x
-
-    @property
-    def lam(self) -> Array:
-        """λ, shape (n, p)."""
-        return self.state.y
-
-    @property
-    def mixed(self) -> Array:
-        """𝐂λ, shape (n, p)."""
-        return self.state.cy
-
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n, p = lam.shape
         count = lambda *shape: np.zeros(shape, np.int64)  # noqa: E731
-        self._hold(State(
-            x=x.copy(), y=lam.copy(), cy=self.runtime.mix(lam), pull=np.zeros(x.size),
+        self.state = State(
+            x=x.copy(), lam=lam.copy(), mixed=self.runtime.mix(lam), pull=np.zeros(x.size),
             push=np.zeros((n, p)), X=np.zeros((X_ROWS, x.size)), Y=np.zeros((Y_ROWS, n, p)),
             S=self._scalars(), mark=np.zeros(n), since=count(n), calls=count(3, n),
             finished=count(n), residual=np.zeros((n, 4)),
-        ))  # fmt: skip
+        )  # fmt: skip
         self.begin()
         self._run(np.zeros((n, p)), 0, np.zeros(n), alone=False)
         self.state.calls[:] = 0
-
-    def _hold(self, state: State) -> None:
-        self.state, self.residual = state, state.residual
 
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem from the last output: one product with A and one with Aᵀ."""
         s = self.state
         s.since[:], s.finished[:], s.mark[:] = 0, 0, 0.0
-        s.pull[:], s.push[:] = self.runtime.adjoints(s.y), self.runtime.products(s.x)
+        s.pull[:], s.push[:] = self.runtime.adjoints(s.lam), self.runtime.products(s.x)
         s.calls[2] += 1
-
-    def settle(self) -> None:
-        """After local solves: 𝐂λ by one exchange."""
-        self.state.cy[:] = self.runtime.mix(self.state.y)
-
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return self.state._asdict()
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved state."""
-        self._hold(State(**{name: np.array(state[name]) for name in State._fields}))
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: per iteration one of each oracle, and one of each per residual."""
@@ -143,7 +114,8 @@ class PrimalDual(Subsolver):
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
         """Per agent, sizes of ∂_x and of ∂_λ, measured by the proximal gradient mappings."""
         self._run(z, 0, np.zeros(self.runtime.n), alone=False)
-        return self.residual[:, 0].copy(), self.residual[:, 1].copy()
+        primal, dual = self.state.residual[:, :2].T.copy()
+        return primal, dual
 
     def uphill(self) -> Array:
         """A positive sum says that the squared residual has fallen enough to start afresh."""

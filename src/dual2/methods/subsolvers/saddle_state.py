@@ -6,7 +6,7 @@ g₁(y) = (ρ/2)yᵀ𝐂y + zᵀy (+ h*/n if it enters by its gradient) and g₂
 A solver is one file with two kernels and its loop. ``step(block, i, state, rule, z, room)`` is one
 iteration of agent i up to the exchange: it leaves the row that travels in Y[MESSAGE] and 𝐀ᵀ of its
 dual point in ``pull``. ``settle(state, i)`` takes 𝐂 times the message from Y[C_MESSAGE] and leaves
-𝐂y in ``cy``. With since[i] = 0 a subproblem begins, at (x, y) with ``pull`` = 𝐀ᵀy, ``push`` = 𝐀x.
+𝐂y in ``mixed``. With since[i] = 0 a subproblem begins at (x, y), ``pull`` = 𝐀ᵀy, ``push`` = 𝐀x.
 """
 
 from typing import NamedTuple
@@ -28,9 +28,9 @@ class State(NamedTuple):
 
     x: Array
     """Flat: output."""
-    y: Array
-    """(n, p): output."""
-    cy: Array
+    lam: Array
+    """(n, p): output y."""
+    mixed: Array
     """(n, p): 𝐂y."""
     pull: Array
     """Flat: 𝐀ᵀ of the last dual point."""

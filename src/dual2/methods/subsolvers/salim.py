@@ -9,7 +9,7 @@ min f_i(x) subject to A_i x = b/n + z_i. The loop and its formulas are in
 import numpy as np
 
 from dual2.methods.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
-from dual2.methods.subsolvers.salim_kernel import PULL, X_FAST, X_NOW, Rows, salim_steps
+from dual2.methods.subsolvers.salim_kernel import State, salim_steps
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
 
@@ -24,7 +24,7 @@ class Salim(Subsolver):
     """
 
     name = "Salim"
-    kept = ("X", "y", "cy", "calls", "finished", "residual")
+    layout = State
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
@@ -36,45 +36,25 @@ class Salim(Subsolver):
         self.weight = np.sqrt(facts.sigma2) / facts.mu
         self.dual_step = facts.mu / facts.sigma2
 
-    @property
-    def x(self) -> Array:
-        """Flat primal output x_f."""
-        return self.X[X_FAST]
-
-    @property
-    def lam(self) -> Array:
-        """λ, shape (n, p)."""
-        return self.y
-
-    @property
-    def mixed(self) -> Array:
-        """𝐂λ, shape (n, p)."""
-        return self.cy
-
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n = self.runtime.n
-        self.X, self.y, self.cy = np.zeros((3, x.size)), lam.copy(), self.runtime.mix(lam)
-        self.calls, self.residual = np.zeros((3, n), np.int64), np.zeros((n, 2))
-        self.finished = np.zeros(n, np.int64)
-        self.X[X_FAST] = x
+        self.state = State(
+            x.copy(), x.copy(), np.zeros(x.size), lam.copy(), self.runtime.mix(lam),
+            np.zeros((3, n), np.int64), np.zeros(n, np.int64), np.zeros((n, 2)),
+        )  # fmt: skip
         self.begin()
         self._run(np.zeros_like(lam), np.zeros(n), 0)
 
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem from the last output."""
-        self.X[X_NOW] = self.X[X_FAST]
-        self.X[PULL] = self.runtime.adjoints(self.y)
-        self.finished[:] = 0
-        self.calls[1] += 1
-
-    def settle(self) -> None:
-        """After local solves: 𝐂λ by one exchange."""
-        self.cy = self.runtime.mix(self.y)
+        s = self.state
+        s.x_now[:], s.pull[:], s.finished[:] = s.x, self.runtime.adjoints(s.lam), 0
+        s.calls[1] += 1
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: N products with A and Aᵀ per iteration."""
-        gradients, products, iterations = (int(self.calls[k].max()) for k in range(3))
+        gradients, products, iterations = (int(most) for most in self.state.calls.max(axis=1))
         return {
             "grad_f": gradients, "prox_g": 0, "A": products, "AT": products, "prox_h": 0,
             "iterations": iterations,
@@ -87,13 +67,13 @@ class Salim(Subsolver):
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
         """Agents iterate alone until their residual is ≤ ``stop``; True when all are."""
         self._run(z, stop, max(steps, 10))
-        return bool(self.finished.all())
+        return bool(self.state.finished.all())
 
     def _run(self, z: Array, stop: Array, steps: int) -> None:
-        rows = Rows(self.X, self.y, self.calls, self.finished, self.residual)
         right = self._share + z
-        self.runtime.call(salim_steps, rows, right, self._small2, steps, stop, self.weight)
+        self.runtime.call(salim_steps, self.state, right, self._small2, steps, stop, self.weight)
 
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
         """Per agent |∇f(x) + Aᵀλ| and |Ax - c| at the last test."""
-        return self.residual[:, 0].copy(), self.residual[:, 1].copy()
+        primal, dual = self.state.residual.T.copy()
+        return primal, dual

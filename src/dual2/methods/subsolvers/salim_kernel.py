@@ -22,35 +22,36 @@ from dual2.engine.unowned import unowned
 Array = np.ndarray
 ROUNDING = 2e-15
 """Residuals below this share of their terms are rounding."""
-X_NOW, X_FAST, PULL = range(3)
-"""Slots of primal vectors: x, x_f (the output) and Aᵀy."""
 
 
-class Rows(NamedTuple):
-    """The state: primal slots, y; per row calls, whether done, and residuals (D_x, D_y)."""
+class State(NamedTuple):
+    """Flat: x_f (the output), x and Aᵀy; y and 𝐂y; per row calls, whether done, (D_x, D_y)."""
 
-    X: Array
-    y: Array
+    x: Array
+    x_now: Array
+    pull: Array
+    lam: Array
+    mixed: Array
     calls: Array
     finished: Array
     residual: Array
 
 
 @compiled
-def salim_steps(block, rows, right, small2, steps, stop, weight):
+def salim_steps(block, state, right, small2, steps, stop, weight):
     """Advance every unfinished agent by at most ``steps`` iterations, until its residual ≤ stop.
 
     ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; D_x = |∇f(x_f) + Aᵀy|,
     D_y = |Ax_f - c|. Returns 0, or FAILED.
     """
-    block, rows = unowned((block, rows))
-    X, y, calls, residual = rows.X, rows.y, rows.calls, rows.residual
+    block, state = unowned((block, state))
+    y, calls, residual = state.lam, state.calls, state.residual
     n, p = y.shape
     width = max(1, block.inbox.shape[0])
     hat, move, g, xg = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
     r, s, total = np.empty(p), np.empty(p), np.empty(p)
     for i in range(n):
-        if rows.finished[i] != 0:
+        if state.finished[i] != 0:
             continue
         first, last = block.xptr[i], block.xptr[i + 1]
         d, bound, strong = last - first, block.lip[i], block.mu[i]
@@ -60,7 +61,7 @@ def salim_steps(block, rows, right, small2, steps, stop, weight):
         eta = 1.0 / (4.0 * tau * bound)
         omega = 15.0 / (19.0 * eta)
         nu, spread = 0.5 * (l1 + l2), (l1 - l2) ** 2 / 16.0
-        x, xf, pull = X[X_NOW, first:last], X[X_FAST, first:last], X[PULL, first:last]
+        x, xf, pull = state.x_now[first:last], state.x[first:last], state.pull[first:last]
         for _ in range(steps):
             for j in range(d):
                 xg[j] = tau * x[j] + (1.0 - tau) * xf[j]
@@ -114,6 +115,6 @@ def salim_steps(block, rows, right, small2, steps, stop, weight):
             residual[i, 1] = math.sqrt(dot(r, r))
             size, terms = residual[i, 1] + weight[i] * residual[i, 0], under + weight[i] * over
             if not size > max(stop[i], ROUNDING * terms) and stop[i] >= 0.0:
-                rows.finished[i] = 1
+                state.finished[i] = 1
                 break
     return 0
