@@ -4,13 +4,18 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= results
 
-.PHONY: demo test lint types bench docs lock clean
+.PHONY: demo test numerics lint types bench docs lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
 
 test: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -W error --numprocesses auto --dist worksteal
+
+# The same kernels and sums as an older processor would form them: other instructions, other orders.
+numerics: $(VENV)/dev.stamp
+	OPENBLAS_CORETYPE=Haswell NUMBA_CPU_NAME=generic $(BIN)/python -m pytest -W error \
+	  --numprocesses auto --dist worksteal -m numerics tests
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .

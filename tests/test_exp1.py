@@ -6,6 +6,8 @@ from sklearn.linear_model import ElasticNet as SklearnElasticNet
 
 from dual2.experiments.exp1 import ALPHA, FEATURES, L1_RATIO, elastic_net, experiment1, housing
 
+pytestmark = pytest.mark.numerics
+
 
 def test_constants_of_the_paper():
     problem, network, _ = experiment1()

@@ -13,6 +13,8 @@ from dual2.reference import solve_reference
 from dual2.reference.atoms import atom
 from problems import G, H, pair, random_problem
 
+pytestmark = pytest.mark.numerics
+
 
 def test_seeds_go_through_all_pairs_evenly():
     counts = Counter(pair(seed) for seed in range(300))

@@ -12,6 +12,8 @@ from dual2.solving.stopping import StoppingTest
 from dual2.testing import known_problem
 from zoo import AGENTS, P, network, problem
 
+pytestmark = pytest.mark.numerics
+
 PROBLEM = problem()
 N = PROBLEM.n
 RNG = np.random.default_rng(0)

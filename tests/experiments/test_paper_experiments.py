@@ -13,6 +13,8 @@ from dual2.experiments.quadratic_program import solve_quadratic
 from dual2.reference import solve_reference
 from rounding import kkt_rounding
 
+pytestmark = pytest.mark.numerics
+
 ALL = {
     "exp1": experiment1,
     "exp2": experiment2,

@@ -8,6 +8,8 @@ import dual2.functions as fn
 from dual2.functions.kernels import wright_omega
 from dual2.testing import compiled_prox
 
+pytestmark = pytest.mark.numerics
+
 STEPS = 10.0 ** np.arange(-12, 13, 4)
 ARGUMENTS = np.array([0.0, 1e-9, -0.3, 0.69999, -0.7, 0.7001, -2.0, 35.0, -800.0, 1e6, -1e6])
 SCALE = 0.7

@@ -6,6 +6,8 @@ import pytest
 import dual2.functions as fn
 from dual2.testing import check_function
 
+pytestmark = pytest.mark.numerics
+
 Y = np.array([1.0, -2.0, 0.5])
 LABELS = np.array([1.0, -1.0, 1.0])
 CHANGES = {

@@ -8,6 +8,8 @@ from dual2.experiments.exp1 import experiment1
 from dual2.methods.plan import Settings
 from dual2.methods.registry import find_method
 
+pytestmark = pytest.mark.numerics
+
 PROBLEM, NETWORK, REFERENCE = experiment1()
 
 

@@ -8,6 +8,8 @@ from dual2.errors import NetworkError
 from dual2.network import Network
 from dual2.network.spectrum import DENSE_LIMIT
 
+pytestmark = pytest.mark.numerics
+
 
 def test_path_of_eight_has_the_known_spectrum():
     network = Network(nx.path_graph(8))

@@ -13,6 +13,8 @@ from dual2.errors import CapabilityError
 from dual2.experiments.exp1 import experiment1
 from dual2.theory import condition_numbers
 
+pytestmark = pytest.mark.numerics
+
 RNG = np.random.default_rng(5)
 N, P = 4, 3
 BLOCKS = [RNG.standard_normal((P, 5)) for _ in range(N)]

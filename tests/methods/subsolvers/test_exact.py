@@ -14,6 +14,8 @@ from dual2.reference import solve_reference
 from dual2.runtime import Runtime
 from dual2.theory import analyse, gather_facts
 
+pytestmark = pytest.mark.numerics
+
 N = 4
 NETWORK = d2.Network(nx.path_graph(N))
 H = {

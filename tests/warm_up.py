@@ -1,0 +1,42 @@
+"""Compile the kernels once, before several workers would each compile them.
+
+``python warm_up.py PART`` solves small problems with one half of the methods, so that two processes
+side by side fill the cache without doing the same work; with a warm cache it takes seconds.
+"""
+
+import sys
+
+import networkx as nx
+import numpy as np
+
+import dual2 as d2
+
+SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")
+PARTS = ("subsolvers", "methods")
+
+
+def problem(g: d2.Function) -> d2.Problem:
+    """Σ A_i x_i = b with full-rank A_i, or A_i = I where a method wants that."""
+    rng = np.random.default_rng(0)
+    agents = [d2.Agent(np.eye(2), d2.Quadratic(rng.uniform(1, 2, 2)), g) for _ in range(3)]
+    return d2.Problem(agents, d2.IndicatorPoint([0.1, 0.2]))
+
+
+def main(part: str) -> None:
+    """One half of what the tests will need."""
+    if part == "subsolvers":
+        wishes = [{"method": "iD2A", "subsolver": name} for name in SUBSOLVERS]
+    else:
+        wishes = [{"method": name} for name in d2.METHODS]
+    for wish in wishes:
+        for g in (d2.Zero(), d2.L2Norm(0.1)):
+            for more in ({}, {"rho": 0}) if part == "subsolvers" else ({},):
+                try:
+                    network = d2.Network(nx.path_graph(3))
+                    d2.solve(problem(g), network, max_rounds=20, record=False, **wish, **more)
+                except d2.CapabilityError:
+                    continue
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
