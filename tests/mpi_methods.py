@@ -1,4 +1,4 @@
-"""Every case of the table of methods for two hundred iterations, here or in the processes of a job.
+"""Every case of the table of methods for sixty iterations, here or in the processes of a job.
 
 As a script, ``mpi_methods.py FOLDER`` writes what its process knows to ``FOLDER/<rank>.npz``; with
 more than two processes one case of each method is enough.
@@ -14,7 +14,7 @@ import dual2 as d2
 from methods_table import EQUATION, LASSO, NETWORK, ROWS
 
 __all__ = ["CASES", "EQUATION", "LASSO", "NETWORK", "ONE_OF_EACH", "arrays"]
-ITERATIONS = 200
+ITERATIONS = 60
 _NEVER = {"tol": 0.0, "atol": 1e-300}
 CASES = {label: case for row in ROWS for label, case in row.cases().items()}
 ONE_OF_EACH = [name for name, (method, *_) in CASES.items() if name == method.name]

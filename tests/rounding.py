@@ -12,6 +12,16 @@ import dual2 as d2
 EPS = float(np.finfo(float).eps)
 
 
+def product_rounding(A: np.ndarray, B: np.ndarray) -> float:
+    """What the order of summation may change in AB: (m + 1)·ε·max |A||B| for m terms."""
+    return float((A.shape[1] + 1) * EPS * (np.abs(A) @ np.abs(B)).max())
+
+
+def eigenvalue_rounding(C: np.ndarray) -> float:
+    """What LAPACK promises of an eigenvalue of a symmetric matrix: a small multiple of n·ε·‖C‖₂."""
+    return float(4 * len(C) * EPS * np.linalg.norm(C, 2))
+
+
 def kkt_rounding(problem: d2.Problem, x: list[np.ndarray], lam: np.ndarray) -> float:
     """The relative KKT residual that rounding alone may leave at an exact solution (x, λ).
 

@@ -13,6 +13,7 @@ import numpy as np
 
 import dual2 as d2
 from dual2 import saddle
+from rounding import EPS
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -52,6 +53,15 @@ class Saddle:
         r = np.concatenate([(x - f2.prox(x - t * down, t)) / t, (y - g2.prox(y - s * up, s)) / s])
         size = max(np.abs(self.f1.grad(x)).max(), np.abs(self.B @ x).max(), self.f1.L)
         return float(np.abs(r).max() / size)
+
+    def rounding(self) -> float:
+        """The violation that rounding of its sums may leave at an exact solution."""
+        x, y, g1 = self.x, self.y, self.g1 or d2.Zero()
+        B, L = np.abs(self.B), max(g1.L, 1.0)
+        down = np.abs(self.f1.grad(x)) + self.f1.L * np.abs(x).max() + B.T @ np.abs(y)
+        up = np.abs(g1.grad(y)) + L * np.abs(y).max() + B @ np.abs(x)
+        size = max(np.abs(self.f1.grad(x)).max(), np.abs(self.B @ x).max(), self.f1.L)
+        return float((x.size + y.size + 4) * EPS * max(down.max(), up.max()) / size)
 
 
 # -- pieces -----------------------------------------------------------------------------------

@@ -37,7 +37,9 @@ def test_solution_agrees_with_scikit_learn():
     other = SklearnElasticNet(
         alpha=ALPHA, l1_ratio=L1_RATIO, fit_intercept=False, tol=1e-14, max_iter=100_000
     ).fit(X, y)
-    assert np.abs(theta - other.coef_).max() < 1e-14
+    # It promises a duality gap of tol·|y|²; the objective, 20 times ours, has this curvature.
+    curvature = len(y) * ALPHA * (1 - L1_RATIO)
+    assert np.linalg.norm(theta - other.coef_) <= np.sqrt(2 * 1e-14 * (y @ y) / curvature)
     found = {name: value for name, value in zip(FEATURES, theta, strict=True) if value}
     assert found == {
         "Population": pytest.approx(3.2437e-4, rel=1e-4),

@@ -227,7 +227,7 @@ def until(more, process, out):
 def test_an_interrupted_and_a_killed_benchmark_continue_where_they_stopped(tmp_path):
     config, out = tmp_path / "c.toml", tmp_path / "out"
     config.write_text(CONFIG)
-    process = start(config, out, tmp_path)
+    process = start(config, out, tmp_path, {signal.SIGINT})  # as a script's background job has it
     until(1, process, out)
     process.send_signal(signal.SIGINT)
     said = process.communicate(timeout=DEADLINE)[0].decode()
@@ -251,12 +251,12 @@ def test_an_interrupted_and_a_killed_benchmark_continue_where_they_stopped(tmp_p
     assert all(same(run, run_case(run.case, {})) for run in Store(out).runs())
 
 
-@pytest.mark.parametrize("number", ENDING, ids=lambda number: number.name)
+@pytest.mark.parametrize("number", ENDING[1:], ids=lambda number: number.name)
 def test_a_command_decides_itself_what_a_signal_means(tmp_path, number):
     """Scripts start background jobs with signals ignored; only SIGHUP may be (``nohup``)."""
     config, out = tmp_path / "c.toml", tmp_path / "out"
     config.write_text(CONFIG)
-    process = start(config, out, tmp_path, {signal.SIGINT, signal.SIGTERM} & {number})
+    process = start(config, out, tmp_path, {signal.SIGTERM} & {number})
     until(1, process, out)
     process.send_signal(number)
     process.communicate(timeout=DEADLINE)

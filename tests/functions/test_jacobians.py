@@ -6,6 +6,7 @@ import pytest
 from dual2 import functions as fn
 from dual2.testing import compiled_prox
 from dual2.testing.functions import compiled_jacobian
+from rounding import EPS
 
 D = 4
 BASES = {
@@ -48,7 +49,7 @@ def test_derivatives_match_differences(base, form):
             if np.abs(ahead + behind - 2 * middle).max() > 1e-9:
                 continue  # a kink lies between
             np.testing.assert_allclose(found, (ahead - behind) / (2 * h), rtol=0, atol=2e-8)
-            np.testing.assert_allclose(found, found.T, rtol=0, atol=1e-14)
+            np.testing.assert_allclose(found, found.T, rtol=0, atol=8 * D * EPS)
             assert np.linalg.eigvalsh(found)[[0, -1]] == pytest.approx([0.5, 0.5], abs=0.5 + 1e-12)
             compared += 1
     assert compared >= 7

@@ -14,6 +14,7 @@ from dual2.methods.parameters import Settings
 from dual2.reference import solve_reference
 from dual2.testing import known_problem
 from path_family import distance, path_network, path_problem
+from rounding import EPS
 
 KINDS = [method.name for method in ADMM_METHODS]
 
@@ -187,6 +188,9 @@ def local_residual(algorithm: ADMM, agent: d2.Agent, i: int, x: np.ndarray, befo
     return np.linalg.norm(x - agent.g.prox(x - t * gradient, t)) / t / size
 
 
+# Relative to its forces, a local problem with 12 rows and 3 columns is solved to the rounding of
+# its gradient; 8 is the factor at which the Newton steps of the kernel end.
+SOLVED = 8 * (12 + 3) * EPS
 FUNCTIONS = {
     "dense": d2.Quadratic(np.diag([1.0, 2.0, 0.0]) + 0.5),
     "diagonal": d2.SquaredNorm(2.0, center=0.3),
@@ -233,7 +237,7 @@ def test_local_problems_are_solved_exactly(name, f, g):
         for i, agent in enumerate(agents):
             part = slice(3 * i, 3 * i + 3)
             residual = local_residual(algorithm, agent, i, algorithm.x[part], before[part])
-            assert residual <= 1e-13, (k, i, residual)
+            assert residual <= SOLVED, (k, i, residual)
     assert algorithm.now.tried.max() <= 10 * 10, "a few Newton steps per solve"
 
 

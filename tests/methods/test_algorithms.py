@@ -12,6 +12,7 @@ from dual2.methods.id2a import ID2A
 from dual2.methods.outer import Nesterov, Relative
 from dual2.methods.plan import Settings, plan_id2a
 from dual2.testing import PAIRS, check_algorithm, known_problem
+from rounding import kkt_rounding
 
 LABELS = [f"{type(g).__name__}-{type(h).__name__}" for g, h in PAIRS]
 
@@ -19,7 +20,7 @@ LABELS = [f"{type(g).__name__}-{type(h).__name__}" for g, h in PAIRS]
 @pytest.mark.parametrize("pair", PAIRS, ids=LABELS)
 def test_known_problems_are_solved_by_what_they_say(pair):
     problem, x, price = known_problem(*pair)
-    assert problem.kkt(x, price).kkt <= 1e-13
+    assert problem.kkt(x, price).kkt <= kkt_rounding(problem, x, price)
     assert np.abs(price).max() > 1e-3, "the coupling is active"
 
 

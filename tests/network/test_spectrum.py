@@ -7,6 +7,7 @@ import pytest
 from dual2.errors import NetworkError
 from dual2.network import Network
 from dual2.network.spectrum import DENSE_LIMIT
+from rounding import eigenvalue_rounding, product_rounding
 
 pytestmark = pytest.mark.numerics
 
@@ -15,7 +16,8 @@ def test_path_of_eight_has_the_known_spectrum():
     network = Network(nx.path_graph(8))
     assert network.lambda_max == pytest.approx(0.32064659, abs=5e-9)
     assert network.lambda_min == pytest.approx(0.01268674, abs=5e-9)
-    assert network.kappa == pytest.approx(25.27414236908820, rel=1e-13)
+    few = eigenvalue_rounding(network.matrix.toarray()) / network.lambda_min
+    assert network.kappa == pytest.approx(25.27414236908820, rel=few)
     fast = network.chebyshev()
     assert (fast.degree, fast.rounds, fast.recurrence.shape) == (5, 5, (4, 2))
     assert fast.kappa == pytest.approx(1.70904, abs=5e-6)
@@ -40,7 +42,7 @@ def test_sparse_eigenvalues_agree_with_dense(name, weights):
     assert network.n > DENSE_LIMIT and network.eigenvalues is None
     exact = np.linalg.eigvalsh(network.matrix.toarray())
     assert network.lambda_max == pytest.approx(exact[-1], rel=1e-9)
-    assert network.lambda_min == pytest.approx(exact[1], rel=1e-9, abs=1e-15)
+    assert network.lambda_min == pytest.approx(exact[1], rel=1e-9)
 
 
 @pytest.mark.parametrize("n", [100, 2000, 10_000])
@@ -83,7 +85,7 @@ def test_chebyshev_is_its_polynomial(graph, degree):
     ripple = 2 * c1**fast.degree / (1 + c1 ** (2 * fast.degree))
     assert bound.lambda_max == pytest.approx(1 + ripple, rel=1e-12) and bound.spectrum == "bounded"
     assert bound.lambda_min == pytest.approx(1 - ripple, rel=1e-12)
-    assert fast.lambda_max <= bound.lambda_max * (1 + 1e-13)
+    assert fast.lambda_max <= bound.lambda_max * (1 + 1e-12)
 
 
 def test_default_degree_makes_the_condition_number_at_most_four():
@@ -96,7 +98,8 @@ def test_chebyshev_of_a_complete_graph_is_one_exact_round():
     fast = network.chebyshev(degree=3)
     assert (fast.rounds, fast.kappa, fast.lambda_max) == (1, 1.0, 1.0)
     projection = np.eye(6) - np.full((6, 6), 1 / 6)
-    np.testing.assert_allclose(fast.mix(np.eye(6)), projection, atol=1e-14)
+    few = product_rounding(projection, np.eye(6))
+    np.testing.assert_allclose(fast.mix(np.eye(6)), projection, rtol=0, atol=few)
 
 
 def test_chebyshev_of_a_large_network_uses_bounds_for_even_degree():

@@ -5,6 +5,7 @@ scale·mu + curvature and scale·L + curvature; ``Conjugate`` turns mu into 1/L 
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from dual2.errors import ProblemError
@@ -72,6 +73,10 @@ class Affined(Function):
     @property
     def dim(self) -> int | None:
         """The dimension of f, or the length of a vector among a and b."""
+        return self._dim
+
+    @cached_property
+    def _dim(self) -> int | None:
         own = common_dim(self, center=self.center, slope=self.slope, constant=self.constant)
         return own if self.function.dim is None else self.function.dim
 

@@ -109,6 +109,7 @@ def check_prox(sample: Sample) -> None:
     if not f.proximable:
         return
     others = np.concatenate([x for x, _ in sample.pairs])
+    known = f.value(others) if sample.has_values else np.zeros(0)
     for step in STEPS:
         x = f.prox(v, step)
         inner = np.sum((x[1:] - x[:-1]) * (v[1:] - v[:-1] - x[1:] + x[:-1]), axis=1)
@@ -116,9 +117,12 @@ def check_prox(sample: Sample) -> None:
         expect(f, np.all(inner >= -1e-10 * size), f"prox(., {step:g}) is not firmly nonexpansive")
         if not sample.has_values:
             continue
-        for j in range(len(v)):
-            candidates = np.concatenate([_neighbours(x[j], sample.rng), others])
-            _check_minimal(f, v[j], step, x[j], candidates)
+        near = np.array([_neighbours(row, sample.rng) for row in x])
+        values = f.value(near.reshape(-1, v.shape[1])).reshape(near.shape[:2])
+        for j, value in enumerate(f.value(x)):
+            candidates = np.concatenate([near[j], others])
+            there = np.concatenate([values[j], known])
+            _check_minimal(f, (v[j], step), (x[j], value), (candidates, there))
 
 
 def _neighbours(x: Array, rng: np.random.Generator) -> Array:
@@ -129,14 +133,15 @@ def _neighbours(x: Array, rng: np.random.Generator) -> Array:
     return x + np.concatenate(moves + cloud + grid)
 
 
-def _check_minimal(f: Function, v: Array, step: float, x: Array, candidates: Array) -> None:
-    def objective(u: Array) -> Array:
-        return step * f.value(u) + 0.5 * np.square(u - v).sum(axis=-1)
-
-    best = objective(x[None])[0]
+def _check_minimal(
+    f: Function, asked: tuple[Array, float], found: tuple[Array, float], others: tuple[Array, Array]
+) -> None:
+    """The prox ``asked`` for, (v, step), is no worse at (x, f(x)) as at others (u, f(u))."""
+    (v, step), (x, value), (candidates, values) = asked, found, others
+    best = step * value + 0.5 * np.square(x - v).sum()
     expect(f, np.isfinite(best), f"prox({v}, {step:g}) = {x} has the value {best}")
     growth = 0.5 * np.square(candidates - x).sum(axis=1)
-    there = objective(candidates)
+    there = step * values + 0.5 * np.square(candidates - v).sum(axis=-1)
     finite = np.where(np.isfinite(there), there, 0.0)
     # Indicators forgive 1e-9: a candidate may be better by that much times the slope, |v - x|.
     band = 4e-9 * (1.0 + np.abs(x).max()) * (np.abs(v - x).sum() + np.sqrt(growth))
