@@ -55,6 +55,24 @@ def test_an_edit_in_a_called_kernel_is_noticed(tmp_path):
     assert ask(tmp_path, cache)[0] == ["210.0", "1"]
 
 
+PAIR = "from typing import NamedTuple\n\n\nclass Pair(NamedTuple):\n    x: float\n    y: float\n"
+BY_PAIR = OUTER.replace("inner(x)", "inner(x.y)").replace("outer", "kernel") + (
+    "\n\nfrom dual2.{0} import Pair\n\n\ndef outer(x):\n    return kernel(Pair(0.0, x))\n\n\n"
+    "outer.stats = kernel.stats\n"
+)
+
+
+def test_kernels_of_types_that_have_moved_are_no_obstacle(tmp_path):
+    package, cache = small_package(tmp_path), tmp_path / "cache"
+    for module in ("shape", "moved"):
+        (package / f"{module}.py").write_text(PAIR)
+        (package / "outer.py").write_text(BY_PAIR.format(module))
+        assert ask(tmp_path, cache)[0] == ["20.0", "0"]
+        assert ask(tmp_path, cache)[0] == ["20.0", "1"]
+        (package / "shape.py").unlink(missing_ok=True)
+    assert len(list(cache.glob("*/*"))) == 1, "older kernels are removed"
+
+
 def test_without_a_writable_directory_kernels_still_compile(tmp_path):
     small_package(tmp_path)
     blocked = tmp_path / "file"

@@ -3,13 +3,16 @@
 Numba's own disk cache looks only at the file of the function it stores, so an edit in a kernel
 that lives in another file leaves a stale caller behind. Here every cached kernel carries a stamp
 of the sources of all modules that contain compiled code (those that import this one): any edit
-recompiles. Where no cache directory is writable, kernels compile in memory and say so once.
+recompiles, into a folder of its own, since an index of older kernels may name types that have moved
+and cannot even be read. Where no cache directory is writable, kernels compile in memory and say so
+once.
 """
 
 import functools
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,13 +47,16 @@ def cache_directory() -> Path | None:
     """Directory of the compiled kernels; None where none is writable.
 
     ``DUAL2_CACHE_DIR`` decides, else ``XDG_CACHE_HOME``, else ``~/.cache``; each installation
-    of the package has a folder of its own.
+    of the package has a folder of its own, from which the kernels of older sources are removed.
     """
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     root = Path(os.environ.get("DUAL2_CACHE_DIR") or Path(home) / "dual2")
-    path = root / hashlib.sha256(str(_PACKAGE).encode()).hexdigest()[:12]
+    own = root / hashlib.sha256(str(_PACKAGE).encode()).hexdigest()[:12]
+    path = own / source_stamp()[:12]
     try:
-        path.mkdir(parents=True, exist_ok=True)
+        if not path.is_dir():
+            shutil.rmtree(own, ignore_errors=True)
+            path.mkdir(parents=True, exist_ok=True)
         tempfile.TemporaryFile(dir=path).close()
     except OSError as error:
         _log.warning(
@@ -75,7 +81,8 @@ class Locator:
         self._line = py_func.__code__.co_firstlineno
 
     def ensure_cache_path(self) -> None:
-        """Nothing to do: ``cache_directory`` has found it writable."""
+        """Make the directory again if a process with newer sources has removed it."""
+        Path(self.get_cache_path()).mkdir(parents=True, exist_ok=True)
 
     def get_cache_path(self) -> str:
         """Directory of all kernels."""
@@ -101,9 +108,12 @@ def _compile(
     function: Callable[..., Any], fastmath: set[str] | bool = False, forceinline: bool = False
 ) -> Any:
     options: dict[str, Any] = {
-        "nogil": True, "error_model": "numpy", "fastmath": fastmath, "forceinline": forceinline,
+        "nogil": True,
+        "error_model": "numpy",
+        "fastmath": fastmath,
+        "forceinline": forceinline,
         "no_cfunc_wrapper": True,
-    }  # fmt: skip
+    }
     if cache_directory() is None:
         return numba.njit(**options)(function)
     settings: Any = config

@@ -8,9 +8,9 @@ import pytest
 
 import dual2 as d2
 from dual2.methods import find_method
-from dual2.methods.id2a import ID2A
-from dual2.methods.outer import Nesterov, Relative
-from dual2.methods.plan import Settings, plan_id2a
+from dual2.methods.accuracy import Relative
+from dual2.methods.id2a import ID2A, Settings, plan_id2a
+from dual2.methods.second_dual import Nesterov
 from dual2.testing import PAIRS, check_algorithm, known_problem
 from rounding import kkt_rounding
 
@@ -157,7 +157,7 @@ def test_equal_prices_do_not_end_the_tolerance_of_subproblems():
     algorithm.advance(20, 10.0)
     rule = algorithm.oracle.rule
     before = rule.target(1)
-    rule.moved(0.0, algorithm.at)
+    rule.moved(0.0, algorithm.at.since, algorithm.at.beta)
     assert rule.target(2) == before > 0
 
 
@@ -183,7 +183,7 @@ def test_subproblems_are_solved_better_where_outer_steps_no_longer_shrink():
     rule.observe(100.0)
     for consensus in (4.0, 2.0, *[3.0] * patience, 1.0, 0.25):
         at = nesterov.step(at, np.zeros((2, 1)), 0.0)
-        rule.moved(consensus, at)
+        rule.moved(consensus, at.since, at.beta)
         targets.append(rule.target(at.k) / (0.1 * 0.5))
     expected = [4.0, 2.0, *[2.0] * (patience - 1), 0.5, 0.5, 0.25]
     np.testing.assert_allclose(targets, expected)

@@ -6,7 +6,7 @@ import pytest
 
 from dual2.errors import NetworkError
 from dual2.network import Network
-from dual2.network.spectrum import DENSE_LIMIT
+from dual2.network.gossip import DENSE_LIMIT
 from rounding import eigenvalue_rounding, product_rounding
 
 pytestmark = pytest.mark.numerics

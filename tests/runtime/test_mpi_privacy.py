@@ -24,9 +24,9 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 2): "the coupling length",
-    ("methods.needs.Needs.lack", 1): "conditions of the method",
-    ("theory.facts.gather_facts", 7): "constants",
-    ("methods.plan._choose", 1): "conditions of the subsolver",
+    ("theory.conditions.Needs.lack", 1): "conditions of the method",
+    ("theory.constants.gather_facts", 7): "constants",
+    ("methods.id2a._choose", 1): "conditions of the subsolver",
     ("methods.subsolvers.idapg.IDAPG.__init__", 1): "the steepest agent",
     ("methods.id2a.ID2A.start", 1): "whether the start is warm",
     ("methods.second_dual.SecondDual.init", 1): "whether the start is warm",

@@ -13,10 +13,10 @@ from dual2.methods.subsolvers import (
     Costs,
     admissible_subsolvers,
     predict,
-    saddle_numbers,
     select_subsolver,
 )
 from dual2.theory import analyse, gather_facts
+from dual2.theory.saddle_table import saddle_numbers
 
 N, P = 4, 3
 RNG = np.random.default_rng(2)

@@ -20,8 +20,7 @@ from dual2.theory import (
     table,
 )
 from dual2.theory.complexity_table import BOUNDS, CASE_1, CASE_2, CASE_3
-from dual2.theory.formula import Formula
-from dual2.theory.saddle_table import SADDLE_BOUNDS
+from dual2.theory.saddle_table import SADDLE_BOUNDS, Formula
 
 SYMBOLS = (
     "κ_f", "κ_C", "κ_pd", "κ_h*", "κ_A", "κ_pd'", "κ_Aρ", "κ_pd2", "κ_A'ρ", "κ_pd3", "c_1", "c_2",

@@ -9,8 +9,7 @@ from dual2.problem import Problem
 from dual2.theory.complexity import Complexity, table
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers
 from dual2.theory.conditions import accepts
-from dual2.theory.constants import analyse
-from dual2.theory.facts import gather_facts, require_strong_convexity
+from dual2.theory.constants import analyse, gather_facts, require_strong_convexity
 
 LEGEND = """\
 𝒜: ∇f and prox_g; ℬ: 𝐀, 𝐀ᵀ and prox or gradient of h*. ①: prox_{h*} can be computed; ②: h is the

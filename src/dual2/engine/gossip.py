@@ -2,7 +2,8 @@
 
 Each row sums c_ij (v_i - v_j) over its neighbours. The two ends of an edge compute the same
 difference up to its sign, so Σ_i (𝐂V)_i stays at rounding level for ever, which a product with the
-matrix C does not guarantee.
+matrix C does not guarantee. Sums up a tree take its own order, for many agents at no more cost than
+any other.
 """
 
 from typing import NamedTuple
@@ -155,3 +156,11 @@ def mix(links, source, target, member):
         for k in range(p):
             target[i, k] = now[i, k]
     meet(member)
+
+
+@compiled
+def climb(total, children, parents):
+    """Add the row of each child, in this order, to that of its parent."""
+    for e in range(children.shape[0]):
+        for k in range(total.shape[1]):
+            total[parents[e], k] += total[children[e], k]

@@ -3,7 +3,7 @@
 Products with A_i, the gradient of f_i, the prox of g_i, and the minimisation of f_i + g_i + <c, ·>
 by the accelerated proximal gradient method.
 
-Also the oracles of h*, which every agent knows. ``block`` is a :class:`dual2.engine.block.Block`.
+Also the oracles of h*, which every agent knows. ``block`` is a :class:`dual2.engine.pack.Block`.
 All kernels with an answer return 0 on success, FAILED if a user's Python function raised. They are
 compiled into their callers: a block is some two hundred words, too many to pass.
 """

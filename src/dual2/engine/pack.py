@@ -1,16 +1,17 @@
 """Lowering: user objects become the arrays that the compiled loops read.
 
-A :class:`~dual2.engine.block.Block` holds everything the owned agents (rows) know. What has no
-compiled kernel (a user's Python function, a LinearOperator) is reached through its callbacks.
+A :class:`Block` holds everything that kernels (:mod:`dual2.compiled`) read of the owned agents
+(rows). What has no compiled kernel (a user's Python function, a LinearOperator) is reached through
+its callbacks.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.engine.block import Block
 from dual2.engine.callbacks import ADJOINT, APPLY, GRAD_F, GRAD_H, PROX_G, PROX_H, Callbacks
 from dual2.engine.local import (
     CALLBACK_F,
@@ -27,6 +28,74 @@ from dual2.functions.separable import separable_form
 from dual2.problem import Agent, Problem
 
 Array = np.ndarray
+
+
+class Block(NamedTuple):
+    """One block of agents (rows) as arrays, D = Σ d_i; made by :func:`pack`.
+
+    Each field has one dtype and layout, so that every kernel has exactly one signature.
+    """
+
+    xptr: Array
+    """Agent i owns x[xptr[i]:xptr[i+1]] of the flat x."""
+    akind: Array
+    """How A_i is held: DENSE_A, SPARSE_A or OPERATOR_A."""
+    place: Array
+    """(D, 2): column j of A_i is row place[j, 0] of ``cols`` if A_i is dense, else entries
+    place[j, 0] … place[j, 1] of ``sval`` and ``sidx``."""
+    cols: Array
+    """(·, p): columns of dense A_i."""
+    sval: Array
+    """Entries of sparse A_i."""
+    sidx: Array
+    """Their rows."""
+    easy: Array
+    """1 where the local problem separates and is solved coordinate by coordinate."""
+    coef: Array
+    """(7, D): curvature, linear, slopes left and right of a kink, the kink and bounds of g_i where
+    it is separable, plus the diagonal part of f_i."""
+    fkind: Array
+    """Of what f_i consists: SIMPLE_F, or DENSE_F and LOGISTIC_F added, or CALLBACK_F."""
+    fcoef: Array
+    """(2, D): diagonal and linear part of f_i."""
+    fptr: Array
+    """Where the dense and logistic parts of f_i begin in ``fpool``."""
+    fpool: Array
+    """Matrices row by row, then offsets and weights of the logistic part."""
+    fsize: Array
+    """Rows of the logistic part."""
+    gptr: Array
+    """Blocks gptr[i] … gptr[i+1]-1 of ``gtab`` are those of g_i."""
+    gtab: Array
+    """(·, 6): kind, flags, start, size, first parameter and end of parameters of a prox block."""
+    gpar: Array
+    """Parameters of the blocks."""
+    lip: Array
+    """L_i of f_i."""
+    mu: Array
+    """μ_i of f_i."""
+    sigma: Array
+    """|A_i|."""
+    htab: Array
+    """Blocks of h*, for its prox, as in ``gtab``."""
+    hpar: Array
+    """Their parameters."""
+    stab: Array
+    """Blocks of the conjugate of what enters by its gradient (of h, where that is h*)."""
+    spar: Array
+    """Their parameters."""
+    inbox: Array
+    """Where a Python function finds its operand, longer than any; last entry: the step."""
+    outbox: Array
+    """Where it leaves its answer."""
+    address: int
+    """How it is called, see :mod:`dual2.engine.callbacks`."""
+
+
+DATA = slice(0, Block._fields.index("inbox"))
+"""The fields of a block that say what the problem is."""
+
+
 _SPARSE_BELOW = 0.15
 """Density under which a sparse A_i is kept sparse."""
 
@@ -88,16 +157,18 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     agents, p = problem.agents, problem.p
     dims = np.array([a.dim for a in agents], dtype=np.int64)
     xptr = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
+    forms = _smooth_forms(agents)
+    blocks = [prox_blocks(a.g, a.dim) for a in agents]
+    dual = prox_blocks(problem.h.conjugate, p)
+    smooth = problem.h.conjugate if smooth is None else smooth
+    by_gradient = _smooth_blocks(smooth.conjugate, p)
     callbacks = Callbacks(int(max(p, dims.max(), 1)) + 1)
     akind, place, cols, sval, sidx = _pack_matrices(agents, p, callbacks)
-    fkind, fcoef, fptr, fpool, fsize = _pack_smooth(agents, xptr, callbacks)
-    blocks = [prox_blocks(a.g, a.dim) for a in agents]
+    fkind, fcoef, fptr, fpool, fsize = _pack_smooth(agents, forms, xptr, callbacks)
     gtab, gpar = _pack_blocks(blocks, PROX_G, callbacks)
     easy, coef = _pack_easy(agents, xptr, akind, fkind, fcoef, blocks)
-    dual = prox_blocks(problem.h.conjugate, p)
     htab, hpar = _pack_blocks([dual], PROX_H, callbacks)
-    smooth = problem.h.conjugate if smooth is None else smooth
-    stab, spar = _pack_blocks([_smooth_blocks(smooth.conjugate, p)], GRAD_H, callbacks)
+    stab, spar = _pack_blocks([by_gradient], GRAD_H, callbacks)
     block = Block(
         xptr=xptr, akind=akind, place=place, cols=cols, sval=sval, sidx=sidx, easy=easy, coef=coef,
         fkind=fkind, fcoef=fcoef, fptr=fptr, fpool=fpool, fsize=fsize,
@@ -162,19 +233,27 @@ def _pack_matrices(
     return kinds, where, cols, np.concatenate(values), np.concatenate(indices).astype(np.int64)
 
 
+def _smooth_forms(agents: Sequence[Agent]) -> list[SmoothForm | None]:
+    """The form of each f_i, found once where agents share it."""
+    known: dict[tuple[int, int], SmoothForm | None] = {}
+    keys = [(id(agent.f), agent.dim) for agent in agents]
+    for key, agent in zip(keys, agents, strict=True):
+        if key not in known:
+            known[key] = smooth_form(agent.f, agent.dim)
+    return [known[key] for key in keys]
+
+
 def _pack_smooth(
-    agents: Sequence[Agent], xptr: Array, callbacks: Callbacks
+    agents: Sequence[Agent],
+    forms: Sequence[SmoothForm | None],
+    xptr: Array,
+    callbacks: Callbacks,
 ) -> tuple[Array, Array, Array, Array, Array]:
     n = len(agents)
     fkind, fptr, fsize = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
     fcoef = np.zeros((2, int(xptr[-1])))
     pool: list[Array] = []
-    known: dict[tuple[int, int], SmoothForm | None] = {}
-    for i, agent in enumerate(agents):
-        key = (id(agent.f), agent.dim)
-        if key not in known:
-            known[key] = smooth_form(agent.f, agent.dim)
-        form = known[key]
+    for i, (agent, form) in enumerate(zip(agents, forms, strict=True)):
         fptr[i + 1] = fptr[i]
         if form is None:
             fkind[i] = CALLBACK_F

@@ -4,9 +4,6 @@ Every thread owns a fixed range of rows and meets the others at :func:`meet`. No
 how many threads there are: each row is computed by one of them with the same operations.
 """
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +17,6 @@ _ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
 """Entries of a barrier, on cache lines of their own: threads that have arrived, how often all have,
 and the address of the callbacks by which rows travel to other processes (0: there are none)."""
 _yield_cpu = types.ExternalFunction("sched_yield", types.int32())
-
-WORTH = 1.0e5
-"""Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
 
 
 class Member(NamedTuple):
@@ -78,55 +72,3 @@ def meet(member):
         spins += 1
         if spins > _SPINS:
             _yield_cpu()
-
-
-def choose_threads(work: float) -> int:
-    """Threads for an iteration of ``work`` multiply-adds: one below ``WORTH``.
-
-    ``DUAL2_THREADS`` overrides it; the default never takes more threads than cores.
-
-    Examples
-    --------
-    >>> choose_threads(100.0)
-    1
-    """
-    asked = os.environ.get("DUAL2_THREADS")
-    if asked:
-        return max(1, int(asked))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return int(max(1, min(cores, 8, work // WORTH + 1 if work >= WORTH else 1)))
-
-
-class Team:
-    """Runs ``kernel(..., member)`` on a number of threads.
-
-    Parameters
-    ----------
-    threads : int
-        How many.
-    exchange : int
-        Address of the callbacks by which the first of them exchanges rows with other processes.
-
-    Examples
-    --------
-    >>> Team(1).run(lambda x, member: x + member.threads, 4)
-    5
-    """
-
-    def __init__(self, threads: int, exchange: int = 0) -> None:
-        self.threads = threads
-        barrier = np.zeros(24, dtype=np.int64)
-        barrier[EXCHANGE] = exchange
-        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run the kernel on all threads and return the first thread's answer."""
-        first, *rest = self._members
-        if self._pool is None:
-            return kernel(*args, first)
-        others = [self._pool.submit(kernel, *args, member) for member in rest]
-        answer = kernel(*args, first)
-        for other in others:
-            other.result()
-        return answer

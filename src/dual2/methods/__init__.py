@@ -2,10 +2,10 @@
 
 from dual2.methods.id2a import ID2A
 from dual2.methods.method import Method, Plan
-from dual2.methods.needs import Needs
 from dual2.methods.npga import NPGA
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import METHODS, able_methods, find_method, require
+from dual2.theory.conditions import Needs
 
 __all__ = [
     "ID2A",

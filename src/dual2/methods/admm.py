@@ -26,12 +26,19 @@ from dual2.methods.admm_kernel import (
 from dual2.methods.coupling import PACE, UNIT, coupling_cone, mean_row2
 from dual2.methods.local_argmin import newton_rows, penalty_rows
 from dual2.methods.method import Method
-from dual2.methods.needs import CONE_H, LIPSCHITZ_F, POINT_H, PROX_G, Condition, Needs
 from dual2.methods.parameters import Parameter, Values, number
 from dual2.methods.single_loop import SingleLoop, single_loop_method
 from dual2.network import ChebyshevNetwork
 from dual2.runtime import Runtime
-from dual2.theory.conditions import verdict_on
+from dual2.theory.conditions import (
+    CONE_H,
+    LIPSCHITZ_F,
+    POINT_H,
+    PROX_G,
+    Condition,
+    Needs,
+    verdict_on,
+)
 
 Array = np.ndarray
 

@@ -19,12 +19,12 @@ import math
 import numpy as np
 
 from dual2.methods.apapc_kernel import ROWS, SLOTS, UF, ZETA, Rule, State, U, Z, apapc_steps
-from dual2.methods.needs import POINT_H, STRONG_F, ZERO_G, Needs
 from dual2.methods.parameters import Parameter, Sourced, Values
 from dual2.methods.single_loop import SingleLoop, single_loop_method
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Runtime
+from dual2.theory.conditions import POINT_H, STRONG_F, ZERO_G, Needs
 
 Array = np.ndarray
 _RANK = 1e-12

@@ -32,10 +32,10 @@ from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.coupling import UNIT, coupling_cone
-from dual2.methods.needs import LIPSCHITZ_F, POINT_H, SET_G, ZERO_G, Needs
 from dual2.methods.parameters import Parameter, Values
 from dual2.methods.single_loop import SingleLoop, single_loop_method
 from dual2.runtime import Runtime
+from dual2.theory.conditions import LIPSCHITZ_F, POINT_H, SET_G, ZERO_G, Needs
 
 Array = np.ndarray
 GAMMA, KAPPA, OMEGA, TAU, RATES = range(5)

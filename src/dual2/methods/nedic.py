@@ -21,10 +21,10 @@ from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
-from dual2.methods.needs import IDENTITY_A, POINT_H, STRONG_F, ZERO_G, Needs
 from dual2.methods.parameters import Parameter, Values, number
 from dual2.methods.single_loop import SingleLoop, single_loop_method
 from dual2.theory import momentum
+from dual2.theory.conditions import IDENTITY_A, POINT_H, STRONG_F, ZERO_G, Needs
 
 Array = np.ndarray
 

@@ -19,11 +19,11 @@ from dual2.methods.mixing import (
     mixing_scale,
     nids,
 )
-from dual2.methods.needs import POINT_H, PROX_G, PROX_H, STRONG_F, ZERO_G, Needs
 from dual2.methods.npga import NPGA
 from dual2.methods.parameters import Parameter, Sourced, Values, number
 from dual2.methods.single_loop import single_loop_method
 from dual2.runtime import Runtime
+from dual2.theory.conditions import POINT_H, PROX_G, PROX_H, STRONG_F, ZERO_G, Needs
 
 # -- step sizes --------------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ the value that a run uses, and what ``result.parameters`` says about where it ca
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -59,18 +59,6 @@ class Sourced(float):
         number = super().__new__(cls, value)
         number.source = source
         return number
-
-
-def with_sources(parameters: Mapping[str, tuple[Any, str]], given: Mapping[str, Any]) -> Sources:
-    """The table of parameters in which each sourced value among ``given`` names its source.
-
-    Examples
-    --------
-    >>> with_sources({"c": (0.5, "given"), "n": (1, "default")}, {"c": Sourced(0.5, "tuned")})
-    {'c': (0.5, 'tuned'), 'n': (1, 'default')}
-    """
-    named = {k: (float(v), v.source) for k, v in given.items() if isinstance(v, Sourced)}
-    return dict(parameters) | {k: v for k, v in named.items() if k in parameters}
 
 
 def number(words: str, test: Callable[[Any], bool]) -> Check:

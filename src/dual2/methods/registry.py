@@ -3,14 +3,14 @@
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.admm import ADMM_METHODS
 from dual2.methods.apapc import APAPC_METHODS
+from dual2.methods.id2a import plan_id2a
 from dual2.methods.idea import IDEA_METHODS
 from dual2.methods.method import Method
 from dual2.methods.nedic import NEDIC
-from dual2.methods.needs import DUAL_H, PROX_G, STRONG_F, Needs
 from dual2.methods.npga_methods import NPGA_METHODS
 from dual2.methods.parameters import Parameter
-from dual2.methods.plan import plan_id2a
 from dual2.problem import Problem
+from dual2.theory.conditions import DUAL_H, PROX_G, STRONG_F, Needs
 
 _NEEDS = Needs(STRONG_F, PROX_G, DUAL_H)
 _DECLARED = (

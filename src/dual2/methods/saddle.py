@@ -18,7 +18,7 @@ from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, PaperCase, gather_facts
-from dual2.theory.facts import require_strong_convexity
+from dual2.theory.constants import require_strong_convexity
 
 METHODS = tuple(name for name, record in SUBSOLVERS.items() if record.bounds)
 """Solvers by name."""

@@ -11,11 +11,12 @@ agent), each agent alone (ρ = 0), or exactly, whole outer iterations in one com
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from dual2.methods.outer import Iterate, Nesterov, Options, accuracy_rule
+from dual2.methods.accuracy import Options, accuracy_rule
 from dual2.methods.subsolvers import Exact, Subsolver
 from dual2.methods.subsolvers.base import LOCAL_STEPS
 from dual2.runtime import Runtime
@@ -26,6 +27,65 @@ Sums = TypeVar("Sums", bound=tuple[float, ...])
 _EPS = np.finfo(float).eps
 _ROUNDING = 4 * _EPS
 """Residuals below this multiple of their terms are rounding errors."""
+
+
+@dataclass
+class Iterate:
+    """Where the outer loop is.
+
+    ``past`` is z of the subproblem before, ``k`` counts steps, ``since`` those since the last
+    restart, ``beta`` is the momentum of the last one.
+    """
+
+    w: Array
+    z: Array
+    past: Array
+    k: int = 0
+    since: int = 0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Nesterov:
+    """Accelerated gradient descent on F_ρ, in the variables w = √𝐂y and z = √𝐂v.
+
+    Attributes
+    ----------
+    length : float
+        1/L_F.
+    momentum : float or None
+        (√κ_F-1)/(√κ_F+1); None is k/(k+3), k counted from the last restart.
+    restarts : bool
+        Whether the momentum is left out for one step where it points uphill.
+    """
+
+    length: float
+    momentum: float | None
+    restarts: bool
+
+    def init(self, z: Array) -> Iterate:
+        """Begin at w = z."""
+        return Iterate(w=z.copy(), z=z, past=z.copy())
+
+    def ask(self, at: Iterate) -> Array:
+        """The point z at which the oracle is to be evaluated."""
+        return at.z
+
+    def descend(self, at: Iterate, mixed: Array) -> Array:
+        """w⁺ = z + 𝐂λ/L_F, from the oracle's answer ``mixed`` = 𝐂λ."""
+        return at.z + self.length * mixed
+
+    def step(self, at: Iterate, mixed: Array, ascent: float) -> Iterate:
+        """z⁺ = w⁺ + β(w⁺ - w), with w⁺ of :meth:`descend`.
+
+        ``ascent`` is <λ, w⁺ - w>: where it is negative the momentum points uphill.
+        """
+        uphill = self.restarts and at.since > 0 and ascent < 0
+        since, beta = (0 if uphill else at.since), self.momentum
+        if uphill or beta is None:
+            beta = since / (since + 3.0)
+        w = self.descend(at, mixed)
+        return Iterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
 
 
 class Answer(NamedTuple):
@@ -204,10 +264,11 @@ class Together(SecondDual):
     def _agree(self, at: Iterate) -> Tested:
         sub = self.solver
         primal, dual = sub.residuals(at.z, with_primal=self.rule.by_parts)
+        uphill = sub.uphill()
         rows = dual if self.rule.by_parts else sub.combined(primal, dual)
         step, turn = self.nesterov.descend(at, sub.mixed) - at.w, at.z - at.past
         return agreed(
-            self.runtime, Tested, residual2=rows**2, uphill=sub.uphill(),
+            self.runtime, Tested, residual2=rows**2, uphill=uphill,
             size2=inner(sub.lam, sub.lam), consensus2=inner(sub.mixed, sub.mixed),
             primal2=primal**2, ascent=inner(sub.lam, step), along=inner(turn, sub.mixed),
             forward=inner(turn, step), turn2=inner(turn, turn), z2=inner(at.z, at.z),
@@ -238,7 +299,7 @@ class Together(SecondDual):
                 ahead = min(max(repeated / sums.turn2, 0.0), 1.0)
         self.inner = self.tested = self.restarted = 0
         self.residual = None
-        self.rule.moved(math.sqrt(sums.consensus2), at)
+        self.rule.moved(math.sqrt(sums.consensus2), at.since, at.beta)
         self.solver.begin(ahead)
         self.aim(at.k)
 

@@ -13,11 +13,11 @@ import numpy as np
 
 from dual2.errors import counted
 from dual2.methods.method import Method, Plan
-from dual2.methods.needs import Needs
 from dual2.methods.parameters import Parameter, Settings, Sources, Values
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Runtime
+from dual2.theory.conditions import Needs
 
 Array = np.ndarray
 Prepare = Callable[[Network | ChebyshevNetwork], Network | ChebyshevNetwork]

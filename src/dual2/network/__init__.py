@@ -1,7 +1,6 @@
 """Graphs as gossip matrices: edge weights, spectrum, Chebyshev acceleration, spanning tree."""
 
 from dual2.network.chebyshev import ChebyshevNetwork
-from dual2.network.gossip import Network
-from dual2.network.tree import Tree
+from dual2.network.gossip import Network, Tree
 
 __all__ = ["ChebyshevNetwork", "Network", "Tree"]

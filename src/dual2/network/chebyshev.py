@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from dual2.errors import NetworkError
 
 if TYPE_CHECKING:
-    from dual2.network.gossip import Network
-    from dual2.network.tree import Tree
+    from dual2.network.gossip import Network, Tree
 
 SpectrumKind = Literal["exact", "bounded"]
 

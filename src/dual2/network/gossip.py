@@ -1,8 +1,9 @@
-"""The gossip matrix of a network: who talks to whom, and with which weight."""
+"""The gossip matrix of a network, who talks to whom and with which weight; its spanning tree."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,13 +11,88 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.csgraph import breadth_first_order, dijkstra
 
 from dual2.errors import NetworkError, counted
 from dual2.network.chebyshev import ChebyshevNetwork, SpectrumKind
-from dual2.network.spectrum import DENSE_LIMIT, dense_spectrum, extreme_eigenvalues
-from dual2.network.tree import Tree, spanning_tree
+from dual2.network.spectrum import extreme_eigenvalues
 from dual2.network.weights import read
 
+SWEEPS = 8
+"""Most landmarks that the search for a centre adds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Breadth-first spanning tree rooted near the centre of the graph.
+
+    A sum or maximum travels from the deepest level to the root and back: 2·height exchanges.
+
+    Attributes
+    ----------
+    root : int
+        The root agent.
+    parent : ndarray, shape (n,), int64
+        Parent of each agent, -1 for the root.
+    levels : list of ndarray
+        Agents by depth, deepest level first; the root itself is in none.
+    height : int
+        Largest depth = number of levels.
+    """
+
+    root: int
+    parent: NDArray[np.int64]
+    levels: list[NDArray[np.int64]]
+    height: int
+
+
+def spanning_tree(n: int, edges: NDArray[np.int64]) -> Tree:
+    """Breadth-first tree from an approximate centre of the graph.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> tree = spanning_tree(5, np.array([[0, 1], [1, 2], [2, 3], [3, 4]]))
+    >>> tree.root, tree.height, [level.tolist() for level in tree.levels]
+    (2, 2, [[0, 4], [1, 3]])
+    """
+    adjacency = sp.csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
+    adjacency = sp.csr_array(adjacency + adjacency.T)
+    root = approximate_centre(adjacency)
+    depth = distances(adjacency, root)
+    _, predecessor = breadth_first_order(adjacency, root, directed=False)
+    parent = np.where(predecessor < 0, -1, predecessor).astype(np.int64)
+    height = int(depth.max())
+    levels = [np.flatnonzero(depth == k).astype(np.int64) for k in range(height, 0, -1)]
+    return Tree(root, parent, levels, height)
+
+
+def approximate_centre(adjacency: sp.csr_array) -> int:
+    """Node whose largest distance to a few mutually distant landmarks is smallest.
+
+    The first landmarks are the ends of a double sweep; each further one is the node farthest from
+    the centre so far. The search stops when no node is farther away than the landmarks.
+    """
+    far = int(np.argmax(distances(adjacency, 0)))
+    radius = distances(adjacency, far)
+    far, centre = int(np.argmax(radius)), 0
+    for _ in range(SWEEPS):
+        radius = np.maximum(radius, distances(adjacency, far))
+        centre = int(np.argmin(radius))
+        away = distances(adjacency, centre)
+        far = int(np.argmax(away))
+        if away[far] <= radius[centre]:
+            break
+    return centre
+
+
+def distances(adjacency: sp.csr_array, node: int) -> NDArray[np.int64]:
+    """Number of hops from one node to every node."""
+    return dijkstra(adjacency, indices=node, unweighted=True).astype(np.int64)
+
+
+DENSE_LIMIT = 300
+"""Number of agents up to which all eigenvalues are computed, by a dense solver."""
 SINGULAR = 1e-13
 """λ_min⁺ at or below this fraction of λ_max counts as zero."""
 
@@ -112,7 +188,11 @@ class Network:
     @cached_property
     def eigenvalues(self) -> NDArray[np.float64] | None:
         """All nonzero eigenvalues of C, ascending; None for more than a few hundred agents."""
-        return dense_spectrum(self.matrix) if self.n <= DENSE_LIMIT else None
+        if self.n > DENSE_LIMIT:
+            return None
+        ones = np.full((self.n, self.n), 1.0 / self.n)  # moves the zero to the upper end
+        shift = 2.0 * np.abs(self.matrix).sum(axis=1).max()
+        return np.linalg.eigvalsh(self.matrix.toarray() + shift * ones)[:-1].astype(np.float64)
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:

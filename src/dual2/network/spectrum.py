@@ -1,9 +1,9 @@
 r"""Extreme eigenvalues of a gossip matrix C = B diag(w) Bᵀ, B the incidence matrix.
 
-Up to :data:`DENSE_LIMIT` agents all eigenvalues come from a dense solver. Beyond, λ_max and the
-smallest nonzero eigenvalue λ_min⁺ come from Lanczos iterations. On graphs with a large spectral
-gap (expanders) plain Lanczos converges quickly. On path- and grid-like graphs it does not, but
-these have small separators, so that a sparse factorisation is cheap and shift-and-invert is used.
+For networks too large for a dense solver they come from Lanczos iterations. On graphs with a large
+spectral gap (expanders) plain Lanczos converges quickly. On path- and grid-like graphs it does not,
+but these have small separators, so that a sparse factorisation is cheap and shift-and-invert is
+used.
 The eigenvector v found either way gives the eigenvalue as a Rayleigh quotient of differences
 
     λ = Σ_e w_e (v_i − v_j)² / |v|²,
@@ -20,9 +20,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
-DENSE_LIMIT = 300
-"""Number of agents up to which all eigenvalues are computed."""
-
 PLAIN_RESTARTS = 60
 """Restarts after which plain Lanczos is given up in favour of shift-and-invert."""
 
@@ -30,15 +27,6 @@ TOLERANCE = 1e-10
 """Relative tolerance asked of the eigensolver."""
 
 Vector = NDArray[np.float64]
-
-
-def dense_spectrum(C: sp.csr_array) -> Vector:
-    """All eigenvalues except the zero of the consensus direction, ascending."""
-    n = C.shape[0]
-    ones = np.full((n, n), 1.0 / n)
-    shift = 2.0 * np.abs(C).sum(axis=1).max()
-    values = np.linalg.eigvalsh(C.toarray() + shift * ones)[:-1]
-    return np.asarray(values, dtype=np.float64)
 
 
 def extreme_eigenvalues(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,13 +11,67 @@ from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, stationarity_rows
-from dual2.engine.threads import Team, choose_threads
+from dual2.engine.threads import EXCHANGE, Member
 from dual2.functions import Function
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
-from dual2.runtime.share import share_of
+from dual2.runtime.transport import share_of
 
 Array = np.ndarray
+WORTH = 1.0e5
+"""Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
+
+
+def choose_threads(work: float) -> int:
+    """Threads for an iteration of ``work`` multiply-adds: one below ``WORTH``.
+
+    ``DUAL2_THREADS`` overrides it; the default never takes more threads than cores.
+
+    Examples
+    --------
+    >>> choose_threads(100.0)
+    1
+    """
+    asked = os.environ.get("DUAL2_THREADS")
+    if asked:
+        return max(1, int(asked))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return int(max(1, min(cores, 8, work // WORTH + 1 if work >= WORTH else 1)))
+
+
+class Team:
+    """Runs ``kernel(..., member)`` on a number of threads.
+
+    Parameters
+    ----------
+    threads : int
+        How many.
+    exchange : int
+        Address of the callbacks by which the first of them exchanges rows with other processes.
+
+    Examples
+    --------
+    >>> Team(1).run(lambda x, member: x + member.threads, 4)
+    5
+    """
+
+    def __init__(self, threads: int, exchange: int = 0) -> None:
+        self.threads = threads
+        barrier = np.zeros(24, dtype=np.int64)
+        barrier[EXCHANGE] = exchange
+        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run the kernel on all threads and return the first thread's answer."""
+        first, *rest = self._members
+        if self._pool is None:
+            return kernel(*args, first)
+        others = [self._pool.submit(kernel, *args, member) for member in rest]
+        answer = kernel(*args, first)
+        for other in others:
+            other.result()
+        return answer
 
 
 class Runtime:
@@ -51,24 +106,23 @@ class Runtime:
     ) -> None:
         self.problem, self.network = share_of(problem, network), network
         self.agreement = self.problem.agreement
-        self.packed = packing.pack(self.problem, smooth)
-        self.block = self.packed.block
-        self.n, self.p = self.packed.n, self.packed.p
-        self._connect()
+        self.packed = packed = packing.pack(self.problem, smooth)
+        self.block, self.n, self.p = packed.block, packed.n, packed.p
+        self._connect(packed.work, packed.has_callbacks)
 
-    def _connect(self) -> None:
-        """Set what the exchange needs: links, edges and team."""
+    def _connect(self, work: float, alone: bool) -> None:
+        """Set what the exchange needs: links, edges and team, of one thread if ``alone``."""
         recurrence = _recurrence(self.network)
         if self.agreement.size > 1:
-            self._connect_processes(recurrence)
+            self._connect_processes(recurrence, alone)
             return
         buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
         self.links = Links(*self.network.neighbours, recurrence, buffers)
         self.edges: Array | slice = slice(None)
-        work = self.packed.work + 3.0 * self.links.nidx.size * self.p * self.network.rounds
-        self.team = Team(1 if self.packed.has_callbacks else choose_threads(work))
+        work += 3.0 * self.links.nidx.size * self.p * self.network.rounds
+        self.team = Team(1 if alone else choose_threads(work))
 
-    def _connect_processes(self, recurrence: Array) -> None:
+    def _connect_processes(self, recurrence: Array, alone: bool) -> None:
         """Neighbours elsewhere are ghost rows of the stage.
 
         Before the compiled loops take differences they call back, and the transport exchanges the
@@ -78,9 +132,8 @@ class Runtime:
         self.edges = found.edges
         buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
         self.links = Links(*found.neighbours, recurrence, buffers)
-        callbacks, alone = self.packed.callbacks, self.packed.has_callbacks
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
-        exchange = self.agreement.transport.exchange
+        callbacks, exchange = self.packed.callbacks, self.agreement.transport.exchange
         callbacks.add(SHIP, 0, exchange(buffers[STAGE], found.outgoing, found.incoming))
         self.team = Team(threads, callbacks.address)
 

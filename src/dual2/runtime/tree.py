@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.network.tree import Tree
+from dual2.network.gossip import Tree
 
 Array = np.ndarray
 Messages = Mapping[int, Array]

@@ -124,7 +124,7 @@ class Driver:
     # -- counting -------------------------------------------------------------------------
     def counts(self) -> Counts:
         """Calls and messages so far."""
-        calls = self.algorithm.oracle_calls()
+        vectors, calls = self.algorithm.vectors, self.algorithm.oracle_calls()
         most = self.runtime.most(np.array(list(calls.values()), dtype=float))
         calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
         tests, sums, again = self._tests()
@@ -132,7 +132,7 @@ class Driver:
             calls[name] += tests
         calls["A"] += sums
         calls["prox_h"] += sums + again
-        agreement, vectors = self.runtime.agreement, self.algorithm.vectors
+        agreement = self.runtime.agreement
         links = 2 * len(self.runtime.network.edges) * self.runtime.p
         return Counts(
             rounds=self.algorithm.rounds, vectors=vectors,
@@ -153,7 +153,7 @@ class Driver:
         x, duals = self.point
         self.origin = x.copy(), duals.copy()
         self.kkt = self.stopping.observe(x, duals).kkt
-        self.runtime.agreement.begin()
+        self.runtime.agreement.transport.settled = True
         self._trace()
         with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
             while (status := self._limit()) is None:

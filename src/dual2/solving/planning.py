@@ -5,15 +5,15 @@ A method's own plan chooses its parameters; here is what is the same for all met
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from dual2.engine.pack import DATA
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Method, Plan
-from dual2.methods.parameters import Settings, with_sources
+from dual2.methods.parameters import Settings
 from dual2.methods.registry import require
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
@@ -40,17 +40,14 @@ def plan_for(
         which reduction would help.
     """
     reduction, inside = _reduce(method, share, reduce) if method.lack(share) else (None, share)
-    plan = method.plan(inside, network, settings)
-    text = f"{plan.explanation}\n{method.name}: {method.remark}." if method.remark else ""
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
-    parameters, text = with_sources(plan.parameters, given), text or plan.explanation
+    plan = method.plan(inside, network, settings).told(method, given)
     if reduction is None:
-        return replace(plan, parameters=parameters, explanation=text)
+        return plan
     said, runtime = reduction.explain(share), Runtime(share, network)
-    return Plan(
-        Reduced(plan.algorithm, runtime, reduction), runtime,
-        parameters | {"reduction": (reduction.name, said)}, f"Reduction: {said}.\n{text}",
-    )  # fmt: skip
+    parameters = plan.parameters | {"reduction": (reduction.name, said)}
+    algorithm = Reduced(plan.algorithm, runtime, reduction)
+    return Plan(algorithm, runtime, parameters, f"Reduction: {said}.\n{plan.explanation}")
 
 
 def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:
@@ -212,7 +209,7 @@ def fingerprint(plan: Plan) -> str:
     digest = hashlib.blake2b(digest_size=16)
     rt = plan.runtime
     links = rt.links
-    for array in (*rt.block.data, links.nptr, links.nidx, links.weights, links.recurrence):
+    for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
         digest.update(np.ascontiguousarray(array).tobytes())
     digest.update(repr(sorted(plan.parameters.items())).encode())
     return digest.hexdigest()

@@ -15,8 +15,8 @@ from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import find_method
 from dual2.network import ChebyshevNetwork, Network
-from dual2.problem import Problem
-from dual2.problem.residual import coupling_response, coupling_step
+from dual2.problem import Problem, bounds
+from dual2.problem.residual import KKT, coupling_response, coupling_step
 from dual2.runtime import Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.driver import Driver, StateKeeper
@@ -109,7 +109,7 @@ def solve(
         state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
-        :class:`dual2.methods.outer.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
+        :class:`dual2.methods.accuracy.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
         polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or ``"computation"``) for
         the automatic choice of the subsolver.
 
@@ -206,45 +206,56 @@ def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: floa
     elif driver.priceless:
         duals[:] = 0.0
     parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
-    if status == Status.CONVERGED and not problem.kkt(parts, dual).met(1.1 * tol, atol):
+    y, kkt = problem.coupling(parts), problem.kkt(parts, dual)
+    if status == Status.CONVERGED and not kkt.met(1.1 * tol, atol):
         status = Status.STALLED  # the loops and the definitions disagree: no claim
-    certificate = _certify(problem, parts, dual, duals, driver.separator)
+    certificate = _certify(problem, parts, dual, duals, kkt)
+    if driver.separator is not None:
+        certificate = replace(certificate, separator=driver.separator.tolist())
     return Result(
-        x=parts, y=problem.coupling(parts), dual=dual, duals=duals,
-        objective=_objective(problem, parts, dual, status), status=status, counts=counts,
-        certificate=certificate, trace=trace, parameters=plan.parameters,
-        seconds=driver.schedule.seconds, explanation=plan.explanation,
-        versions=versions(), state=state, owned=problem.owned.tolist(),
-    )  # fmt: skip
+        x=parts,
+        y=y,
+        dual=dual,
+        duals=duals,
+        objective=_objective(problem, parts, y, dual, status),
+        status=status,
+        counts=counts,
+        certificate=certificate,
+        trace=trace,
+        parameters=plan.parameters,
+        seconds=driver.schedule.seconds,
+        explanation=plan.explanation,
+        versions=versions(),
+        state=state,
+        owned=problem.owned.tolist(),
+    )
 
 
-def _objective(problem: Problem, x: list[Array], dual: Array, status: Status) -> float:
-    """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
+def _objective(problem: Problem, x: list[Array], y: Array, dual: Array, status: Status) -> float:
+    """Σ f_i + g_i + h(y), see :class:`Result`; NaN if a user's function came without its value."""
     try:
-        value = problem.objective(x)
+        value = problem.objective(x, y)
         if value == math.inf and status == Status.CONVERGED:
-            s = problem.coupling(x)
-            y = coupling_response(problem.h, s, dual, coupling_step(s, dual))
-            value = problem.objective(x, y)
+            nearest = coupling_response(problem.h, y, dual, coupling_step(y, dual))
+            value = problem.objective(x, nearest)
         return value
     except CapabilityError:
         return math.nan
 
 
-def _certify(
-    problem: Problem, x: list[Array], dual: Array, duals: Array, separator: Array | None
-) -> Certificate:
-    """Evaluate the answer by the plain NumPy definitions."""
-    kkt = problem.kkt(x, dual)
-    gap = problem.gap(x, dual)
-    bound = problem.x_error_bound(x, dual)
+def _certify(problem: Problem, x: list[Array], dual: Array, duals: Array, kkt: KKT) -> Certificate:
+    """What the plain NumPy definitions say of the answer."""
+    gap, bound = bounds.gap(problem, x, dual), bounds.x_error_bound(problem, x, dual)
+    apart = np.linalg.norm(duals - dual, axis=1)
     return Certificate(
-        kkt=kkt.kkt, stationarity=kkt.stationarity, coupling=kkt.coupling,
-        consensus=float(problem.largest(np.linalg.norm(duals - dual, axis=1)[:, None])[0]),
+        kkt=kkt.kkt,
+        stationarity=kkt.stationarity,
+        coupling=kkt.coupling,
+        consensus=float(problem.largest(apart[:, None])[0]),
         gap=gap if math.isfinite(gap) else None,
-        x_error=bound.value, reason=bound.reason,
-        separator=None if separator is None else separator.tolist(),
-    )  # fmt: skip
+        x_error=bound.value,
+        reason=bound.reason,
+    )
 
 
 def versions() -> dict[str, str]:

@@ -1,26 +1,30 @@
 """The paper's theory as code: cases, constants, schedules, bounds, tables, selection."""
 
-from dual2.theory.bounds import saddle_errors, subproblem_errors
 from dual2.theory.comparison import Comparison, compare
 from dual2.theory.complexity import Complexity, complexities, table
 from dual2.theory.condition_numbers import ConditionNumbers, condition_numbers
 from dual2.theory.conditions import Acceptance, accepts
 from dual2.theory.constants import (
     Constants,
+    Facts,
     PaperCase,
     analyse,
     constants_for,
     find_case,
+    full_row_rank,
+    gather_facts,
     momentum,
     optimal_rho,
+    require_strong_convexity,
 )
-from dual2.theory.facts import Facts, full_row_rank, gather_facts, require_strong_convexity
 from dual2.theory.saddle_table import SaddleComplexity, SaddleNumbers, saddle_complexities
 from dual2.theory.schedule import (
     LinearSchedule,
     convex_error,
     initial_value_gap,
     linear_schedule,
+    saddle_errors,
+    subproblem_errors,
 )
 
 __all__ = [

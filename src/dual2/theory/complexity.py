@@ -14,7 +14,7 @@ from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.theory.complexity_table import ASSUMPTIONS, BOUNDS, Bound
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers, condition_numbers
-from dual2.theory.facts import Facts, full_row_rank, gather_facts
+from dual2.theory.constants import Facts, full_row_rank, gather_facts
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ O(·) and Õ(·) are read with the constant and the hidden logarithm set to 1.
 
 from dataclasses import dataclass
 
-from dual2.theory.formula import Formula
+from dual2.theory.saddle_table import Formula
 
 ASSUMPTIONS = {
     "①": "prox_{h*} can be computed",

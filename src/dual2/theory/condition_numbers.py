@@ -10,8 +10,7 @@ from scipy.sparse.linalg import LinearOperator
 from dual2.network import ChebyshevNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.singular import as_dense
-from dual2.theory.constants import MEANINGLESS, optimal_rho, read_rho
-from dual2.theory.facts import Facts, gather_facts
+from dual2.theory.constants import MEANINGLESS, Facts, gather_facts, optimal_rho, read_rho
 
 DENSE_SIZE = 1500
 """Largest n·p for which λ_min(𝐀𝐀ᵀ + ρL_f𝐂) is computed."""

@@ -7,10 +7,125 @@ f_1 is μ_x-strongly convex and L_x-smooth, g_1 convex and L_y-smooth, f_2 and g
 """
 
 import math
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from dual2.errors import CapabilityError
-from dual2.theory.formula import Formula
+from dual2.theory.constants import Constants, Facts
+
+Numbers = Mapping[str, float]
+Term = Callable[[Numbers], float]
+_TOKEN = re.compile(r"\s*(\d+(?:\.\d+)?|[(),√^/·]|[^\s(),√^/·]+)")
+
+
+@dataclass(frozen=True)
+class Formula:
+    """A product of powers, roots, maxima and logarithms, as written.
+
+    Factors stand side by side or are joined by ``·`` and ``/``; ``√`` binds the next factor,
+    ``^`` takes a number, ``max(a, b)`` and ``log(a)`` are the functions. Symbols are any other
+    words.
+
+    Examples
+    --------
+    >>> bound = Formula("√(κ_f κ_C) max(κ_pd, κ_h*) log(1/ε)")
+    >>> sorted(bound.symbols)
+    ['ε', 'κ_C', 'κ_f', 'κ_h*', 'κ_pd']
+    >>> Formula("√(κ_f κ_C) max(κ_pd, κ_h*)")({"κ_f": 4, "κ_C": 9, "κ_pd": 5, "κ_h*": 7})
+    42.0
+    """
+
+    text: str  # the formula
+
+    def __str__(self) -> str:
+        return self.text
+
+    @cached_property
+    def symbols(self) -> frozenset[str]:
+        """Names that need a value."""
+        words = set(_TOKEN.findall(self.text)) - {"max", "log", *"(),√^/·"}
+        return frozenset(word for word in words if not word[0].isdigit())
+
+    @cached_property
+    def _term(self) -> Term:
+        return _Reader(_TOKEN.findall(self.text)).product()
+
+    def __call__(self, numbers: Numbers) -> float:
+        """Value at the given numbers; infinite or NaN where they are, never an error for that."""
+        return self._term(numbers)
+
+
+class _Reader:
+    """Recursive descent over the tokens of a formula."""
+
+    def __init__(self, tokens: list[str]) -> None:
+        self.tokens = tokens
+        self.place = 0
+
+    def product(self) -> Term:
+        terms: list[tuple[Term, float]] = [(self.power(), 1.0)]
+        while self.peek() not in (")", ",", ""):
+            sign = -1.0 if self.peek() == "/" else 1.0
+            if self.peek() in ("/", "·"):
+                self.take()
+            terms.append((self.power(), sign))
+        return lambda numbers: math.prod(_power(term(numbers), sign) for term, sign in terms)
+
+    def power(self) -> Term:
+        if self.peek() == "√":
+            self.take()
+            inside = self.power()
+            return lambda numbers: _power(inside(numbers), 0.5)
+        base = self.atom()
+        if self.peek() != "^":
+            return base
+        self.take()
+        exponent = float(self.take())
+        return lambda numbers: _power(base(numbers), exponent)
+
+    def atom(self) -> Term:
+        word = self.take()
+        if word == "(":
+            return self.arguments()[0]
+        if word in ("max", "log"):
+            self.take()
+            inside = self.arguments()
+            function = _largest if word == "max" else _logarithm
+            return lambda numbers: function([term(numbers) for term in inside])
+        if word[0].isdigit():
+            return lambda numbers: float(word)
+        return lambda numbers: float(numbers[word])
+
+    def arguments(self) -> list[Term]:
+        """Products up to the closing bracket."""
+        terms = [self.product()]
+        while self.take() == ",":
+            terms.append(self.product())
+        return terms
+
+    def peek(self) -> str:
+        return self.tokens[self.place] if self.place < len(self.tokens) else ""
+
+    def take(self) -> str:
+        self.place += 1
+        return self.tokens[self.place - 1]
+
+
+def _power(base: float, exponent: float) -> float:
+    if base == 0 and exponent < 0:
+        return math.inf
+    return base**exponent
+
+
+def _largest(values: list[float]) -> float:
+    return math.nan if any(map(math.isnan, values)) else max(values)
+
+
+def _logarithm(values: list[float]) -> float:
+    return math.log(values[0])
+
 
 CASES = {
     "concave": "strongly convex-concave: nothing more is assumed",
@@ -65,6 +180,36 @@ class SaddleNumbers:
         if self.mu_phi is not None:
             return self.mu_phi
         return max(self.mu_y, self._lambda / self.L_x if self.f2_zero else 0.0)
+
+
+def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = None) -> SaddleNumbers:
+    """The subproblem (SP) as an instance of (SPP): the paper's two mapping tables.
+
+    f_1 = f, f_2 = g, B = 𝐀 and ζ(λ) = (ρ/2)λᵀ𝐂λ + λᵀz. With ``mapping="prox"``
+    g_1 = (μ_{h*}/2n)|·|² + ζ and g_2 is the rest of h*/n; with ``"smooth"`` g_1 = h*/n + ζ and
+    g_2 = 0. A linear h* belongs to g_1 under either. The default is the mapping of ``constants``.
+    """
+    smooth = (mapping or constants.mapping) == "smooth" or facts.h_linear
+    mu_h, L_h = facts.mu_h / facts.n, facts.L_h / facts.n
+    known = math.isfinite(constants.mu_phi)
+    smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
+    return SaddleNumbers(
+        L_x=facts.L_f, mu_x=facts.mu_f,
+        L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
+        S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
+        mu_phi=constants.mu_phi if known else 0.0,
+        f2_zero=facts.g_is_zero, g2_zero=smooth, g3_zero=facts.h_linear or not smooth,
+        linear=facts.h_linear and constants.rho == 0,
+    )  # fmt: skip
+
+
+def _augmentation(constants: Constants, facts: Facts) -> float:
+    """ρλ̄, from ρ* = L'/λ̄."""
+    if constants.rho == 0 or constants.rho_star == 0:
+        return 0.0
+    coupling = facts.coupling if constants.kind == "tight" else facts.coupling_paper
+    total = coupling + (facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0)
+    return constants.rho / constants.rho_star * (total if total > 0 else 1.0)
 
 
 @dataclass(frozen=True)

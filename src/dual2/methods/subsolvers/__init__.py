@@ -3,19 +3,16 @@
 from dual2.methods.subsolvers.base import RowConstants, Subsolver
 from dual2.methods.subsolvers.exact import Exact
 from dual2.methods.subsolvers.idapg import IDAPG
-from dual2.methods.subsolvers.prediction import (
-    Costs,
-    Prediction,
-    predict,
-    read_costs,
-    saddle_numbers,
-    select_subsolver,
-)
 from dual2.methods.subsolvers.records import (
     SUBSOLVERS,
+    Costs,
+    Prediction,
     Record,
     admissible_subsolvers,
     find_subsolver,
+    predict,
+    read_costs,
+    select_subsolver,
 )
 from dual2.methods.subsolvers.salim import Salim
 
@@ -33,6 +30,5 @@ __all__ = [
     "find_subsolver",
     "predict",
     "read_costs",
-    "saddle_numbers",
     "select_subsolver",
 ]

@@ -1,4 +1,4 @@
-"""The outer loop of iD2A: its options, Nesterov's step, and the accuracy asked of subproblems."""
+"""The options of iD2A, and how accurately they ask subproblems to be solved."""
 
 import math
 from collections.abc import Callable
@@ -62,67 +62,6 @@ class Options:
                 )
 
 
-# -- Nesterov's step ------------------------------------------------------------------------------
-@dataclass
-class Iterate:
-    """Where the outer loop is.
-
-    ``past`` is z of the subproblem before, ``k`` counts steps, ``since`` those since the last
-    restart, ``beta`` is the momentum of the last one.
-    """
-
-    w: Array
-    z: Array
-    past: Array
-    k: int = 0
-    since: int = 0
-    beta: float = 0.0
-
-
-@dataclass(frozen=True)
-class Nesterov:
-    """Accelerated gradient descent on F_ρ, in the variables w = √𝐂y and z = √𝐂v.
-
-    Attributes
-    ----------
-    length : float
-        1/L_F.
-    momentum : float or None
-        (√κ_F-1)/(√κ_F+1); None is k/(k+3), k counted from the last restart.
-    restarts : bool
-        Whether the momentum is left out for one step where it points uphill.
-    """
-
-    length: float
-    momentum: float | None
-    restarts: bool
-
-    def init(self, z: Array) -> Iterate:
-        """Begin at w = z."""
-        return Iterate(w=z.copy(), z=z, past=z.copy())
-
-    def ask(self, at: Iterate) -> Array:
-        """The point z at which the oracle is to be evaluated."""
-        return at.z
-
-    def descend(self, at: Iterate, mixed: Array) -> Array:
-        """w⁺ = z + 𝐂λ/L_F, from the oracle's answer ``mixed`` = 𝐂λ."""
-        return at.z + self.length * mixed
-
-    def step(self, at: Iterate, mixed: Array, ascent: float) -> Iterate:
-        """z⁺ = w⁺ + β(w⁺ - w), with w⁺ of :meth:`descend`.
-
-        ``ascent`` is <λ, w⁺ - w>: where it is negative the momentum points uphill.
-        """
-        uphill = self.restarts and at.since > 0 and ascent < 0
-        since, beta = (0 if uphill else at.since), self.momentum
-        if uphill or beta is None:
-            beta = since / (since + 3.0)
-        w = self.descend(at, mixed)
-        return Iterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
-
-
-# -- how accurately subproblems are solved --------------------------------------------------------
 class AccuracyRule:
     """When the solution of a subproblem is good enough."""
 
@@ -155,8 +94,8 @@ class AccuracyRule:
     def missed(self) -> None:
         """Take note that a subproblem ended at the limit of rounding or of iterations."""
 
-    def moved(self, consensus: float, at: Iterate) -> None:
-        """Take note of an outer step to ``at`` with |𝐂λ| = ``consensus``."""
+    def moved(self, consensus: float, since: int, beta: float) -> None:
+        """Take note of an outer step with |𝐂λ| = ``consensus``, see :class:`Iterate`."""
 
 
 @dataclass
@@ -201,14 +140,14 @@ class Relative(AccuracyRule):
         if self.reference is not None:
             self.reference *= self.GROWTH
 
-    def moved(self, consensus: float, at: Iterate) -> None:
+    def moved(self, consensus: float, since: int, beta: float) -> None:
         """Compare with the present step, and with less where steps no longer shrink."""
         if not consensus > 0 or self.reference is None:  # no step to compare with
             return
         self.reference = min(self.length * consensus, self.reference)
-        self.idle = 0 if consensus < self.least or at.since == 1 else self.idle + 1
+        self.idle = 0 if consensus < self.least or since == 1 else self.idle + 1
         self.least = min(consensus, self.least)
-        if self.idle * (1.0 - at.beta) >= self.PATIENCE:
+        if self.idle * (1.0 - beta) >= self.PATIENCE:
             self.idle, self.reference = 0, self.TIGHTER * self.reference
 
 
