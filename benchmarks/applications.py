@@ -54,8 +54,9 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
             begun = time.perf_counter()
             answer = case.solve(method=method, record=False)
             seconds = time.perf_counter() - begun
-            binding = sum("ramp" in limit for i in range(len(case.units))
-                          for limit, _ in answer.limits(i))  # fmt: skip
+            binding = sum(
+                "ramp" in limit for i in range(len(case.units)) for limit, _ in answer.limits(i)
+            )
             errors = abs(answer.cost / cost - 1), float(np.abs(answer.price / price - 1).max())
             report.expect(max(errors) <= CLOSE, f"{name}, {method}: errors {errors}.")
             rows.append((
@@ -143,17 +144,28 @@ def report_mpc(report: Report, options: argparse.Namespace) -> None:
 
 
 def mpc_row(
-    controller: mpc.Controller, made: mpc.Buildings, noise: Any, best: float, name: str,
-    level: float, tol: float,
-) -> tuple[Any, ...]:  # fmt: skip
+    controller: mpc.Controller,
+    made: mpc.Buildings,
+    noise: Any,
+    best: float,
+    name: str,
+    level: float,
+    tol: float,
+) -> tuple[Any, ...]:
     logs, seconds = [], []
     for warm in (True, False):
         begun = time.perf_counter()
-        logs.append(controller.simulate(
-            made.states, len(noise), warm=warm, tol=tol, record=False,
-            forecast=lambda t: made.weather,
-            disturbance=lambda t: np.array(made.weather) + noise[t],
-        ))  # fmt: skip
+        logs.append(
+            controller.simulate(
+                made.states,
+                len(noise),
+                warm=warm,
+                tol=tol,
+                record=False,
+                forecast=lambda t: made.weather,
+                disturbance=lambda t: np.array(made.weather) + noise[t],
+            )
+        )
         seconds.append(time.perf_counter() - begun)
     warm, cold = logs
     ends = {str(status) for log in logs for status in log.statuses}

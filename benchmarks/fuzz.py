@@ -33,9 +33,14 @@ def judge(planted: Planted, method: str, limit: float) -> tuple[str, str]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             result = d2.solve(
-                planted.problem, planted.network, method=method, time_limit=limit,
-                max_rounds=400_000, record=False, progress=False,
-            )  # fmt: skip
+                planted.problem,
+                planted.network,
+                method=method,
+                time_limit=limit,
+                max_rounds=400_000,
+                record=False,
+                progress=False,
+            )
     except d2.CapabilityError:
         return "refused", ""
     except Exception as error:

@@ -61,9 +61,10 @@ def regressions() -> Iterator[tuple[str, Any, Any]]:
     yield "PoissonRegressor", dl.VerticalPoissonRegressor(), newton
     quantile = {"alpha": 0.1, "quantile": 0.8}
     yield (
-        "QuantileRegressor", dl.VerticalQuantileRegressor(**quantile),
+        "QuantileRegressor",
+        dl.VerticalQuantileRegressor(**quantile),
         lm.QuantileRegressor(**quantile),
-    )  # fmt: skip
+    )
 
 
 def classifications() -> Iterator[tuple[str, Any, Any]]:

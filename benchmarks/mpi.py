@@ -166,9 +166,12 @@ def in_processes(parts: Sequence[str], options: argparse.Namespace, rows: int) -
     own += ["--dims", *map(str, options.dims)]
     own += ["--path", options.path] if options.path else []
     done = subprocess.run(
-        command(find_mpiexec(), 2, own), env=environment(), stdout=subprocess.PIPE, text=True,
+        command(find_mpiexec(), 2, own),
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
         check=True,
-    )  # fmt: skip
+    )
     return json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
 
 
@@ -190,8 +193,9 @@ def report_round(report: Report, answer: dict[str, float]) -> None:
     names = ["method", "one process", "two processes", "half the agents", "exchange (raw)"]
     report.table(
         "One round of path-8, p = 20, four agents in each process (µs)",
-        [*names, "overhead", "(two processes - one)/raw"], rows,
-    )  # fmt: skip
+        [*names, "overhead", "(two processes - one)/raw"],
+        rows,
+    )
     if "disropt" not in found:
         report.say("disropt is not installed; pip install disropt, or --path its site-packages.")
 

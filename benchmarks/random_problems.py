@@ -121,9 +121,10 @@ def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
     report_rounds(report, "Rounds by h", head, converged, lambda o: o.h)
     report_rounds(report, "Rounds by g", head, converged, lambda o: o.g)
     failed = [
-        o for o in outcomes
+        o
+        for o in outcomes
         if o.seed in {*false, *bad} or o.status not in ("CONVERGED", "refused by the method")
-    ]  # fmt: skip
+    ]
     if failed:
         fields = ["seed", "g", "h", "status", "rounds", "kkt", "error", "reference_kkt", "seconds"]
         rows = [[getattr(o, name) for name in fields] for o in failed]
@@ -131,9 +132,12 @@ def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
 
 
 def report_rounds(
-    report: Report, title: str, head: Sequence[str], outcomes: Sequence[Outcome],
+    report: Report,
+    title: str,
+    head: Sequence[str],
+    outcomes: Sequence[Outcome],
     group: Callable[[Outcome], str],
-) -> None:  # fmt: skip
+) -> None:
     rows = []
     for name in dict.fromkeys(map(group, outcomes)):
         own = [o for o in outcomes if group(o) == name]

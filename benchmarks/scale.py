@@ -82,9 +82,13 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     network = d2.Network(nx.random_regular_graph(options.degree, n, seed=options.seed))
     wired = time.perf_counter()
     result = d2.solve(
-        problem, network, method=options.method, tol=options.tol, time_limit=options.time_limit,
+        problem,
+        network,
+        method=options.method,
+        tol=options.tol,
+        time_limit=options.time_limit,
         record=options.trace,
-    )  # fmt: skip
+    )
     solved = time.perf_counter()
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     theta = np.concatenate(result.x)

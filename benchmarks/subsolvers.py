@@ -51,15 +51,20 @@ def report_families(report: Report, options: argparse.Namespace) -> None:
 
 # -- worst cases over commuting quadratics --------------------------------------------------------
 WORST = {
-    "LPD": (701, 1392, 2774), "ABPD-PGS": (472, 932, 1854), "APDG": (909, 1831, 3673),
+    "LPD": (701, 1392, 2774),
+    "ABPD-PGS": (472, 932, 1854),
+    "APDG": (909, 1831, 3673),
     "PDPG": (4594, 18409, 73671),
-}  # fmt: skip
+}
 """ln(1e10)/(-ln ρ) from spectral radii maximised over commuting quadratics, κ_x = κ_y = κ_xy."""
 
 EQUATIONS = (
-    (100, 4, 475, 1610), (400, 4, 960, 3241), (1600, 4, 1927, 6499), (100, 16, 475, 3556),
+    (100, 4, 475, 1610),
+    (400, 4, 960, 3241),
+    (1600, 4, 1927, 6499),
+    (100, 16, 475, 3556),
     (100, 64, 475, 8435),
-)  # fmt: skip
+)
 """The same with equations: κ_x, κ_B, Salim, APDG."""
 
 
@@ -204,11 +209,15 @@ GROWTH = {
 }
 COMBINATIONS = [
     ("1", method, subsolver, rho)
-    for method in ("iD2A", "MiD2A") for subsolver in ("iDAPG", "LPD") for rho in ("auto", 0)
+    for method in ("iD2A", "MiD2A")
+    for subsolver in ("iDAPG", "LPD")
+    for rho in ("auto", 0)
 ] + [
-    ("2", "MiD2A", "iDAPG", "auto"), ("2", "MiD2A", "APDG", "auto"), ("2", "MiD2A", "iDAPG", 0),
+    ("2", "MiD2A", "iDAPG", "auto"),
+    ("2", "MiD2A", "APDG", "auto"),
+    ("2", "MiD2A", "iDAPG", 0),
     ("2", "MiD2A", "Salim", 0),
-]  # fmt: skip
+]
 
 
 def measured(case: str, numbers: dict[str, float], method: str, subsolver: str, rho: Any) -> Any:

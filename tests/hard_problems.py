@@ -30,9 +30,11 @@ def _in_units(rng: Rng, rows=0.0, variables=0.0, costs=0.0, objective=0.0, by_ro
     sizes = _sizes(rng) | ({"p": int(rng.integers(2, 6))} if rows else {})
     p, n = sizes["p"], sizes["n"]
     units = Units(
-        _decades(rng, p, rows), _decades(rng, n, variables), _decades(rng, n, costs),
+        _decades(rng, p, rows),
+        _decades(rng, n, variables),
+        _decades(rng, n, costs),
         float(_decades(rng, 1, 0.0)[0] * 10.0 ** rng.uniform(-objective, objective)),
-    )  # fmt: skip
+    )
     return plant(rng, **sizes, **_pair(rng, by_row), units=units)
 
 
@@ -44,8 +46,12 @@ def all_units(rng: Rng) -> Planted:
     """One factor for all rows, one for all variables, one for the objective, over 12 decades."""
     sizes = _sizes(rng)
     row, variable, objective = 10.0 ** rng.uniform(-6, 6, 3)
-    units = Units(np.full(sizes["p"], row), np.full(sizes["n"], variable), np.ones(sizes["n"]),
-                  float(objective))  # fmt: skip
+    units = Units(
+        np.full(sizes["p"], row),
+        np.full(sizes["n"], variable),
+        np.ones(sizes["n"]),
+        float(objective),
+    )
     return plant(rng, **sizes, **_pair(rng), units=units)
 
 
@@ -164,10 +170,13 @@ def infeasible(rng: Rng) -> Planted:
     """Boxes that cannot reach a demand, by 10 … 1e-6 relative to what they can."""
     n, p = int(rng.integers(2, 7)), int(rng.integers(1, 4))
     agents = [
-        d2.Agent(np.abs(rng.standard_normal((p, 2))), d2.SquaredNorm(float(rng.uniform(1, 5))),
-                 d2.IndicatorBox(0.0, rng.uniform(0.5, 2.0, 2)))
+        d2.Agent(
+            np.abs(rng.standard_normal((p, 2))),
+            d2.SquaredNorm(float(rng.uniform(1, 5))),
+            d2.IndicatorBox(0.0, rng.uniform(0.5, 2.0, 2)),
+        )
         for _ in range(n)
-    ]  # fmt: skip
+    ]
     reach = sum(a.A @ a.g.upper for a in agents)
     excess = float(10.0 ** rng.uniform(-6, 1))
     b = reach * np.where(np.arange(p) == int(rng.integers(p)), 1.0 + excess, 0.5)
@@ -179,8 +188,10 @@ def capacity(rng: Rng) -> Planted:
     """Demand equal to capacity exactly: one feasible point, no Slater point."""
     n = int(rng.integers(2, 7))
     upper = [2.0 ** rng.integers(-3, 4, 2) for _ in range(n)]
-    agents = [d2.Agent(np.ones((1, 2)), d2.SquaredNorm(float(rng.uniform(1, 5))),
-                       d2.IndicatorBox(0.0, u)) for u in upper]  # fmt: skip
+    agents = [
+        d2.Agent(np.ones((1, 2)), d2.SquaredNorm(float(rng.uniform(1, 5))), d2.IndicatorBox(0.0, u))
+        for u in upper
+    ]
     total = float(sum(u.sum() for u in upper))
     problem = d2.Problem(agents, d2.IndicatorPoint([total]))
     return Planted(problem, d2.Network(nx.path_graph(n)), upper, None, False)

@@ -97,8 +97,11 @@ def row(method, pairs=None, runs=None, discrete=True, **checks):
 
 def _subproblems(name):
     """iD2A and MiD2A with every rule and subsolver."""
-    runs = {"logistic": (LOGISTIC, {}), "at most": (AT_MOST, {}),
-            "printed": (LASSO, {"accuracy": "paper", "constants": "paper"})}  # fmt: skip
+    runs = {
+        "logistic": (LOGISTIC, {}),
+        "at most": (AT_MOST, {}),
+        "printed": (LASSO, {"accuracy": "paper", "constants": "paper"}),
+    }
     runs |= {s: (LASSO, {"subsolver": s}) for s in ("PDPG", "LPD", "ABPD-PGS")}
     alone = ("iDAPG", "LPD", "exact")
     runs |= {f"{s} alone": (LASSO, {"subsolver": s, "rho": 0.0}) for s in alone}
@@ -112,20 +115,25 @@ POINT = d2.IndicatorPoint(0.0)
 ON_POINT = [
     (g, POINT)
     for g in (
-        d2.Zero(), d2.IndicatorBox(-0.5, 0.5), d2.ElasticNet(0.2, 0.1), d2.L2Norm(0.5),
-        d2.IndicatorSimplex(4.0), d2.IndicatorBall(0.8),
+        d2.Zero(),
+        d2.IndicatorBox(-0.5, 0.5),
+        d2.ElasticNet(0.2, 0.1),
+        d2.L2Norm(0.5),
+        d2.IndicatorSimplex(4.0),
+        d2.IndicatorBall(0.8),
         d2.IndicatorHalfspace([1.0, -1.0, 0.5, 2.0], -0.5),
         d2.IndicatorAffine([[1.0, 1.0, 1.0, 1.0]], [0.5]),
         d2.Stacked([d2.IndicatorSimplex(2.0), d2.L2Norm(0.4)], [2, 2]),
     )
-]  # fmt: skip
+]
 CONES = [
     (d2.L1Norm(0.3), h)
     for h in (
-        d2.IndicatorAtMost(0.0), d2.IndicatorBox(0.0, np.inf),
+        d2.IndicatorAtMost(0.0),
+        d2.IndicatorBox(0.0, np.inf),
         d2.Stacked([POINT, d2.IndicatorAtMost(0.0)], [1, 2]),
     )
-]  # fmt: skip
+]
 IN_A_SET = [(d2.Zero(), POINT), (d2.IndicatorBox(-0.5, 0.5), POINT)]
 
 ROWS = [

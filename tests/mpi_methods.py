@@ -24,9 +24,7 @@ def run(name, runtime, rounds):
     """The result of a case after that many rounds."""
     method, problem, wishes = CASES[name]
     wishes = {"network": NETWORK, "record": name in ("iD2A", "MiD2A", "DPMM")} | wishes
-    return d2.solve(
-        problem, method=method, **wishes, **_NEVER, max_rounds=rounds, runtime=runtime
-    )  # fmt: skip
+    return d2.solve(problem, method=method, **wishes, **_NEVER, max_rounds=rounds, runtime=runtime)
 
 
 def rounds_of(name):

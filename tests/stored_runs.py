@@ -12,8 +12,12 @@ TRICK = '<img src=x onerror="alert(1)"> & </script>'
 """Text that would do harm if it were not escaped."""
 
 FACTS = {
-    "n": 4, "p": 3, "edges": [[0, 1], [1, 2], [2, 3]], "kappa_C": 5.83, "data": "sha256 0a1b",
-}  # fmt: skip
+    "n": 4,
+    "p": 3,
+    "edges": [[0, 1], [1, 2], [2, 3]],
+    "kappa_C": 5.83,
+    "data": "sha256 0a1b",
+}
 
 ABOUT = {
     "exp1": SimpleNamespace(
@@ -27,7 +31,7 @@ ABOUT = {
 CLAIMS = [
     Claim(f"Claim {i} {TRICK}", "Section I", f"{i} rounds", verdict, f"because {i}", "exp1")
     for i, verdict in enumerate(("reproduced", "not reproduced", "cannot be decided"))
-]  # fmt: skip
+]
 
 
 def trace(last, rows=1000):
@@ -48,9 +52,12 @@ def trace(last, rows=1000):
 def stored(label, last, group="exp1", status="CONVERGED", notes=None, seed=0, **solve):
     case = Case(group, label, group, {}, solve, seed, notes or {})
     details = {
-        "parameters": {"rho": [0.5, f"theorem {label}"]}, "counts": {"rounds": int(last)},
-        "versions": {"dual2": "1.2.3"}, "facts": FACTS, "machine": {"workers": 2},
-    }  # fmt: skip
+        "parameters": {"rho": [0.5, f"theorem {label}"]},
+        "counts": {"rounds": int(last)},
+        "versions": {"dual2": "1.2.3"},
+        "facts": FACTS,
+        "machine": {"workers": 2},
+    }
     return StoredRun(case, status, trace=trace(last), **details)
 
 

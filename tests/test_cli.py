@@ -115,8 +115,10 @@ def test_reproduce_quick(tmp_path, capsys):
     assert "skipped: exp1, APAPC-Chebyshev: APAPC-Chebyshev cannot solve" in told
     files = {path.name for path in out.iterdir()}
     assert files == {f"exp1.{end}" for end in ("csv", "json", "png", "pdf")} | {
-        "plan.json", "report.html", "runs"
-    }  # fmt: skip
+        "plan.json",
+        "report.html",
+        "runs",
+    }
     record = json.loads((out / "exp1.json").read_text(), parse_constant=pytest.fail)
     rows = list(csv.DictReader((out / "exp1.csv").read_text().splitlines()))
     assert set(record["runs"]) == {row["run"] for row in rows} | {"APAPC-Chebyshev"}

@@ -37,8 +37,10 @@ def small_package(folder: Path) -> Path:
 
 def ask(folder: Path, cache: Path) -> tuple[list[str], str]:
     environment = os.environ | {
-        "PYTHONPATH": str(folder), "DUAL2_CACHE_DIR": str(cache), "PYTHONDONTWRITEBYTECODE": "1",
-    }  # fmt: skip
+        "PYTHONPATH": str(folder),
+        "DUAL2_CACHE_DIR": str(cache),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     done = subprocess.run(
         [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, cwd=folder
     )
@@ -116,12 +118,14 @@ COUPLINGS = {
     "prox": (d2.LogisticLoss([1.0, -1.0, 1.0]), {}),
     "smooth": (d2.SquaredLoss([1.0, 0.0, 2.0]), {"mapping": "smooth"}),
     "conjugate": (
-        d2.ConjugateSmooth(lambda w: w, 1.0, 1.0, value=lambda z: z @ z / 2,
-                           conjugate_value=lambda w: w @ w / 2), {},
+        d2.ConjugateSmooth(
+            lambda w: w, 1.0, 1.0, value=lambda z: z @ z / 2, conjugate_value=lambda w: w @ w / 2
+        ),
+        {},
     ),
     "user": (d2.Proximable(lambda v, t: v / (1 + t), value=lambda z: z @ z / 2), {}),
     "stacked": (d2.Stacked([d2.L2Norm(1.0), d2.PoissonLoss([2.0])], [2, 1]), {}),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("threads", ["1", "2"])

@@ -14,7 +14,10 @@ def test_example(script, tmp_path):
     assert len(script.read_text().splitlines()) <= 60
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
-        cwd=tmp_path, capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert done.returncode == 0, done.stderr
     assert "CONVERGED" in done.stdout

@@ -54,8 +54,10 @@ def test_points_need_no_reduction():
 
 
 def test_order_of_the_reductions():
-    names = {h: [(r.name, getattr(r, "smooth", None)) for r in reductions_of(problem_with(f))]
-             for h, f in COUPLINGS.items()}  # fmt: skip
+    names = {
+        h: [(r.name, getattr(r, "smooth", None)) for r in reductions_of(problem_with(f))]
+        for h, f in COUPLINGS.items()
+    }
     assert names["at most"] == [("slack", None), ("lifting", False)]
     assert names["squared"] == [("lifting", True), ("lifting", False)]
     assert names["huber"] == [("lifting", False), ("lifting", True)]

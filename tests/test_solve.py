@@ -261,9 +261,13 @@ def test_agents_of_different_kinds_and_sizes():
         d2.IndicatorPoint(np.ones(4)),
     )
     mixed = d2.Problem(
-        [d2.Agent(dense, f[0]), d2.Agent(sp.coo_array(thin), f[1]),
-         d2.Agent(aslinearoperator(wide), f[2])], plain.h,
-    )  # fmt: skip
+        [
+            d2.Agent(dense, f[0]),
+            d2.Agent(sp.coo_array(thin), f[1]),
+            d2.Agent(aslinearoperator(wide), f[2]),
+        ],
+        plain.h,
+    )
     gram = dense @ dense.T + thin @ thin.T / 2 + wide @ wide.T / 3
     price = -np.linalg.solve(gram, np.ones(4))
     x = [-M.T @ price / q.weight for M, q in zip((dense, thin, wide), f, strict=True)]

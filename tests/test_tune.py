@@ -50,9 +50,13 @@ def test_rho_of_necpd_is_searched_too():
 
 def test_given_values_and_several_parameters():
     found = d2.tune(
-        path_problem(), path_network(), "DPMM", budget=300, tol=1e-6,
+        path_problem(),
+        path_network(),
+        "DPMM",
+        budget=300,
+        tol=1e-6,
         parameters={"gamma": [0.1, 0.4], "theta": [1.0, 1.5]},
-    )  # fmt: skip
+    )
     assert set(found) == {"gamma", "theta"}
     tried = {(t.parameters["gamma"], t.parameters["theta"]) for t in found.trials[1:]}
     gammas = (0.1, 0.4, found.trials[0].parameters["gamma"])

@@ -111,9 +111,12 @@ def main() -> None:
     tap("largest")
     tap("total")
     StoppingTest.test = lambda self, x, *rest, _do=StoppingTest.test: remember(_do, self, x, *rest)
-    part.Mpi = partial(part.Mpi, observer=lambda kind, _, to, content: MESSAGES.append(
-        (kind, int(to), np.ascontiguousarray(content).tobytes())
-    ))  # fmt: skip
+    part.Mpi = partial(
+        part.Mpi,
+        observer=lambda kind, _, to, content: MESSAGES.append(
+            (kind, int(to), np.ascontiguousarray(content).tobytes())
+        ),
+    )
     for method in methods:
         record(folder, Path(out) / method, method)
 

@@ -54,7 +54,9 @@ AGENTS = {
     ),
     "moved logistic": d2.Agent(
         matrix(8, 2),
-        (2.0 * d2.LogisticRegression(matrix(9, 2), np.ones(P))).shift([1.0, -1.0]).tilt(0.3)
+        (2.0 * d2.LogisticRegression(matrix(9, 2), np.ones(P)))
+        .shift([1.0, -1.0])
+        .tilt(0.3)
         .plus_quadratic(0.5),
         d2.IndicatorHalfspace([1.0, 2.0], 0.3),
     ),
@@ -72,7 +74,7 @@ AGENTS = {
     "user g": d2.Agent(
         matrix(13, 2), d2.SquaredNorm(1.5), d2.Proximable(soft, lambda x: 0.3 * np.abs(x).sum())
     ),
-}  # fmt: skip
+}
 """The last three leave the compiled loop for Python."""
 
 COMPILED = [name for name in AGENTS if name not in ("operator", "user f", "user g")]

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 
 import typer
 
-from dual2.commands.bench import bench
+from dual2.commands.bench import bench, plot
 from dual2.commands.listing import info, methods
-from dual2.commands.plot import plot
 from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
 from dual2.errors import Dual2Error

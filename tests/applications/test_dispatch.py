@@ -185,8 +185,10 @@ def test_a_matpower_case_equals_the_pandapower_net():
     gen[:6, 0] = [m.bus + 1 for m in machines]
     gen[:6, 8] = [m.max_p_mw for m in machines]
     gen[:6, 7] = 1
-    cost = [[2, 0, 0, 3, c.cp2_eur_per_mw2, c.cp1_eur_per_mw, c.cp0_eur]
-            for c in net.poly_cost.itertuples()]  # fmt: skip
+    cost = [
+        [2, 0, 0, 3, c.cp2_eur_per_mw2, c.cp1_eur_per_mw, c.cp0_eur]
+        for c in net.poly_cost.itertuples()
+    ]
     branch = np.zeros((41, 13))
     branch[:, 0], branch[:, 1] = net.line.from_bus + 1, net.line.to_bus + 1
     branch[:, 10] = 1

@@ -88,8 +88,9 @@ def test_a_demand_that_changes_faster_than_all_ramps(demand, change):
 
 
 def test_limits_of_one_unit_that_contradict_each_other():
-    stuck = dispatch.Generator("stuck", (0.01, 20.0), p_min=[0.0, 50.0], p_max=[10.0, 60.0],
-                               ramp=20.0)  # fmt: skip
+    stuck = dispatch.Generator(
+        "stuck", (0.01, 20.0), p_min=[0.0, 50.0], p_max=[10.0, 60.0], ramp=20.0
+    )
     with pytest.raises(d2.ProblemError, match=r"'stuck': no schedule .* ramp up in period 1"):
         dispatch.Dispatch([stuck], [5.0, 55.0])
 

@@ -178,9 +178,11 @@ def test_the_loop_measures_what_really_happens():
     controller, made = heating(limit=60.0)
     noise = np.random.default_rng(0).standard_normal((4, 4, 6))
     log = controller.simulate(
-        made.states, 4, forecast=lambda t: made.weather,
+        made.states,
+        4,
+        forecast=lambda t: made.weather,
         disturbance=lambda t: np.array(made.weather) + 0.1 * noise[t],
-    )  # fmt: skip
+    )
     s = controller.subsystems[1]
     for t in range(4):
         expected = s.step(log.states[1][t], log.inputs[1][t], made.weather[1] + 0.1 * noise[t][1])
@@ -192,8 +194,9 @@ def test_the_loop_measures_what_really_happens():
 
 
 def test_a_closed_loop_that_diverges_is_stopped():
-    wild = mpc.Subsystem("wild", [[3.0]], [[1.0]], 1.0, 1.0, u_min=-0.1, u_max=0.1,
-                         resource=[[1.0]])  # fmt: skip
+    wild = mpc.Subsystem(
+        "wild", [[3.0]], [[1.0]], 1.0, 1.0, u_min=-0.1, u_max=0.1, resource=[[1.0]]
+    )
     controller = mpc.Controller([wild], 3, 1.0, nx.empty_graph(1))
     log = controller.simulate([[1.0]], 50)
     assert log.steps < 20

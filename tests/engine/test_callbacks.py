@@ -27,7 +27,9 @@ def built_in(f=None, g=None, h=None, wrap=lambda M: M):
 USER = {
     "Smooth": {
         "f": d2.Smooth(
-            lambda x: Q @ x + 1.0, EIGENVALUES[0], EIGENVALUES[-1],
+            lambda x: Q @ x + 1.0,
+            EIGENVALUES[0],
+            EIGENVALUES[-1],
             value=lambda x: x @ Q @ x / 2 + x.sum(),
         )
     },
@@ -46,12 +48,14 @@ USER = {
     },
     "ConjugateSmooth": {
         "h": d2.ConjugateSmooth(
-            lambda w: 2 * w + TARGET, 2.0, 2.0,
+            lambda w: 2 * w + TARGET,
+            2.0,
+            2.0,
             value=lambda z: 0.25 * (z - TARGET) @ (z - TARGET),
             conjugate_value=lambda w: w @ w + TARGET @ w,
         )
     },
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", USER)
@@ -125,11 +129,12 @@ def failing(what, after):
     matrix = A[0]
     return built_in(
         wrap=lambda M: LinearOperator(
-            matrix.shape, dtype=float,
+            matrix.shape,
+            dtype=float,
             matvec=raising(after if what == "A" else 10**9, lambda x: matrix @ x),
             rmatvec=raising(after if what == "AT" else 10**9, lambda v: matrix.T @ v),
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize("what", ["grad f", "prox g", "prox h", "grad h*", "A", "AT"])

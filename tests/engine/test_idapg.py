@@ -28,12 +28,14 @@ COUPLINGS = {
     "ball": (d2.IndicatorBall(0.5, TARGET), "prox"),
     "stacked": (d2.Stacked([d2.L2Norm(1.0), d2.PoissonLoss(np.ones(P - 5))], [5, P - 5]), "prox"),
     "user prox": (
-        d2.Proximable(lambda v, t: (v + 0.5 * t * TARGET) / (1 + 0.5 * t), user_square), "prox"
+        d2.Proximable(lambda v, t: (v + 0.5 * t * TARGET) / (1 + 0.5 * t), user_square),
+        "prox",
     ),
     "user gradient": (
-        d2.ConjugateSmooth(lambda w: 2 * w + TARGET, 2.0, 2.0, user_square), "smooth"
+        d2.ConjugateSmooth(lambda w: 2 * w + TARGET, 2.0, 2.0, user_square),
+        "smooth",
     ),
-}  # fmt: skip
+}
 
 
 def make(h, mapping, names=None, fast=False, **wishes):

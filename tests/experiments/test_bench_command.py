@@ -58,8 +58,13 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
     assert rows[0]["problem"] == "random (kappa_f = 2)" and float(rows[0]["rounds"]) > 0
     files = {file.name for file in out.iterdir()}
     assert files == {
-        "plan.json", "runs", "summary.csv", "summary.png", "studies.csv", "studies.png"
-    }  # fmt: skip
+        "plan.json",
+        "runs",
+        "summary.csv",
+        "summary.png",
+        "studies.csv",
+        "studies.png",
+    }
 
     before = (out / "summary.png").read_bytes()
     config.write_text(CONFIG.replace('method = "NPGA-ED"', 'method = "NPGA-EXTRA"'))

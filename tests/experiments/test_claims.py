@@ -157,14 +157,16 @@ def test_claims_of_a_store(tmp_path):
 @pytest.mark.parametrize(
     "change, text",
     [
-        ({"kappa_pd": 98604.0}, "κ_pd = 98603"), ({"kappa_C": 26.0}, "κ_C = 25"),
-        ({"kappa_f": 2.0}, "κ_f = 1"), ({"kappa_A_joint": 9.0}, "κ_A = 8"),
+        ({"kappa_pd": 98604.0}, "κ_pd = 98603"),
+        ({"kappa_C": 26.0}, "κ_C = 25"),
+        ({"kappa_f": 2.0}, "κ_f = 1"),
+        ({"kappa_A_joint": 9.0}, "κ_A = 8"),
         ({"rank_A": 8}, "The feature matrix X has full row rank."),
         ({"mu_h*": 0.0}, "h* is strongly convex and smooth."),
         ({"mu_h*": 1.0}, "h* is p-smooth but not strongly convex."),
         ({"L_h*": math.inf}, "h* is p-smooth but not strongly convex."),
     ],
-)  # fmt: skip
+)
 def test_constants_can_fail(tmp_path, change, text):
     before = {c.text: c.verdict for c in claims(fill(tmp_path / "right"))}
     after = {c.text: c.verdict for c in claims(fill(tmp_path / "wrong", change))}

@@ -50,9 +50,7 @@ def test_problems_meet_networks_methods_and_seeds():
     first, tuned = config.cases[0], config.cases[2]
     assert first.problem_options == {"kappa_f": 1, "network": {"build": "path"}}
     assert first.solve == {"tol": 1e-6, "method": "iD2A"}
-    assert first.notes == {
-        "entry": "net", "problem": "net (kappa_f = 1)", "network": "path"
-    }  # fmt: skip
+    assert first.notes == {"entry": "net", "problem": "net (kappa_f = 1)", "network": "path"}
     assert tuned.notes["tune"] == {"budget": 10}
     assert config.title == "Some" and config.studies[0].problems == ("net",)
     again = parse_config(GOOD, "good")
@@ -205,9 +203,14 @@ def test_networks_by_name():
         name: len(build_network(12, name).edges) for name in TOPOLOGIES if name != "erdos_renyi"
     }
     assert sizes == {
-        "path": 11, "ring": 12, "star": 11, "complete": 66, "grid": 17, "circulant": 12,
+        "path": 11,
+        "ring": 12,
+        "star": 11,
+        "complete": 66,
+        "grid": 17,
+        "circulant": 12,
         "conditioned": 66,
-    }  # fmt: skip
+    }
     assert len(build_network(12, "circulant", reach=3).edges) == 36
     assert len(build_network(12, "grid", rows=2).edges) == 16
     assert len(build_network(12, "erdos_renyi", p=1.0).edges) == 66

@@ -204,15 +204,18 @@ def start(config, out, gate, ignored=()):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     return subprocess.Popen(
-        [*command, "--workers", "2"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        [*command, "--workers", "2"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(gate), *sys.path])},
         preexec_fn=inherit,
-    )  # fmt: skip
+    )
 
 
 def finished(out):
-    return {file.name: (file.stat().st_mtime_ns, file.read_bytes())
-            for file in out.glob("runs/*.json")}  # fmt: skip
+    return {
+        file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in out.glob("runs/*.json")
+    }
 
 
 def until(more, process, out):

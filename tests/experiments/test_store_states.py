@@ -24,8 +24,11 @@ class Stored(RuleBasedStateMachine):
         self.store = Store(self.folder)
         self.saved, self.planned = {}, {}
 
-    @rule(case=st.sampled_from(CASES), status=st.sampled_from(["CONVERGED", "FAILED"]),
-          kkt=st.lists(st.floats(), max_size=3))  # fmt: skip
+    @rule(
+        case=st.sampled_from(CASES),
+        status=st.sampled_from(["CONVERGED", "FAILED"]),
+        kkt=st.lists(st.floats(), max_size=3),
+    )
     def save(self, case, status, kkt):
         trace = {"rounds": np.arange(len(kkt)), "kkt": np.array(kkt)} if kkt else {}
         self.store.save(StoredRun(case, status, trace=trace))

@@ -109,6 +109,4 @@ def test_the_summary_takes_medians_and_shows_what_failed():
     assert rows[1]["statuses"] == "2 MAX_ROUNDS" and rows[0]["converged"] == "2"
     panel = summary_figure(lines, "title").axes[0]
     drawn = {line.get_label(): list(line.get_xdata()) for line in panel.lines}
-    assert drawn == {
-        "iD2A": [30], "NPGA (did not converge)": [], "DCDA (did not converge)": []
-    }  # fmt: skip
+    assert drawn == {"iD2A": [30], "NPGA (did not converge)": [], "DCDA (did not converge)": []}

@@ -70,7 +70,7 @@ def test_support_is_the_linear_program(seed):
         ([[0.0, 0.0], [1.0, 0.0]], [1.0, 0.0], [2.0, 1.0], {0}),
         ([[1.0, 0.0]], [2.0], [1.0], {0}),
     ],
-)  # fmt: skip
+)
 def test_empty_sets_name_the_rows(M, lower, upper, rows):
     with pytest.raises(EmptySet, match="contradict") as caught:
         d2.IndicatorPolyhedron(M, lower, upper)

@@ -28,22 +28,28 @@ CANCER = scaled(load_breast_cancer)
 REGRESSION = {
     "ridge": (dl.VerticalRidge(0.7), lm.Ridge(0.7), DIABETES),
     "ridge, no intercept": (
-        dl.VerticalRidge(fit_intercept=False), lm.Ridge(fit_intercept=False), SCALED,
+        dl.VerticalRidge(fit_intercept=False),
+        lm.Ridge(fit_intercept=False),
+        SCALED,
     ),
     "elastic net": (
         dl.VerticalElasticNet(0.3, l1_ratio=0.8),
-        lm.ElasticNet(0.3, l1_ratio=0.8, tol=1e-12, max_iter=MANY), SCALED,
+        lm.ElasticNet(0.3, l1_ratio=0.8, tol=1e-12, max_iter=MANY),
+        SCALED,
     ),
     "elastic net, weak": (
-        dl.VerticalElasticNet(1e-4), lm.ElasticNet(1e-4, tol=1e-13, max_iter=MANY), DIABETES,
+        dl.VerticalElasticNet(1e-4),
+        lm.ElasticNet(1e-4, tol=1e-13, max_iter=MANY),
+        DIABETES,
     ),
     "lasso": (dl.VerticalLasso(), lm.Lasso(tol=1e-12, max_iter=MANY), SCALED),
     "poisson": (dl.VerticalPoissonRegressor(), lm.PoissonRegressor(**POISSON), SCALED),
     "quantile": (
         dl.VerticalQuantileRegressor(alpha=0.1, quantile=0.3),
-        lm.QuantileRegressor(alpha=0.1, quantile=0.3), SCALED,
+        lm.QuantileRegressor(alpha=0.1, quantile=0.3),
+        SCALED,
     ),
-}  # fmt: skip
+}
 SPLITS = [
     {"parties": 2},
     {"parties": 5, "network": "star"},

@@ -49,9 +49,15 @@ def test_counts_are_of_the_reported_order(name, g, strong, parameters, reported)
     flat = np.concatenate(best.x)
     near = lambda info: np.linalg.norm(info["x"] - flat) <= 1e-8 * np.linalg.norm(flat)  # noqa: E731
     result = d2.solve(
-        problem, path_network(), method=name, tol=1e-14, max_rounds=20_000, record=False,
-        callback=near, **parameters,
-    )  # fmt: skip
+        problem,
+        path_network(),
+        method=name,
+        tol=1e-14,
+        max_rounds=20_000,
+        record=False,
+        callback=near,
+        **parameters,
+    )
     assert distance(result.x, best.x) <= 1e-8
     assert reported / 4 <= result.counts.iterations <= 4 * reported
 
@@ -306,9 +312,10 @@ def test_infinite_smoothness_is_refused():
     agents = [d2.Agent([[1.0]], d2.Smooth(lambda x: x**3, mu=0.0, L=math.inf))]
     with pytest.raises(d2.CapabilityError, match="finite L"):
         d2.solve(
-            d2.Problem(agents, d2.IndicatorPoint([1.0])), d2.Network(nx.empty_graph(1)),
+            d2.Problem(agents, d2.IndicatorPoint([1.0])),
+            d2.Network(nx.empty_graph(1)),
             method="DPMM",
-        )  # fmt: skip
+        )
 
 
 def test_explanations_say_whether_the_published_conditions_hold():

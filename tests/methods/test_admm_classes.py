@@ -18,9 +18,14 @@ POINT = d2.IndicatorPoint(0.0)
 KINDS = [method.name for method in ADMM_METHODS]
 # A fifth of the f_i are logistic.
 RANDOM = [
-    ("box", 11), ("l1", 156), ("simplex", 156), ("ball", 156), ("l2", 156), ("halfspace", 7),
+    ("box", 11),
+    ("l1", 156),
+    ("simplex", 156),
+    ("ball", 156),
+    ("l2", 156),
+    ("halfspace", 7),
     ("affine", 7),
-]  # fmt: skip
+]
 
 
 @functools.cache
@@ -59,9 +64,12 @@ def test_logistic_costs(name, g):
 
 
 PENALTIES = {
-    "Tracking-ADMM": {"c": 30.0}, "NECPD": {"rho": 30.0}, "DC-ADMM": {"c": 8e-3},
-    "IDC-ADMM": {"c": 8e-3}, "DPMM": {"gamma": 60.0},
-}  # fmt: skip
+    "Tracking-ADMM": {"c": 30.0},
+    "NECPD": {"rho": 30.0},
+    "DC-ADMM": {"c": 8e-3},
+    "IDC-ADMM": {"c": 8e-3},
+    "DPMM": {"gamma": 60.0},
+}
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -184,11 +184,16 @@ def test_iterates_follow_the_formulas(name):
     L = 12 * network.matrix.toarray()
     cL = L / 8
     B2, C, D = {
-        "NPGA-EXTRA": (M / 2, M / 2, eye), "NPGA-ED": (M / 2, 0 * M, (eye + W) / 2),
-        "NPGA-NIDS": (M / 2, 0 * M, eye - M / 2), "NPGA-DLM": (cL, cL, eye),
-        "NPGA-DIGing": (M @ M, eye - W @ W, eye), "NPGA-ATC": (M @ M, M, W),
-        "NPGA-AugDGM": (M @ M, 0 * M, W @ W), "NPGA-P2D2": (M, 0 * M, W), "NPGA-II": (M, M, W),
-    }[name]  # fmt: skip
+        "NPGA-EXTRA": (M / 2, M / 2, eye),
+        "NPGA-ED": (M / 2, 0 * M, (eye + W) / 2),
+        "NPGA-NIDS": (M / 2, 0 * M, eye - M / 2),
+        "NPGA-DLM": (cL, cL, eye),
+        "NPGA-DIGing": (M @ M, eye - W @ W, eye),
+        "NPGA-ATC": (M @ M, M, W),
+        "NPGA-AugDGM": (M @ M, 0 * M, W @ W),
+        "NPGA-P2D2": (M, 0 * M, W),
+        "NPGA-II": (M, M, W),
+    }[name]
     grad, apply, adjoint, _, _ = data(problem)
     rng = np.random.default_rng(0)
     x, lam = np.zeros(24), rng.standard_normal((n, 6))

@@ -1,4 +1,4 @@
-"""The command that runs a benchmark."""
+"""The commands that run a benchmark, and that draw figures, tables and the report from its runs."""
 
 import math
 import sys
@@ -10,7 +10,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from dual2.commands.options import Force
+from dual2.experiments.catalogue import ABOUT
+from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
+from dual2.experiments.figures import draw
 from dual2.experiments.harness import Outcome, run_cases
 from dual2.experiments.store import Store
 from dual2.experiments.study import (
@@ -151,3 +155,12 @@ def _tell(outcome: Outcome, folder: Path) -> None:
             print(f"{word}: {label} on {names[0]}{more}: {reason}", file=sys.stderr)
     more = "; interrupted, run the same command to continue." if outcome.interrupted else "."
     print(f"{folder}: {outcome}{more}")
+
+
+Stored = Annotated[Path, typer.Argument(metavar="DIR", help="Folder with stored runs.")]
+
+
+def plot(folder: Stored, force: Force = False) -> None:
+    """Draw figures (png, pdf), tables (csv, json) and report.html from the runs in a folder."""
+    for file in draw(folder, force=force, about=ABOUT, claims=claims):
+        print(file)

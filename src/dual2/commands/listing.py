@@ -108,12 +108,15 @@ def _describe(method: Method) -> Table:
     rows = {
         "method": method.name + (f" ({method.remark})" if method.remark else ""),
         "what it is": method.summary,
-        "f": needs.f.words, "g": needs.g.words, "h": needs.h.words, "A": needs.A.words or "any",
+        "f": needs.f.words,
+        "g": needs.g.words,
+        "h": needs.h.words,
+        "A": needs.A.words or "any",
         "sends": f"{counted(method.vectors, 'p-vector')} per neighbour in "
         f"{counted(method.rounds, 'round')} per iteration",
         "leaves an agent": method.reveals,
         **method.sources,
-    }  # fmt: skip
+    }
     for key, value in rows.items():
         table.add_row(key, value)
     return table

@@ -59,9 +59,13 @@ def solve(
     FILE.d/<agent>.json; the options from --gather on are for that.
     """
     given = {
-        "method": method, "subsolver": subsolver, "rho": rho_value(rho), "tol": tol,
-        "max_rounds": max_rounds, "time_limit": time_limit,
-    }  # fmt: skip
+        "method": method,
+        "subsolver": subsolver,
+        "rho": rho_value(rho),
+        "tol": tol,
+        "max_rounds": max_rounds,
+        "time_limit": time_limit,
+    }
     chosen = {name: value for name, value in given.items() if value is not None}
     asked = ProcessOptions(
         folder, chosen, out, gather, resume, force, partition, reduce, checkpoint, timeout, log_dir

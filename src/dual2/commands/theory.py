@@ -4,12 +4,12 @@ import math
 
 from dual2.errors import CapabilityError
 from dual2.methods.subsolvers import Costs, admissible_subsolvers, select_subsolver
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, ChebyshevNetwork
 from dual2.problem import Problem
 from dual2.theory.complexity import Complexity, table
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers
-from dual2.theory.conditions import accepts
-from dual2.theory.constants import analyse, gather_facts, require_strong_convexity
+from dual2.theory.conditions import accepts, require_strong_convexity
+from dual2.theory.constants import analyse, gather_facts
 
 LEGEND = """\
 𝒜: ∇f and prox_g; ℬ: 𝐀, 𝐀ᵀ and prox or gradient of h*. ①: prox_{h*} can be computed; ②: h is the
@@ -22,7 +22,7 @@ converges at all; under the assumptions of a case other methods have a rate, too
 
 def report(
     problem: Problem,
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     rows: list[Complexity],
     numbers: ConditionNumbers,
     cost: Costs | str = "communication",
@@ -53,9 +53,11 @@ def _verdict(width: int, name: str, accepted: bool, reason: str) -> str:
 
 
 def _case(
-    problem: Problem, network: Network | ChebyshevNetwork, numbers: ConditionNumbers,
+    problem: Problem,
+    network: AnyNetwork,
+    numbers: ConditionNumbers,
     cost: Costs | str,
-) -> str:  # fmt: skip
+) -> str:
     """The case, ρ and the subsolver of iD2A, or why iD2A is not for this problem."""
     facts = gather_facts(problem)
     rho = numbers.rho_prime if isinstance(network, ChebyshevNetwork) else numbers.rho

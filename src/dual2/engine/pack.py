@@ -96,6 +96,8 @@ DATA = slice(0, Block._fields.index("inbox"))
 """The fields of a block that say what the problem is."""
 
 
+Parts = dict[str, Array]
+"""Fields of a block by name."""
 _SPARSE_BELOW = 0.15
 """Density under which a sparse A_i is kept sparse."""
 
@@ -163,21 +165,19 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     smooth = problem.h.conjugate if smooth is None else smooth
     by_gradient = _smooth_blocks(smooth.conjugate, p)
     callbacks = Callbacks(int(max(p, dims.max(), 1)) + 1)
-    akind, place, cols, sval, sidx = _pack_matrices(agents, p, callbacks)
-    fkind, fcoef, fptr, fpool, fsize = _pack_smooth(agents, forms, xptr, callbacks)
-    gtab, gpar = _pack_blocks(blocks, PROX_G, callbacks)
-    easy, coef = _pack_easy(agents, xptr, akind, fkind, fcoef, blocks)
-    htab, hpar = _pack_blocks([dual], PROX_H, callbacks)
-    stab, spar = _pack_blocks([by_gradient], GRAD_H, callbacks)
+    parts = {"xptr": xptr, "inbox": callbacks.inbox, "outbox": callbacks.outbox}
+    parts |= _pack_matrices(agents, p, callbacks) | _pack_smooth(agents, forms, xptr, callbacks)
+    parts |= _pack_easy(agents, parts, blocks) | _pack_blocks("g", blocks, PROX_G, callbacks)
+    parts |= _pack_blocks("h", [dual], PROX_H, callbacks)
+    parts |= _pack_blocks("s", [by_gradient], GRAD_H, callbacks)
     block = Block(
-        xptr=xptr, akind=akind, place=place, cols=cols, sval=sval, sidx=sidx, easy=easy, coef=coef,
-        fkind=fkind, fcoef=fcoef, fptr=fptr, fpool=fpool, fsize=fsize,
+        **parts,
         gptr=np.concatenate([[0], np.cumsum([len(b) for b in blocks])]).astype(np.int64),
-        gtab=gtab, gpar=gpar, lip=np.array([a.f.L for a in agents], float),
-        mu=np.array([a.f.mu for a in agents], float), sigma=np.sqrt(problem.sigma.max2),
-        htab=htab, hpar=hpar, stab=stab, spar=spar,
-        inbox=callbacks.inbox, outbox=callbacks.outbox, address=callbacks.address,
-    )  # fmt: skip
+        lip=np.array([a.f.L for a in agents], float),
+        mu=np.array([a.f.mu for a in agents], float),
+        sigma=np.sqrt(problem.sigma.max2),
+        address=callbacks.address,
+    )
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
@@ -200,9 +200,7 @@ def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
     return [ProxBlock(Kind.CALLBACK, 0, p, np.zeros(0), h)]
 
 
-def _pack_matrices(
-    agents: Sequence[Agent], p: int, callbacks: Callbacks
-) -> tuple[Array, Array, Array, Array, Array]:
+def _pack_matrices(agents: Sequence[Agent], p: int, callbacks: Callbacks) -> Parts:
     kinds = np.zeros(len(agents), dtype=np.int64)
     place: list[Array] = []
     dense: list[Array] = []
@@ -230,7 +228,8 @@ def _pack_matrices(
             callbacks.add_function(ADJOINT, i, agent.adjoint, p, d)
     cols = np.ascontiguousarray(np.vstack([np.zeros((0, p)), *dense]), dtype=np.float64)
     where = np.ascontiguousarray(np.vstack(place), dtype=np.int64)
-    return kinds, where, cols, np.concatenate(values), np.concatenate(indices).astype(np.int64)
+    sval, sidx = np.concatenate(values), np.concatenate(indices).astype(np.int64)
+    return {"akind": kinds, "place": where, "cols": cols, "sval": sval, "sidx": sidx}
 
 
 def _smooth_forms(agents: Sequence[Agent]) -> list[SmoothForm | None]:
@@ -244,11 +243,8 @@ def _smooth_forms(agents: Sequence[Agent]) -> list[SmoothForm | None]:
 
 
 def _pack_smooth(
-    agents: Sequence[Agent],
-    forms: Sequence[SmoothForm | None],
-    xptr: Array,
-    callbacks: Callbacks,
-) -> tuple[Array, Array, Array, Array, Array]:
+    agents: Sequence[Agent], forms: list[SmoothForm | None], xptr: Array, callbacks: Callbacks
+) -> Parts:
     n = len(agents)
     fkind, fptr, fsize = np.zeros(n, np.int64), np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
     fcoef = np.zeros((2, int(xptr[-1])))
@@ -271,15 +267,15 @@ def _pack_smooth(
             parts += [form.M.ravel(), form.offset, form.weight]
         pool += parts
         fptr[i + 1] += sum(part.size for part in parts)
-    return fkind, fcoef, fptr, _nonempty(np.concatenate([np.zeros(0), *pool])), fsize
+    fpool = _nonempty(np.concatenate([np.zeros(0), *pool]))
+    return {"fkind": fkind, "fcoef": fcoef, "fptr": fptr, "fpool": fpool, "fsize": fsize}
 
 
 def _pack_easy(
-    agents: Sequence[Agent], xptr: Array, akind: Array, fkind: Array, fcoef: Array,
-    blocks: Sequence[Sequence[ProxBlock]],
-) -> tuple[Array, Array]:  # fmt: skip
+    agents: Sequence[Agent], parts: Parts, blocks: Sequence[Sequence[ProxBlock]]
+) -> Parts:
     """Agents whose f_i + g_i is separable and strongly convex: coordinates in closed form."""
-    easy = np.zeros(len(agents), dtype=np.int64)
+    easy, xptr = np.zeros(len(agents), dtype=np.int64), parts["xptr"]
     coef = np.zeros((7, int(xptr[-1])))
     coef[0] = 1.0
     for i, agent in enumerate(agents):
@@ -288,15 +284,15 @@ def _pack_easy(
         if not is_separable(own):
             continue
         coef[:, part] = own[0].params.reshape(7, agent.dim)
-        coef[:2, part] += fcoef[:, part]
-        plain = akind[i] == DENSE_A and fkind[i] == SIMPLE_F
+        coef[:2, part] += parts["fcoef"][:, part]
+        plain = parts["akind"][i] == DENSE_A and parts["fkind"][i] == SIMPLE_F
         easy[i] = int(plain and np.all(coef[0, part] > 0))
-    return easy, coef
+    return {"easy": easy, "coef": coef}
 
 
 def _pack_blocks(
-    owners: Sequence[Sequence[ProxBlock]], what: int, callbacks: Callbacks
-) -> tuple[Array, Array]:
+    name: str, owners: Sequence[Sequence[ProxBlock]], what: int, callbacks: Callbacks
+) -> Parts:
     """Rows (kind, flags, start, size, first parameter, end of parameters) and their pool."""
     table: list[tuple[int, ...]] = []
     pool: list[Array] = []
@@ -314,7 +310,7 @@ def _pack_blocks(
             pool.append(block.params)
             start, used = start + block.size, end
     rows = np.array(table, dtype=np.int64).reshape(-1, 6)
-    return rows, _nonempty(np.concatenate([np.zeros(0), *pool]))
+    return {f"{name}tab": rows, f"{name}par": _nonempty(np.concatenate([np.zeros(0), *pool]))}
 
 
 def _nonempty(array: Array) -> Array:

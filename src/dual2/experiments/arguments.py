@@ -17,9 +17,12 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from dual2.errors import Dual2Error, unknown_name
 
 WORDS = {
-    int: "a whole number", float: "a finite number", bool: "true or false",
-    str: "a name in quotes", dict: "a table",
-}  # fmt: skip
+    int: "a whole number",
+    float: "a finite number",
+    bool: "true or false",
+    str: "a name in quotes",
+    dict: "a table",
+}
 """Kinds of values, as errors call them; any other kind is not looked at."""
 
 

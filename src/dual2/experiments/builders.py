@@ -47,10 +47,16 @@ H: dict[str, Callable[[Rng, np.ndarray], Function]] = {
 
 
 def random(
-    seed: int, network: dict[str, Any], n: Size = 8, p: Size = 5, d: Size = 3,
-    kappa_f: Ratio = 10.0, g: Annotated[str, tuple(G)] = "l1",
-    h: Annotated[str, tuple(H)] = "squared", reference: bool = False,
-) -> Setting:  # fmt: skip
+    seed: int,
+    network: dict[str, Any],
+    n: Size = 8,
+    p: Size = 5,
+    d: Size = 3,
+    kappa_f: Ratio = 10.0,
+    g: Annotated[str, tuple(G)] = "l1",
+    h: Annotated[str, tuple(H)] = "squared",
+    reference: bool = False,
+) -> Setting:
     """Quadratic f_i with curvatures from 1 to κ_f, normal A_i, and a choice of g and h.
 
     ``seed``: of the data; ``network``: ``build`` and the arguments of
@@ -72,10 +78,17 @@ def random(
 
 
 def elastic_net(
-    seed: int, network: dict[str, Any], n: Size = 8, p: Size = 20, d: Size = 2,
-    kappa_f: Ratio = 1.0, l1: Weight = 0.01, l2: Weight = 0.1, noise: Weight = 0.1,
+    seed: int,
+    network: dict[str, Any],
+    n: Size = 8,
+    p: Size = 20,
+    d: Size = 2,
+    kappa_f: Ratio = 1.0,
+    l1: Weight = 0.01,
+    l2: Weight = 0.1,
+    noise: Weight = 0.1,
     reference: bool = False,
-) -> Setting:  # fmt: skip
+) -> Setting:
     """Elastic net regression, d features with each of n agents, p samples.
 
     minimise Σ_i ½x_iᵀD_i x_i + l1·|x_i|₁ + |Σ_i X_i x_i - y|²/(2p), D_i diagonal with entries from
@@ -155,11 +168,13 @@ def describe(problem: Problem, network: Network) -> dict[str, Any]:
     numbers = condition_numbers(problem, network)
     names = ("kappa_C", "kappa_f", "kappa_pd", "kappa_h", "kappa_A", "kappa_A_rho")
     return {
-        "n": problem.n, "p": problem.p, "dims": list(problem.dims),
+        "n": problem.n,
+        "p": problem.p,
+        "dims": list(problem.dims),
         "edges": network.edges.tolist(),
         **{name: float(getattr(numbers, name)) for name in names},
         "data": fingerprint(problem),
-    }  # fmt: skip
+    }
 
 
 def fingerprint(problem: Problem) -> str:

@@ -101,12 +101,13 @@ def _dual(
     chosen = "ρ*" if rho == "auto" else f"{rho:g}"
     return [
         _case(
-            group, f"{method}-{subsolver}, ρ = {chosen}",
+            group,
+            f"{method}-{subsolver}, ρ = {chosen}",
             {"method": method, "subsolver": subsolver, "rho": rho, **PAPER, **open},
         )
         for subsolver in subsolvers
         for method in ("iD2A", "MiD2A")
-    ]  # fmt: skip
+    ]
 
 
 def _rules(group: str, methods: Sequence[str]) -> list[Case]:

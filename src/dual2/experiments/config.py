@@ -162,8 +162,8 @@ class _Reader(Checks):
             for _, options in variants:
                 if "path" in options:
                     options["path"] = str((self.folder / options["path"]).resolve())
-            found[name] = {"name": name, "build": build, "free": free, "where": where,
-                           "networks": table.get("networks"), "variants": variants}  # fmt: skip
+            place = {"where": where, "networks": table.get("networks")}
+            found[name] = {"name": name, "build": build, "free": free, "variants": variants} | place
         return list(found.values())
 
     def methods(self, problems: list[str]) -> list[Table]:
@@ -183,8 +183,8 @@ class _Reader(Checks):
                 self.explain(f"{where}, tune", check_table, table["tune"], _tuning())
                 notes["tune"] = table["tune"] or {"budget": 2000}
             wanted = self.names(table.get("problems"), problems, "problem", where)
-            found[label] = {"label": label, "solve": common | solve, "notes": notes,
-                            "problems": wanted}  # fmt: skip
+            own = {"label": label, "solve": common | solve, "notes": notes, "problems": wanted}
+            found[label] = own
         return list(found.values())
 
     def study(self, where: str, table: Table, problems: list[str]) -> Study:
@@ -202,10 +202,9 @@ class _Reader(Checks):
         chosen = [method for method in methods if problem["name"] in method["problems"]]
         for (group, options, notes), method in itertools.product(settings, chosen):
             for seed in seeds if problem["free"] else seeds[:1]:
-                yield Case(
-                    group, method["label"], problem["build"], options, method["solve"], seed,
-                    {"entry": problem["name"], **notes, **method["notes"]},
-                )  # fmt: skip
+                told = {"entry": problem["name"], **notes, **method["notes"]}
+                solved = method["label"], problem["build"], options, method["solve"]
+                yield Case(group, *solved, seed, told)
 
     def settings(
         self, problem: Table, networks: dict[str, Variants]
@@ -225,8 +224,8 @@ class _Reader(Checks):
         places = [variant for name in wanted for variant in networks[name]]
         default = inspect.signature(BUILDERS[problem["build"]]).parameters["n"].default
         for (name, options), (place, network) in itertools.product(problem["variants"], places):
-            self.explain(f"{problem['where']} on {place}", _buildable,
-                         options.get("n", default), json.dumps(network))  # fmt: skip
+            where, n = f"{problem['where']} on {place}", options.get("n", default)
+            self.explain(where, _buildable, n, json.dumps(network))
             notes = {"problem": name, "network": place}
             yield f"{name} on {place}", options | {"network": network}, notes
 

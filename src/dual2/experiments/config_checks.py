@@ -64,9 +64,13 @@ class Checks:
         return str(value)
 
     def variants(
-        self, where: str, table: Table, builders: Builders, taken: Mapping[str, Any],
+        self,
+        where: str,
+        table: Table,
+        builders: Builders,
+        taken: Mapping[str, Any],
         others: tuple[str, ...] = (),
-    ) -> tuple[str, Variants]:  # fmt: skip
+    ) -> tuple[str, Variants]:
         """Name of an entry, and one set of arguments for each combination of values in lists."""
         build = self.text(table, "build", where)
         every, needed = self.explain(where, builders.arguments, build)

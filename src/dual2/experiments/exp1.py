@@ -21,10 +21,9 @@ ALPHA = 100.0
 L1_RATIO = 0.1
 """Share of the penalty that is an l1 norm (scikit-learn's word; not the augmentation ``rho``)."""
 
-FEATURES = (
-    "MedInc", "HouseAge", "AveRooms", "AveBedrms",
-    "Population", "AveOccup", "Latitude", "Longitude", "ones",
-)  # fmt: skip
+FEATURES = tuple(
+    "MedInc HouseAge AveRooms AveBedrms Population AveOccup Latitude Longitude ones".split()
+)
 """Columns of the feature matrix; agents 0 … 6 own one each, agent 7 the last two."""
 
 
@@ -44,17 +43,19 @@ def housing() -> tuple[Vector, Vector]:
     rows = list(csv.DictReader(source.read_text(encoding="utf-8").splitlines()))
     raw = {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
     households = raw["households"]
-    X = np.column_stack([
-        raw["median_income"],
-        raw["housing_median_age"],
-        raw["total_rooms"] / households,
-        raw["total_bedrooms"] / households,
-        raw["population"],
-        raw["population"] / households,
-        raw["latitude"],
-        raw["longitude"],
-        np.ones(len(rows)),
-    ])  # fmt: skip
+    X = np.column_stack(
+        [
+            raw["median_income"],
+            raw["housing_median_age"],
+            raw["total_rooms"] / households,
+            raw["total_bedrooms"] / households,
+            raw["population"],
+            raw["population"] / households,
+            raw["latitude"],
+            raw["longitude"],
+            np.ones(len(rows)),
+        ]
+    )
     return X, raw["median_house_value"] / 100_000
 
 

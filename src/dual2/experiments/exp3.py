@@ -68,10 +68,12 @@ def experiment3(active: bool = False) -> Experiment:
     ]
     graph = nx.gnp_random_graph(AGENTS, CONNECTIVITY, seed=GRAPH_SEED)
     return Experiment(
-        Problem(agents, h=IndicatorAtMost(b)), Network(graph),
-        list(found.x.reshape(AGENTS, DIM)), found.price[:COUPLING],
+        Problem(agents, h=IndicatorAtMost(b)),
+        Network(graph),
+        list(found.x.reshape(AGENTS, DIM)),
+        found.price[:COUPLING],
         int(found.active[:COUPLING].sum()),
-    )  # fmt: skip
+    )
 
 
 def draw(rng: np.random.Generator) -> tuple[Array, Array, Array, Array, Array]:

@@ -98,9 +98,10 @@ def _run(
     """Make runs and keep count of them, until all are made or Ctrl-C is heard."""
     total = outcome.kept + outcome.missing
     try:
-        with _Bar(total, outcome.kept, progress) as bar, closing(
-            _news(todo, store, min(workers, len(todo)), bar.show)
-        ) as stream:  # fmt: skip
+        with (
+            _Bar(total, outcome.kept, progress) as bar,
+            closing(_news(todo, store, min(workers, len(todo)), bar.show)) as stream,
+        ):
             for news in stream:
                 bar.show(news)
                 outcome.ran += news.finished
@@ -146,9 +147,11 @@ class _Bar:
     def __init__(self, total: int, done: int, visible: bool | None) -> None:
         self.visible = sys.stderr.isatty() if visible is None else visible
         columns = (
-            TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[state]}"),
             TimeElapsedColumn(),
-        )  # fmt: skip
+        )
         self.progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self.total, self.done = total, done
         self.all = self.progress.add_task("runs", total=total, completed=done, state="")

@@ -64,11 +64,20 @@ def _measured(
     result = solve(problem, network, **{**arguments, **measured})
     _whole(result.status)
     return StoredRun(
-        case, str(result.status), result.advice, result.seconds, asdict(result.counts),
-        asdict(result.certificate), {k: list(v) for k, v in result.parameters.items()},
-        result.versions, setting.facts, machine, _record(tuned),
-        _predicted(setting, result, arguments), result.trace,
-    )  # fmt: skip
+        case,
+        str(result.status),
+        result.advice,
+        result.seconds,
+        asdict(result.counts),
+        asdict(result.certificate),
+        {k: list(v) for k, v in result.parameters.items()},
+        result.versions,
+        setting.facts,
+        machine,
+        _record(tuned),
+        _predicted(setting, result, arguments),
+        result.trace,
+    )
 
 
 def _tuned(case: Case, setting: Setting) -> Tuned | None:

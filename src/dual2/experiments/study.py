@@ -29,9 +29,7 @@ KINDS = {"rounds": ("rounds",), "oracle_a": LOCAL, "oracle_b": COUPLING}
 
 TITLES = {"rounds": "rounds", "oracle_a": "𝒜", "oracle_b": "ℬ"}
 
-SYMBOLS = {
-    "kappa_f": "κ_f", "kappa_C": "κ_C", "kappa_pd": "κ_pd", "kappa_h": "κ_h*", "kappa_A": "κ_A",
-}  # fmt: skip
+SYMBOLS = {f"kappa_{k}": f"κ_{k}" for k in ("f", "C", "pd", "A")} | {"kappa_h": "κ_h*"}
 """How quantities are written in tables and figures."""
 
 
@@ -110,10 +108,8 @@ def _growth(over: str, label: str, kind: str, runs: Sequence[StoredRun]) -> Grow
         for members in groups.values()
     )
     q, costs, predicted = zip(*points, strict=True)
-    return Growth(
-        over, label, kind, q, costs, predicted, fit_power(q, costs), fit_power(q, predicted),
-        runs[0],
-    )  # fmt: skip
+    fits = fit_power(q, costs), fit_power(q, predicted)
+    return Growth(over, label, kind, q, costs, predicted, *fits, runs[0])
 
 
 def _cost(run: StoredRun, kind: str) -> float:
@@ -182,7 +178,10 @@ def _draw(panel: Any, one: Growth) -> None:
     theory = "" if one.theory is None else f" ({two(one.theory.exponent)})"
     ends = np.array([min(one.q), max(one.q)])
     panel.plot(
-        ends, one.measured.factor * ends**one.measured.exponent, color=look.colour,
-        linestyle=look.dash, linewidth=1.2,
+        ends,
+        one.measured.factor * ends**one.measured.exponent,
+        color=look.colour,
+        linestyle=look.dash,
+        linewidth=1.2,
         label=f"{one.method}: {two(one.measured.exponent)}{theory}",
-    )  # fmt: skip
+    )

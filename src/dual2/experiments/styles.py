@@ -91,9 +91,11 @@ def styles(runs: Iterable[StoredRun]) -> list[Style]:
 def points(look: Style) -> dict[str, Any]:
     """How points without a line look, as arguments of ``plot``."""
     return {
-        "linestyle": "none", "marker": look.marker or "o", "color": look.colour,
+        "linestyle": "none",
+        "marker": look.marker or "o",
+        "color": look.colour,
         "fillstyle": FILLED[look.dash],
-    }  # fmt: skip
+    }
 
 
 def remarks(run: StoredRun) -> list[str]:

@@ -65,10 +65,8 @@ def summarise(runs: Iterable[StoredRun]) -> list[Line]:
 def _line(runs: Sequence[StoredRun]) -> Line:
     case = runs[0].case
     costs = {kind: _median(cost(run, kind) for run in runs) for kind in (*COSTS, "seconds")}
-    return Line(
-        str(case.notes.get("problem", case.group)), str(case.notes.get("network", "")),
-        case.label, dict(Counter(run.status for run in runs)), costs, runs[0],
-    )  # fmt: skip
+    where = str(case.notes.get("problem", case.group)), str(case.notes.get("network", ""))
+    return Line(*where, case.label, dict(Counter(run.status for run in runs)), costs, runs[0])
 
 
 def cost(run: StoredRun, kind: str) -> float:

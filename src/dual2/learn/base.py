@@ -257,9 +257,13 @@ class VerticalModel(BaseEstimator):
         for name, value in (("tol", self.tol), ("max_iter", self.max_iter)):
             check_number(name, value, lambda v: 0 <= v < np.inf, "a finite number at least 0")
         return TrainingSettings(
-            tol=float(self.tol), max_rounds=int(self.max_iter), method=self.method,
-            runtime=self.runtime, gain=self._gain, patient=self._patient,
-        )  # fmt: skip
+            tol=float(self.tol),
+            max_rounds=int(self.max_iter),
+            method=self.method,
+            runtime=self.runtime,
+            gain=self._gain,
+            patient=self._patient,
+        )
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, float]]:
         """Train one model per target; coefficients and intercept of each."""

@@ -37,9 +37,15 @@ class Path(NamedTuple):
 
 
 def enet_path(
-    X: Any, y: Any, *, l1_ratio: float = 0.5, eps: float = 1e-3, n_alphas: int = 100,
-    alphas: Any = None, **parameters: Any,
-) -> Path:  # fmt: skip
+    X: Any,
+    y: Any,
+    *,
+    l1_ratio: float = 0.5,
+    eps: float = 1e-3,
+    n_alphas: int = 100,
+    alphas: Any = None,
+    **parameters: Any,
+) -> Path:
     """Elastic nets along falling penalties, each started from the one before.
 
     Parameters

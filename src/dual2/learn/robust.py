@@ -165,8 +165,9 @@ class VerticalQuantileRegressor(PenalisedRegressor):
         spread = max(float(np.std(target)), 1e-9 * size)
         return Loss(
             lambda c: QuantileLoss(target, self.quantile, c * share),
-            0.5 * float(share.max()) / spread, size,
-        )  # fmt: skip
+            0.5 * float(share.max()) / spread,
+            size,
+        )
 
 
 def huber_scale(residuals: Array, weight: Array, epsilon: float) -> float:

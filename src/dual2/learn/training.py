@@ -151,9 +151,14 @@ def _rate(steps: list[float]) -> float:
 
 
 def _solve_once(
-    blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, tau: float,
-    tol: float, model: Model,
-) -> tuple[Model, float]:  # fmt: skip
+    blocks: Sequence[Block],
+    loss: Loss,
+    network: Network,
+    settings: TrainingSettings,
+    tau: float,
+    tol: float,
+    model: Model,
+) -> tuple[Model, float]:
     """The next model, and the relative step from the one before.
 
     The objective is multiplied by τ/curvature, so that gradients are of the size of predictions
@@ -171,11 +176,17 @@ def _solve_once(
     start = None if model.duals is None else (old, factor * model.duals)
     moving = any(np.any(share > 0) for share in shares)
     result = solve_for_all(
-        Problem(agents, loss.h(factor)), network, method=settings.method, tol=tol,
+        Problem(agents, loss.h(factor)),
+        network,
+        method=settings.method,
+        tol=tol,
         atol=0.01 * tol * loss.size if moving else 1e-12,
         max_rounds=settings.max_rounds - model.counts.get("rounds", 0),
-        start=start, record=False, progress=False, runtime=settings.runtime,
-    )  # fmt: skip
+        start=start,
+        record=False,
+        progress=False,
+        runtime=settings.runtime,
+    )
     moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, old, strict=True)))
     size = math.sqrt(sum(_square(x) for x in result.x))
     w = [x / root for x, root in zip(result.x, roots, strict=True)]

@@ -63,9 +63,16 @@ class ADMM(SingleLoop):
             r = 0.5 / (s.penalty * degrees)
             self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
         self.data = Data(
-            kind, s, b / problem.n, degrees, self._curvatures(r), penalty_rows(r, low, high),
-            newton_rows(rt), np.zeros(rt.packed.size), *np.zeros((2, rt.n, rt.p)),
-        )  # fmt: skip
+            kind,
+            s,
+            b / problem.n,
+            degrees,
+            self._curvatures(r),
+            penalty_rows(r, low, high),
+            newton_rows(rt),
+            np.zeros(rt.packed.size),
+            *np.zeros((2, rt.n, rt.p)),
+        )
 
     def _require_graph(self) -> None:
         """Refuse polynomials: consensus ADMM uses the Laplacian."""
@@ -162,9 +169,14 @@ _RELAXATION = number("0 < {name} < 2", lambda theta: 0 < theta < 2)
 
 
 def _admm(
-    name: str, kind: int, summary: str, declared: tuple[Parameter, ...],
-    scalars: Callable[[Values], Scalars], h: Condition = POINT_H, **more: Any,
-) -> Method:  # fmt: skip
+    name: str,
+    kind: int,
+    summary: str,
+    declared: tuple[Parameter, ...],
+    scalars: Callable[[Values], Scalars],
+    h: Condition = POINT_H,
+    **more: Any,
+) -> Method:
     make, needs = partial(ADMM, kind=kind, scalars=scalars), Needs(LIPSCHITZ_F, PROX_G, h)
     return single_loop_method(name, make, summary, needs, declared, **more)
 

@@ -21,7 +21,7 @@ import numpy as np
 from dual2.methods.apapc_kernel import ROWS, SLOTS, UF, ZETA, Rule, State, U, Z, apapc_steps
 from dual2.methods.parameters import Parameter, Sourced, Values
 from dual2.methods.single_loop import SingleLoop, single_loop_method
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory.conditions import POINT_H, STRONG_F, ZERO_G, Needs
@@ -102,14 +102,18 @@ def constants(v: Values) -> dict[str, float]:
     mu_W, L_W = (1.0, 1.0) if alone else (network.lambda_min**2, network.lambda_max**2)
     mu_B, L_B = mu_A / 2, L_A + (L_A + mu_A) * L_W / mu_W
     return {
-        "gamma": math.sqrt((mu_A + L_A) / mu_W), "r": facts.mu_f / (2 * L_A), "mu_A": mu_A,
+        "gamma": math.sqrt((mu_A + L_A) / mu_W),
+        "r": facts.mu_f / (2 * L_A),
+        "mu_A": mu_A,
         "mu_G": facts.mu_f * min(0.5, (mu_A + L_A) / (4 * L_A)),
         "L_G": max(facts.L_f + facts.mu_f, facts.mu_f * (mu_A + L_A) / L_A * L_W / mu_W),
-        "mu_B": mu_B, "L_B": L_B, "L_K": _HIGH if fast else L_B,
+        "mu_B": mu_B,
+        "L_B": L_B,
+        "L_K": _HIGH if fast else L_B,
         "kappa_K": _HIGH / _LOW if fast else L_B / mu_B,
         "rounds_per_mix": int(network.rounds),
         "semi_iteration": math.ceil(math.sqrt(L_B / mu_B)) if fast else 0,
-    }  # fmt: skip
+    }
 
 
 def _tau(v: Values) -> float:
@@ -145,7 +149,7 @@ _DECLARED = (
 # -- the table ---------------------------------------------------------------------------------
 
 
-def polynomial(network: Network | ChebyshevNetwork) -> Network | ChebyshevNetwork:
+def polynomial(network: AnyNetwork) -> AnyNetwork:
     """The network's Chebyshev polynomial of degree ⌈√κ_C⌉."""
     if not isinstance(network, Network) or network.n == 1:
         return network

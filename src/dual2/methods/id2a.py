@@ -25,11 +25,11 @@ import numpy as np
 from dual2.errors import CapabilityError, counted
 from dual2.methods.accuracy import Options
 from dual2.methods.method import Plan
-from dual2.methods.parameters import Settings, unknown_parameter
+from dual2.methods.parameters import Settings, Sources, unknown_parameter
 from dual2.methods.second_dual import ORACLES, Iterate
 from dual2.methods.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
 from dual2.methods.subsolvers.records import Maker, maker_name, require_subsolver
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, analyse, gather_facts
@@ -40,15 +40,12 @@ Array = np.ndarray
 class ID2A:
     """iD2A on one block of agents; see the module's text for the iteration."""
 
-    def __init__(
-        self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,
-        subsolver: Subsolver,
-    ) -> None:  # fmt: skip
-        self.runtime, self.constants, self.subsolver = runtime, constants, subsolver
-        self.oracle = ORACLES[subsolver.works](runtime, facts, constants, options, subsolver)
+    def __init__(self, options: Options, subsolver: Subsolver) -> None:
+        self.runtime, self.subsolver = subsolver.runtime, subsolver
+        self.oracle = ORACLES[subsolver.works](options, subsolver)
         self.nesterov = self.oracle.nesterov
         self.rounds = 0
-        self.stride = runtime.network.rounds
+        self.stride = self.runtime.network.rounds
 
     # -- start, save, restore ----------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
@@ -125,7 +122,7 @@ DEFAULT_ACCURACY = "relative"
 _NETWORK_PARAMETERS = ("degree", "spectrum")
 
 
-def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
+def plan_id2a(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
     """Choose ρ, constants, subsolver and accuracy rule for iD2A or MiD2A."""
     extra = dict(settings.parameters or {})
     cost = extra.pop("cost", "communication")
@@ -153,16 +150,12 @@ def plan_id2a(problem: Problem, network: Network | ChebyshevNetwork, settings: S
     if not isinstance(solver, Subsolver):
         made = type(solver).__name__
         raise CapabilityError(f"subsolver = {name} made a {made}; expected a Subsolver.")
-    algorithm = ID2A(runtime, facts, constants, options, solver)
-    parameters = _describe(settings, options, constants, network, (name, reason), solver)
-    return Plan(
-        algorithm, runtime, parameters, _explain(settings, constants, network, name, reason)
-    )
+    parameters = _describe(settings, options, (name, reason), solver)
+    text = _explain(settings, (name, reason), solver)
+    return Plan(ID2A(options, solver), runtime, parameters, text)
 
 
-def _network(
-    network: Network | ChebyshevNetwork, method: str, extra: dict[str, Any]
-) -> Network | ChebyshevNetwork:
+def _network(network: AnyNetwork, method: str, extra: dict[str, Any]) -> AnyNetwork:
     """The network, for MiD2A its Chebyshev polynomial."""
     wishes = {k: extra.pop(k) for k in _NETWORK_PARAMETERS if k in extra}
     if method == "MiD2A" and isinstance(network, Network):
@@ -176,9 +169,13 @@ def _network(
 
 
 def _choose(
-    asked: str | Maker, runtime: Runtime, facts: Facts, constants: Constants, cost: Any,
+    asked: str | Maker,
+    runtime: Runtime,
+    facts: Facts,
+    constants: Constants,
+    cost: Any,
     mapping: str,
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """The solver asked for, if it is admissible; for ``"auto"`` the one of least predicted cost.
 
     Returns its name and the sentence that says why it was taken.
@@ -203,10 +200,10 @@ def _options(settings: Settings, extra: dict[str, Any]) -> Options:
 
 
 def _describe(
-    settings: Settings, options: Options, c: Constants, network: Network | ChebyshevNetwork,
-    choice: tuple[str, str], solver: Subsolver,
-) -> dict[str, tuple[Any, str]]:  # fmt: skip
+    settings: Settings, options: Options, choice: tuple[str, str], solver: Subsolver
+) -> Sources:
     """Every parameter with where it came from."""
+    c, network = solver.constants, solver.runtime.network
     given = settings.parameters or {}
     origin = lambda name, rule: "given" if name in given else rule  # noqa: E731
     local = "the subsolver needs 0" if c.rho == 0 else "ρ* = L'/λ_max, Remark 10 (choice of ρ)"
@@ -238,9 +235,8 @@ def _describe(
     }
 
 
-def _explain(
-    settings: Settings, c: Constants, network: Network | ChebyshevNetwork, name: str, reason: str
-) -> str:
+def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> str:
+    (name, reason), c, network = choice, solver.constants, solver.runtime.network
     exchange = (
         f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
     )

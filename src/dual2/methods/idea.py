@@ -139,9 +139,14 @@ class IDEA(SingleLoop):
         span = _FIRST * v.tau * GROWTH ** int(clock[0])
         size = float(np.abs(self.point).max())
         answer = solve_ivp(
-            self._evaluate, (0.0, span), self.point, method=v.integrator, rtol=v.rtol,
-            atol=v.rtol * (size if size > 0 else 1.0), t_eval=(span,),
-        )  # fmt: skip
+            self._evaluate,
+            (0.0, span),
+            self.point,
+            method=v.integrator,
+            rtol=v.rtol,
+            atol=v.rtol * (size if size > 0 else 1.0),
+            t_eval=(span,),
+        )
         clock += 1, span
         self.point[:] = answer.y[:, -1] if answer.success else np.nan
 
@@ -188,21 +193,25 @@ _DECLARED = (
     Parameter("kappa", "√(μL): derived", lambda v: math.sqrt(v.scales.mu * v.scales.L)),
     Parameter("omega", "L/(γ λ_max(C)): derived", _omega),
     Parameter(
-        "tau", "1/(L + γσ̄²(A)): derived",
+        "tau",
+        "1/(L + γσ̄²(A)): derived",
         lambda v: 1.0 / (v.scales.L + v.gamma * v.scales.sigma2),
     ),
     Parameter("rtol", "1e-12", 1e-12),
     Parameter("integrator", "DOP853", "DOP853", _integrator),
-)  # fmt: skip
+)
 """γ = κ = 1 and ω𝐂 = the Laplacian are the published flow."""
 
+_NAMED = {"IDEA": ("saddle flow", ZERO_G), "Proj-IDEA": ("projected saddle flow", SET_G)}
 IDEA_METHODS = [
     single_loop_method(
-        name, IDEA, summary, Needs(LIPSCHITZ_F, g, POINT_H), _DECLARED, reconstructed=True,
+        name,
+        IDEA,
+        f"{flow} in continuous time",
+        Needs(LIPSCHITZ_F, g, POINT_H),
+        _DECLARED,
+        reconstructed=True,
     )
-    for name, summary, g in (
-        ("IDEA", "saddle flow in continuous time", ZERO_G),
-        ("Proj-IDEA", "projected saddle flow in continuous time", SET_G),
-    )
-]  # fmt: skip
+    for name, (flow, g) in _NAMED.items()
+]
 """Rows of the table of methods."""

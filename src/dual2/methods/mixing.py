@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import CapabilityError
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, Network
 
 Array = np.ndarray
 Powers = tuple[float, float]
@@ -59,7 +59,7 @@ class Matrices:
     first: int
 
 
-def mixing_scale(network: Network | ChebyshevNetwork) -> float:
+def mixing_scale(network: AnyNetwork) -> float:
     """The scale with W = I - scale·C positive semidefinite: 2, as in C = (I - W)/2, if it is.
 
     Examples
@@ -71,14 +71,14 @@ def mixing_scale(network: Network | ChebyshevNetwork) -> float:
     return 2.0 if top <= 0.5 * (1 + _SAME) else 1.0 / top
 
 
-def from_shape(network: Network | ChebyshevNetwork, shape: Shape, scale: float) -> Matrices:
+def from_shape(network: AnyNetwork, shape: Shape, scale: float) -> Matrices:
     """Polynomials of M = scale·C."""
     data = network.neighbours[2]
     powers = np.array(shape) * [scale, scale**2]
     return _count(network, np.tile(data, (3, 1)), powers)
 
 
-def from_laplacian(network: Network | ChebyshevNetwork, factor: float) -> Matrices:
+def from_laplacian(network: AnyNetwork, factor: float) -> Matrices:
     """DLM: 𝐁² = 𝐂 = factor·L, 𝐃 = I, with L the plain graph Laplacian."""
     if not isinstance(network, Network):
         raise CapabilityError(
@@ -89,7 +89,7 @@ def from_laplacian(network: Network | ChebyshevNetwork, factor: float) -> Matric
 
 
 def from_arrays(
-    network: Network | ChebyshevNetwork, B2: Array, C: Array | None, D: Array | None, scale: float
+    network: AnyNetwork, B2: Array, C: Array | None, D: Array | None, scale: float
 ) -> Matrices:
     """Matrices of the user's own: n × n, symmetric, with 𝐁²1 = 𝐂1 = 0 and 𝐃1 = 1.
 
@@ -140,9 +140,7 @@ def _check(n: int, name: str, array: Array) -> None:
         )
 
 
-def _read(
-    network: Network | ChebyshevNetwork, name: str, matrix: Array, scale: float
-) -> tuple[Array, Powers]:
+def _read(network: AnyNetwork, name: str, matrix: Array, scale: float) -> tuple[Array, Powers]:
     """Edge weights and coefficients of one matrix whose rows sum to zero."""
     indptr, indices, data = network.neighbours
     if not np.any(matrix):
@@ -167,7 +165,7 @@ def _read(
     return np.ascontiguousarray(-matrix[rows, indices]), (1.0, 0.0)
 
 
-def _count(network: Network | ChebyshevNetwork, weights: Array, powers: Array) -> Matrices:
+def _count(network: AnyNetwork, weights: Array, powers: Array) -> Matrices:
     """Messages of one iteration.
 
     v and its products M v, … up to the degree of 𝐁² and 𝐃 are sent. For 𝐂λ nothing more is sent
@@ -188,15 +186,11 @@ def _count(network: Network | ChebyshevNetwork, weights: Array, powers: Array) -
     degree = int(np.diff(network.neighbours[0]).max(initial=0))
     answers = 1 + degree if c and informed else 1
     total = vectors * network.rounds
-    return Matrices(
-        np.ascontiguousarray(weights), np.ascontiguousarray(powers), total, total, answers,
-        c * network.rounds,
-    )  # fmt: skip
+    weights, powers = np.ascontiguousarray(weights), np.ascontiguousarray(powers)
+    return Matrices(weights, powers, total, total, answers, c * network.rounds)
 
 
-def consensus_radius(
-    network: Network | ChebyshevNetwork, matrices: Matrices, gamma: float
-) -> float:
+def consensus_radius(network: AnyNetwork, matrices: Matrices, gamma: float) -> float:
     """Largest modulus of the modes of (v, s) that disagree, coupling aside; below 1 is stable.
 
     v⁺ = (I - 𝐂)𝐃v - s, s⁺ = s + γ𝐁²v⁺ on the complement of span(1). NaN for large networks.
@@ -221,7 +215,7 @@ def consensus_radius(
     return float(np.abs(np.linalg.eigvals(block)).max())
 
 
-def _entries(network: Network | ChebyshevNetwork, weights: Array, powers: Array) -> Array:
+def _entries(network: AnyNetwork, weights: Array, powers: Array) -> Array:
     """p₁L + p₂L² as an array."""
     n = network.n
     indptr, indices, data = network.neighbours

@@ -125,14 +125,20 @@ def _momentum(values: Values) -> float:
 
 
 NEDIC = single_loop_method(
-    "Nedic", Nedic, "accelerated weighted gradient descent, eq. (80)",
+    "Nedic",
+    Nedic,
+    "accelerated weighted gradient descent, eq. (80)",
     Needs(STRONG_F, ZERO_G, POINT_H, IDENTITY_A),
     (
         Parameter("step", "1/(L_f λ_max) (theorem)", _step),
         Parameter(
-            "momentum", "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)", _momentum, _below_one,
+            "momentum",
+            "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)",
+            _momentum,
+            _below_one,
         ),
     ),
-    reconstructed=True, reveals="gradients ∇f_i",
-)  # fmt: skip
+    reconstructed=True,
+    reveals="gradients ∇f_i",
+)
 """The method and its conditions."""

@@ -66,10 +66,8 @@ class NPGA(SingleLoop):
         differ = not np.array_equal(matrices.weights[0], matrices.weights[2])
         powers = matrices.powers * [[v.gamma], [1.0], [1.0]]
         self._mixing = Mixing(weights, powers, bool(differ and np.any(matrices.powers[2])))
-        self._rule = Rule(
-            v.alpha, v.beta, v.theta, 1.0 / n, *fold_local_step(packed, v.alpha), packed.clip,
-            fold_clip(packed, v.beta / n),
-        )  # fmt: skip
+        folded, clip = fold_local_step(packed, v.alpha), fold_clip(packed, v.beta / n)
+        self._rule = Rule(v.alpha, v.beta, v.theta, 1.0 / n, *folded, packed.clip, clip)
         self.Y = np.zeros((SLOTS, runtime.n, runtime.p))
         self.now = State(np.zeros(runtime.packed.size), self.Y[LAM], self.Y[S], self.Y[CL])
 
@@ -88,9 +86,7 @@ class NPGA(SingleLoop):
     def step(self, steps: int) -> None:
         """Run the compiled loop."""
         rt = self.runtime
-        rt.run(
-            npga_steps, rt.block, rt.links, self.now.x, self.Y, self._rule, self._mixing, steps
-        )  # fmt: skip
+        rt.run(npga_steps, rt.block, rt.links, self.now.x, self.Y, self._rule, self._mixing, steps)
 
     def explain(self) -> str:
         """What they all are."""
@@ -118,9 +114,8 @@ def fold_local_step(packed: Packed, alpha: float) -> tuple[Array, Array]:
         weight = 1.0 / (1.0 + alpha * g[0])
         keep = (1.0 - alpha * fcoef[0, part]) * weight
         push = alpha * weight
-        fast[:, part] = [
-            keep, push * (fcoef[1, part] + g[1]), push, push * g[3], push * g[2], *g[4:7],
-        ]  # fmt: skip
+        slope = push * (fcoef[1, part] + g[1])
+        fast[:, part] = [keep, slope, push, push * g[3], push * g[2], *g[4:7]]
     return quick, fast
 
 

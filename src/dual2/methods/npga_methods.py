@@ -102,10 +102,14 @@ _ANY = Needs(STRONG_F, PROX_G, PROX_H)
 
 
 def _npga(
-    name: str, messages: str, summary: str,
+    name: str,
+    messages: str,
+    summary: str,
     matrices: Callable[[Values], Matrices] | None = None,
-    declared: tuple[Parameter, ...] = _FAMILY, needs: Needs = _ANY, **more: Any,
-) -> Method:  # fmt: skip
+    declared: tuple[Parameter, ...] = _FAMILY,
+    needs: Needs = _ANY,
+    **more: Any,
+) -> Method:
     """A row: the matrices are those of ``SHAPES`` unless given."""
     by_shape = lambda v: from_shape(v.network, SHAPES[name], v.scale)  # noqa: E731
     fields = {"rounds": messages, "vectors": messages, "reconstructed": True} | more

@@ -15,15 +15,14 @@ import numpy as np
 
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.coupling import Scales, scales
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.theory import Facts, gather_facts
 
 SOLVE_ARGUMENTS = (
-    "method", "subsolver", "rho", "tol", "atol", "max_rounds", "time_limit", "constants",
-    "accuracy", "start", "reference", "record", "progress", "callback", "seed", "runtime",
-    "reduce", "throw", "checkpoints",
-)  # fmt: skip
+    "method subsolver rho tol atol max_rounds time_limit constants accuracy start reference record "
+    "progress callback seed runtime reduce throw checkpoints"
+).split()
 """Keywords of ``solve`` that are no parameters of a method."""
 
 Check = Callable[[str, Any], Any]
@@ -110,9 +109,12 @@ class Values:
     """
 
     def __init__(
-        self, declared: Iterable[Parameter], problem: Problem,
-        network: Network | ChebyshevNetwork, settings: Settings,
-    ) -> None:  # fmt: skip
+        self,
+        declared: Iterable[Parameter],
+        problem: Problem,
+        network: AnyNetwork,
+        settings: Settings,
+    ) -> None:
         self.problem, self.network, self.method = problem, network, settings.method
         self._declared = {parameter.name: parameter for parameter in declared}
         self.given = given_parameters(settings, [p.name for p in declared if p.free])

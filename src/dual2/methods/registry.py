@@ -1,5 +1,7 @@
 """The methods by name, which of them can solve a problem, and the error if one cannot."""
 
+from dataclasses import replace
+
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.admm import ADMM_METHODS
 from dual2.methods.apapc import APAPC_METHODS
@@ -24,20 +26,18 @@ _DECLARED = (
     ),
 )
 _POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
-_ALL = [
-    Method(
-        "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, declared=_DECLARED
-    ),
-    Method(
-        "MiD2A", plan_id2a, "iD2A over a Chebyshev polynomial of the network", _NEEDS,
-        rounds="K", vectors="K", declared=_DECLARED + _POLYNOMIAL,
-    ),
-    *NPGA_METHODS,
-    *APAPC_METHODS,
-    NEDIC,
-    *ADMM_METHODS,
-    *IDEA_METHODS,
-]  # fmt: skip
+_ID2A = Method(
+    "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, declared=_DECLARED
+)
+_MID2A = replace(
+    _ID2A,
+    name="MiD2A",
+    summary="iD2A over a Chebyshev polynomial of the network",
+    rounds="K",
+    vectors="K",
+    declared=_DECLARED + _POLYNOMIAL,
+)
+_ALL = [_ID2A, _MID2A, *NPGA_METHODS, *APAPC_METHODS, NEDIC, *ADMM_METHODS, *IDEA_METHODS]
 METHODS = {method.name: method for method in _ALL}
 """Every method, by its name; aliases lead to the same row."""
 

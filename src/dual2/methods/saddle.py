@@ -18,7 +18,7 @@ from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, PaperCase, gather_facts
-from dual2.theory.constants import require_strong_convexity
+from dual2.theory.conditions import require_strong_convexity
 
 METHODS = tuple(name for name, record in SUBSOLVERS.items() if record.bounds)
 """Solvers by name."""
@@ -51,12 +51,24 @@ class SaddleResult:
 
 
 def solve(
-    f1: Function, f2: Function | None, B: Any, g1: Function | None, g2: Function | None, *,
-    method: str = "iDAPG", tol: float = 1e-10, max_iterations: int = 1_000_000,
-    start: tuple[Any, Any] | None = None, reference: tuple[Any, Any] | None = None,
-    sigma_min: float | None = None, mu_phi: float | None = None, square: bool = False,
-    every: int = 10, slack: float = 0.3, restart: bool = True,
-) -> SaddleResult:  # fmt: skip
+    f1: Function,
+    f2: Function | None,
+    B: Any,
+    g1: Function | None,
+    g2: Function | None,
+    *,
+    method: str = "iDAPG",
+    tol: float = 1e-10,
+    max_iterations: int = 1_000_000,
+    start: tuple[Any, Any] | None = None,
+    reference: tuple[Any, Any] | None = None,
+    sigma_min: float | None = None,
+    mu_phi: float | None = None,
+    square: bool = False,
+    every: int = 10,
+    slack: float = 0.3,
+    restart: bool = True,
+) -> SaddleResult:
     """Solve min_x max_y f₁(x) + f₂(x) + yᵀBx - g₁(y) - g₂(y).
 
     Parameters
@@ -121,10 +133,9 @@ def solve(
             if solver.uphill()[0] > 0:
                 solver.restart()
         now = measure()
-    return SaddleResult(
-        x=solver.x.copy(), y=solver.lam[0].copy(), converged=now <= tol * first, iterations=done,
-        residual=_residual(problem.agents[0], g1, g2, solver), counts=solver.oracle_calls(),
-    )  # fmt: skip
+    residual = _residual(problem.agents[0], g1, g2, solver)
+    x, y, counts = solver.x.copy(), solver.lam[0].copy(), solver.oracle_calls()
+    return SaddleResult(x, y, now <= tol * first, done, residual, counts)
 
 
 def _find(method: str) -> str:
@@ -135,9 +146,16 @@ def _find(method: str) -> str:
 
 
 def _solver(
-    name: str, runtime: Runtime, facts: Facts, g1: Function, g2: Function,
-    sigma_min: float | None, mu_phi: float | None, square: bool, slack: float,
-) -> Subsolver:  # fmt: skip
+    name: str,
+    runtime: Runtime,
+    facts: Facts,
+    g1: Function,
+    g2: Function,
+    sigma_min: float | None,
+    mu_phi: float | None,
+    square: bool,
+    slack: float,
+) -> Subsolver:
     """The solver with the constants of this saddle problem."""
     plain = isinstance(g2, Zero) and facts.g_is_zero
     if name in ("APDG", "Salim") and not plain:
@@ -154,11 +172,19 @@ def _solver(
     facts = replace(facts, rank2=np.array([small2]), mu_h=0.0, L_h=0.0)
     ranked = small2 / facts.L[0] if facts.g_is_zero and (full or linear) else 0.0
     constants = Constants(
-        case=PaperCase("saddle", ""), rho=0.0, rho_star=0.0, kind="tight",
-        mapping="smooth" if isinstance(g2, Zero) else "both", L_F=0.0, mu_F=0.0,
-        L_phi=g1.L + bend, mu_phi=strong + ranked if mu_phi is None else mu_phi, L_H=math.inf,
-        mu_H=strong, sources={},
-    )  # fmt: skip
+        case=PaperCase("saddle", ""),
+        rho=0.0,
+        rho_star=0.0,
+        kind="tight",
+        mapping="smooth" if isinstance(g2, Zero) else "both",
+        L_F=0.0,
+        mu_F=0.0,
+        L_phi=g1.L + bend,
+        mu_phi=strong + ranked if mu_phi is None else mu_phi,
+        L_H=math.inf,
+        mu_H=strong,
+        sources={},
+    )
     make = SUBSOLVERS[name].make
     if name == "iDAPG":
         return make(runtime, facts, constants, slack=slack)
@@ -166,10 +192,14 @@ def _solver(
         return make(runtime, facts, constants)
     row = lambda value: np.array([float(value)])  # noqa: E731
     saddle = RowConstants(
-        L_x=facts.L, mu_x=facts.mu, L_y=row(g1.L + min(g2.mu, 1e300)), mu_y=row(strong),
-        mu_gradient=row(g1.mu), sigma=np.sqrt(facts.sigma2),
+        L_x=facts.L,
+        mu_x=facts.mu,
+        L_y=row(g1.L + min(g2.mu, 1e300)),
+        mu_y=row(strong),
+        mu_gradient=row(g1.mu),
+        sigma=np.sqrt(facts.sigma2),
         sigma_min=row(math.sqrt(small2)),
-    )  # fmt: skip
+    )
     return make(runtime, facts, constants, saddle=saddle, square=square)
 
 

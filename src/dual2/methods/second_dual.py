@@ -20,7 +20,7 @@ from dual2.methods.accuracy import Options, accuracy_rule
 from dual2.methods.subsolvers import Exact, Subsolver
 from dual2.methods.subsolvers.base import LOCAL_STEPS
 from dual2.runtime import Runtime
-from dual2.theory import Constants, Facts, initial_value_gap
+from dual2.theory import initial_value_gap
 
 Array = np.ndarray
 Sums = TypeVar("Sums", bound=tuple[float, ...])
@@ -149,14 +149,10 @@ class SecondDual(ABC):
     memory: ClassVar[tuple[str, ...]] = ()
     """Attributes that are the state, beside those of solver and rule."""
 
-    def __init__(
-        self, runtime: Runtime, facts: Facts, constants: Constants, options: Options,
-        solver: Subsolver,
-    ) -> None:  # fmt: skip
-        self.runtime, self.facts, self.constants, self.options = runtime, facts, constants, options
-        self.solver = solver
-        self.per_mix = runtime.network.rounds
-        top = runtime.network.lambda_max
+    def __init__(self, options: Options, solver: Subsolver) -> None:
+        self.options, self.solver, self.runtime = options, solver, solver.runtime
+        self.facts, self.constants = facts, constants = solver.facts, solver.constants
+        self.per_mix, top = self.runtime.network.rounds, self.runtime.network.lambda_max
         length, beta = 1.0 / constants.L_F if constants.L_F > 0 else 0.0, constants.outer_momentum
         self.rule = accuracy_rule(options, constants, facts, top, length)
         self.nesterov = Nesterov(length, beta, restarts=self.rule.adaptive or beta is None)
@@ -208,10 +204,8 @@ class SecondDual(ABC):
         smooth = np.array([rt.problem.h.conjugate.grad(row) for row in sub.lam]) / n
         dual = rt.products(sub.x) - smooth - z - self.constants.rho * sub.mixed
         local = rt.stationarity(sub.x, sub.lam)[:, 0]
-        sums = agreed(
-            rt, FirstGap, consensus2=inner(sub.lam, sub.mixed), dual2=inner(dual, dual),
-            primal2=local**2,
-        )  # fmt: skip
+        columns = {"consensus2": inner(sub.lam, sub.mixed), "dual2": inner(dual, dual)}
+        sums = agreed(rt, FirstGap, **columns, primal2=local**2)
         sizes = [math.sqrt(max(value, 0.0)) for value in sums]
         return initial_value_gap(self.constants, self.facts, rt.network.lambda_max, *sizes)
 
@@ -268,11 +262,19 @@ class Together(SecondDual):
         rows = dual if self.rule.by_parts else sub.combined(primal, dual)
         step, turn = self.nesterov.descend(at, sub.mixed) - at.w, at.z - at.past
         return agreed(
-            self.runtime, Tested, residual2=rows**2, uphill=uphill,
-            size2=inner(sub.lam, sub.lam), consensus2=inner(sub.mixed, sub.mixed),
-            primal2=primal**2, ascent=inner(sub.lam, step), along=inner(turn, sub.mixed),
-            forward=inner(turn, step), turn2=inner(turn, turn), z2=inner(at.z, at.z),
-        )  # fmt: skip
+            self.runtime,
+            Tested,
+            residual2=rows**2,
+            uphill=uphill,
+            size2=inner(sub.lam, sub.lam),
+            consensus2=inner(sub.mixed, sub.mixed),
+            primal2=primal**2,
+            ascent=inner(sub.lam, step),
+            along=inner(turn, sub.mixed),
+            forward=inner(turn, step),
+            turn2=inner(turn, turn),
+            z2=inner(at.z, at.z),
+        )
 
     def pause(self, k: int, residual: float) -> int:
         """Inner iterations until the next test, at most as many as the residual should need."""

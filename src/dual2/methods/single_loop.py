@@ -14,13 +14,13 @@ import numpy as np
 from dual2.errors import counted
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Parameter, Settings, Sources, Values
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
 Array = np.ndarray
-Prepare = Callable[[Network | ChebyshevNetwork], Network | ChebyshevNetwork]
+Prepare = Callable[[AnyNetwork], AnyNetwork]
 
 
 class SingleLoop:
@@ -119,9 +119,14 @@ class SingleLoop:
 
 
 def single_loop_method(
-    name: str, make: Callable[[Runtime, Values], SingleLoop], summary: str, needs: Needs,
-    declared: tuple[Parameter, ...], prepare: Prepare | None = None, **more: Any,
-) -> Method:  # fmt: skip
+    name: str,
+    make: Callable[[Runtime, Values], SingleLoop],
+    summary: str,
+    needs: Needs,
+    declared: tuple[Parameter, ...],
+    prepare: Prepare | None = None,
+    **more: Any,
+) -> Method:
     """The row of a single-loop method in the table of methods; most arguments as there.
 
     ``make`` is the algorithm's class, or what makes one from runtime and values; ``prepare`` turns
@@ -132,10 +137,14 @@ def single_loop_method(
 
 
 def _plan(
-    make: Callable[[Runtime, Values], SingleLoop], summary: str, declared: tuple[Parameter, ...],
-    prepare: Prepare | None, problem: Problem, network: Network | ChebyshevNetwork,
+    make: Callable[[Runtime, Values], SingleLoop],
+    summary: str,
+    declared: tuple[Parameter, ...],
+    prepare: Prepare | None,
+    problem: Problem,
+    network: AnyNetwork,
     settings: Settings,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The algorithm with its parameters, and what is said about them."""
     name = settings.method
     values = Values(declared, problem, prepare(network) if prepare else network, settings)

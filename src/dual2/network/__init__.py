@@ -3,4 +3,7 @@
 from dual2.network.chebyshev import ChebyshevNetwork
 from dual2.network.gossip import Network, Tree
 
-__all__ = ["ChebyshevNetwork", "Network", "Tree"]
+AnyNetwork = Network | ChebyshevNetwork
+"""A network, or a polynomial of one."""
+
+__all__ = ["AnyNetwork", "ChebyshevNetwork", "Network", "Tree"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -50,6 +49,8 @@ class ChebyshevNetwork:
 
     Attributes
     ----------
+    n, nodes, edges, weights
+        Those of the base network.
     spectrum : {"exact", "bounded"}
         What was used.
     scaling : float
@@ -80,10 +81,11 @@ class ChebyshevNetwork:
             raise NetworkError(f"Unknown spectrum {spectrum!r}: choose 'exact' or 'bounded'.")
         if degree is not None and (int(degree) != degree or degree < 1):
             raise NetworkError(f"The Chebyshev degree is {degree}: expected an integer ≥ 1.")
-        self.base = base
+        self.base, self.n, self.nodes = base, base.n, base.nodes
+        self.edges, self.weights = base.edges, base.weights
         perfect = base.kappa <= PERFECT
         default = int(np.sqrt(base.kappa) * PERFECT)
-        self.degree = 1 if perfect else int(default if degree is None else degree)
+        self.degree = self.rounds = 1 if perfect else int(default if degree is None else degree)
         total = base.lambda_max + base.lambda_min
         self.scaling = 2.0 / total if total > 0 else 1.0
         self.recurrence: NDArray[np.float64] = recurrence_coefficients(base.kappa, self.degree)
@@ -95,26 +97,6 @@ class ChebyshevNetwork:
         return f"ChebyshevNetwork({self.base!r}, degree {self.degree})"
 
     @property
-    def n(self) -> int:
-        """Number of agents."""
-        return self.base.n
-
-    @property
-    def nodes(self) -> tuple[Hashable, ...]:
-        """Labels; ``nodes[i]`` is agent i."""
-        return self.base.nodes
-
-    @property
-    def edges(self) -> NDArray[np.int64]:
-        """Edges of the base network: who talks to whom."""
-        return self.base.edges
-
-    @property
-    def weights(self) -> NDArray[np.float64]:
-        """Edge weights of the base network."""
-        return self.base.weights
-
-    @property
     def neighbours(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """CSR arrays of the base network."""
         return self.base.neighbours
@@ -123,11 +105,6 @@ class ChebyshevNetwork:
     def tree(self) -> Tree:
         """Spanning tree of the base network."""
         return self.base.tree
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges with neighbours per product: K."""
-        return self.degree
 
     @cached_property
     def _extremes(self) -> tuple[float, float]:

@@ -3,8 +3,7 @@ r"""Extreme eigenvalues of a gossip matrix C = B diag(w) Bᵀ, B the incidence m
 For networks too large for a dense solver they come from Lanczos iterations. On graphs with a large
 spectral gap (expanders) plain Lanczos converges quickly. On path- and grid-like graphs it does not,
 but these have small separators, so that a sparse factorisation is cheap and shift-and-invert is
-used.
-The eigenvector v found either way gives the eigenvalue as a Rayleigh quotient of differences
+used. The eigenvector v found either way gives the eigenvalue as a Rayleigh quotient of differences
 
     λ = Σ_e w_e (v_i − v_j)² / |v|²,
 

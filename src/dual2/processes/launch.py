@@ -123,9 +123,12 @@ def launch(ranks: int, program: Sequence[str]) -> End:
     """
     line = command(find_mpiexec(), ranks, program)
     process = subprocess.Popen(
-        line, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        line,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         start_new_session=True,
-    )  # fmt: skip
+    )
     assert process.stdout is not None and process.stderr is not None
     said, notices, printed = bytearray(), bytearray(), bytearray()
     readers = [

@@ -68,10 +68,16 @@ def _run(transport: Transport, asked: ProcessOptions, owned: list[int]) -> Resul
     _log.info("rank %d of %d, process %d, agents %s", rank, transport.size, os.getpid(), owned)
     tells, method = rank == 0 and WATCHED in os.environ, options.get("method", "auto")
     result = solve(
-        share, network, runtime=transport, start=state, checkpoints=store, record=False,
+        share,
+        network,
+        runtime=transport,
+        start=state,
+        checkpoints=store,
+        record=False,
         progress=False,
-        callback=progress_writer(method, options.get("tol", 1e-8)) if tells else None, **options,
-    )  # fmt: skip
+        callback=progress_writer(method, options.get("tol", 1e-8)) if tells else None,
+        **options,
+    )
     _keep(transport, asked, owned, store, result, network.n)
     return result
 
@@ -117,9 +123,13 @@ def _agree(
 
 
 def _keep(
-    transport: Transport, asked: ProcessOptions, owned: list[int], store: Checkpoints | None,
-    result: Result, n: int,
-) -> None:  # fmt: skip
+    transport: Transport,
+    asked: ProcessOptions,
+    owned: list[int],
+    store: Checkpoints | None,
+    result: Result,
+    n: int,
+) -> None:
     """Write the answers; a run that may be resumed keeps its state, a finished one does not."""
     if store is None or asked.out is None:
         return

@@ -45,9 +45,14 @@ class CvxpyProblem(Problem):
     """
 
     def __init__(
-        self, agents: list[Agent], owners: list[Own], pieces: list[Piece], names: list[str],
-        summary: list[str], model: Any,
-    ) -> None:  # fmt: skip
+        self,
+        agents: list[Agent],
+        owners: list[Own],
+        pieces: list[Piece],
+        names: list[str],
+        summary: list[str],
+        model: Any,
+    ) -> None:
         super().__init__(agents, _stack(pieces))
         self._owners, self._pieces = owners, pieces
         self.names, self.summary, self.model = names, summary, model
@@ -211,8 +216,8 @@ def _check_variable(cp: Any, name: str, variable: Any) -> None:
         raise ProblemError(
             f"Agent {name} owns a {type(variable).__name__}; expected cvxpy variables."
         )
-    marked = [key for key, value in variable.attributes.items() if value is not None
-              and value is not False and key not in _KNOWN]  # fmt: skip
+    given = {k: v for k, v in variable.attributes.items() if v is not None and v is not False}
+    marked = [k for k in given if k not in _KNOWN]
     if marked:
         raise ProblemError(
             f"Variable {variable.name()} is declared {', '.join(marked)}; expected a real "
@@ -266,8 +271,10 @@ def _own_bounds(owners: Iterable[Own]) -> None:
             if marks["nonpos"] or marks["neg"]:
                 owner.bound(variable.id, -np.inf, 0.0)
             if marks["bounds"]:
-                ends = (-np.inf if marks["bounds"][0] is None else marks["bounds"][0],
-                        np.inf if marks["bounds"][1] is None else marks["bounds"][1])  # fmt: skip
+                ends = (
+                    -np.inf if marks["bounds"][0] is None else marks["bounds"][0],
+                    np.inf if marks["bounds"][1] is None else marks["bounds"][1],
+                )
                 wide = (np.broadcast_to(end, variable.shape).ravel(order="F") for end in ends)
                 owner.bound(variable.id, *wide)
 

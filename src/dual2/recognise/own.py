@@ -169,8 +169,9 @@ class Own:
 
     def _nonnegative(self, own: slice) -> bool:
         kinks = np.any(self.left[own] != self.right[own])
-        return bool(np.all(self.lower[own] == 0) and np.all(np.isposinf(self.upper[own]))
-                    and not kinks)  # fmt: skip
+        return bool(
+            np.all(self.lower[own] == 0) and np.all(np.isposinf(self.upper[own])) and not kinks
+        )
 
 
 def _is_affine(piece: Piece) -> bool:

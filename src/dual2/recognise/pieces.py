@@ -72,10 +72,11 @@ def by_owner(piece: Piece, owner: dict[int, int]) -> list[Piece]:
     return [
         Piece(
             PiecewiseQuadratic(**{f.name: getattr(form, f.name)[part] for f in fields(form)}),
-            piece.map.rows(part), piece.text,
+            piece.map.rows(part),
+            piece.text,
         )
         for part in parts
-    ]  # fmt: skip
+    ]
 
 
 def short(thing: Any) -> str:
@@ -167,8 +168,8 @@ def _one_side(expression: Any) -> Any:
 
 def _quadratic_form(atom: Any, weight: Array) -> tuple[Function, AffineMap]:
     """xᵀPx = |Rx|² with a root R of P."""
-    P = np.asarray(atom.args[1].value.toarray() if hasattr(atom.args[1].value, "toarray")
-                   else atom.args[1].value, dtype=np.float64)  # fmt: skip
+    given = atom.args[1].value
+    P = np.asarray(given.toarray() if hasattr(given, "toarray") else given, dtype=np.float64)
     values, vectors = np.linalg.eigh((P + P.T) / 2)
     sign = -1.0 if np.all(weight < 0) else 1.0
     values = sign * values
@@ -297,5 +298,6 @@ def _level_set(name: str, atom: Any, bound: Array) -> tuple[Function, AffineMap]
         return IndicatorBall(radius), _inner(atom.args[0])
     if name in ("abs", "norm_inf"):
         return IndicatorBox(-bound, bound) if name == "abs" else IndicatorBox(
-            -float(bound[0]), float(bound[0])), _inner(atom.args[0])  # fmt: skip
+            -float(bound[0]), float(bound[0])
+        ), _inner(atom.args[0])
     raise Unknown(f"a bound on {name} is not known")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.runtime.transport import Transport
 
 Array = np.ndarray
@@ -33,9 +33,12 @@ def gather_at_first(
 
 
 def gather_everywhere(
-    transport: Transport, network: Network | ChebyshevNetwork, dims: Sequence[int],
-    x: Sequence[Array], duals: Array,
-) -> tuple[list[Array], Array]:  # fmt: skip
+    transport: Transport,
+    network: AnyNetwork,
+    dims: Sequence[int],
+    x: Sequence[Array],
+    duals: Array,
+) -> tuple[list[Array], Array]:
     """x_i and λ_i of all agents in every process, from those of the own agents.
 
     ``dims`` are the d_i of all agents. Every process lines up its own in one message.

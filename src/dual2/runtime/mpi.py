@@ -12,8 +12,9 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dual2.errors import CapabilityError
+from dual2.network import AnyNetwork
 from dual2.runtime.partition import assign
-from dual2.runtime.transport import AnyNetwork, Messages, Transport
+from dual2.runtime.transport import Messages, Transport
 from dual2.runtime.waiting import TIMEOUT, wait_all
 
 Array = np.ndarray
@@ -145,9 +146,14 @@ class Mpi(Transport):
         return whole if here else None
 
     def _bring(
-        self, gather: Callable[..., Any], own: Array, into: Any, kind: str, to: int = 0,
+        self,
+        gather: Callable[..., Any],
+        own: Array,
+        into: Any,
+        kind: str,
+        to: int = 0,
         seconds: float | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         """One gathering of the processes' arrays, to be filled where they go."""
         self.observe(kind, to, own)
         request = gather(own.flatten(), into)

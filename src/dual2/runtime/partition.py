@@ -19,14 +19,14 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dual2.errors import NetworkError
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 
 Assignment = NDArray[np.int64]
 _SWAPS = 400
 """Most swaps that one bisection is improved by."""
 
 
-def partition(network: Network | ChebyshevNetwork, ranks: int) -> Assignment:
+def partition(network: AnyNetwork, ranks: int) -> Assignment:
     """The rank of each agent: blocks whose sizes differ by at most one, with few edges between.
 
     The agents are bisected again and again: in their own order or in a breadth-first one
@@ -98,7 +98,7 @@ def given_partition(
 
 
 def assign(
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     ranks: int,
     given: Sequence[int] | NDArray[np.int64] | str | os.PathLike[str] | None = None,
 ) -> Assignment:
@@ -108,7 +108,7 @@ def assign(
     return given_partition(given, network.n, ranks)
 
 
-def cut_edges(network: Network | ChebyshevNetwork, assignment: Assignment) -> int:
+def cut_edges(network: AnyNetwork, assignment: Assignment) -> int:
     """Number of edges whose ends live in different processes."""
     return int(np.count_nonzero(assignment[network.edges[:, 0]] != assignment[network.edges[:, 1]]))
 

@@ -13,7 +13,7 @@ from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, stationarity_rows
 from dual2.engine.threads import EXCHANGE, Member
 from dual2.functions import Function
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.runtime.transport import share_of
 
@@ -102,10 +102,11 @@ class Runtime:
     """
 
     def __init__(
-        self, problem: Problem, network: Network | ChebyshevNetwork, smooth: Function | None = None
+        self, problem: Problem, network: AnyNetwork, smooth: Function | None = None
     ) -> None:
         self.problem, self.network = share_of(problem, network), network
         self.agreement = self.problem.agreement
+        self.total, self.largest = self.agreement.total, self.agreement.largest
         self.packed = packed = packing.pack(self.problem, smooth)
         self.block, self.n, self.p = packed.block, packed.n, packed.p
         self._connect(packed.work, packed.has_callbacks)
@@ -155,14 +156,6 @@ class Runtime:
         return out
 
     # -- agreement ------------------------------------------------------------------------
-    def total(self, rows: Array) -> Array:
-        """Sum over the agents, column by column, in the order of the tree; (n, m) to (m,)."""
-        return self.agreement.total(rows)
-
-    def largest(self, rows: Array) -> Array:
-        """Largest value over the agents, column by column; (n, m) to (m,)."""
-        return self.agreement.largest(rows)
-
     def anywhere(self, values: Array) -> bool:
         """Whether some entry is not zero, here or in another process; not counted."""
         return bool(self.most(np.array([np.any(values)]))[0])
@@ -221,7 +214,7 @@ class OwnEdges(NamedTuple):
     incoming: dict[int, Array]
 
 
-def own_edges(network: Network | ChebyshevNetwork, owners: Array, rank: int) -> OwnEdges:
+def own_edges(network: AnyNetwork, owners: Array, rank: int) -> OwnEdges:
     """Local view of the public graph.
 
     Examples
@@ -250,7 +243,7 @@ def own_edges(network: Network | ChebyshevNetwork, owners: Array, rank: int) -> 
     )
 
 
-def _recurrence(network: Network | ChebyshevNetwork) -> Array:
+def _recurrence(network: AnyNetwork) -> Array:
     """Rows (a_k, b_k, c_k) for the compiled exchange: (1, 0, 1) for C itself."""
     if isinstance(network, Network):
         return np.array([[1.0, 0.0, 1.0]])

@@ -14,14 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from dual2.engine.gossip import climb
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Function, as_function
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.problem import Agent, Problem
 from dual2.problem.singular import Sigma, squared_singular_values
 from dual2.runtime.tree import Route, combine, find_route
 
 Array = np.ndarray
-AnyNetwork = Network | ChebyshevNetwork
 Messages = Mapping[int, Array]
 """Arrays by the rank of the other end."""
 _MANY = 10_000
@@ -224,7 +223,8 @@ class Share(Problem):
     """
 
     _agreement: Agreement | None = None
-    _whole: Problem | None = None
+    whole: Problem
+    """The problem with all agents where these are here, else the share itself."""
 
     def __init__(self, agents: Mapping[int, Agent], h: Function | Any, n: int) -> None:
         numbers = sorted(agents)
@@ -232,6 +232,7 @@ class Share(Problem):
             raise ProblemError(f"Agents {numbers} found; expected numbers below n = {n}.")
         members = tuple(agents[i] for i in numbers)
         self._take(members, np.array(numbers, dtype=np.int64), n, as_function(h))
+        self.whole = self
 
     def __repr__(self) -> str:
         return f"Share({len(self.agents)} of {self.n} agents, p={self.p}, h={self.h!r})"
@@ -245,14 +246,9 @@ class Share(Problem):
     @cached_property
     def sigma(self) -> Sigma:
         """Squared extreme singular values of the A_i in this process."""
-        if self._whole is not None:
-            return self._whole.sigma
+        if self.whole is not self:
+            return self.whole.sigma
         return squared_singular_values([agent.A for agent in self.agents])
-
-    @property
-    def whole(self) -> Problem:
-        """The problem with all agents where these are here, else the share itself."""
-        return self if self._whole is None else self._whole
 
     # -- over all agents ----------------------------------------------------------------------
     @property
@@ -283,9 +279,7 @@ class Share(Problem):
             return np.full((len(self.agents), 1), np.nan)
 
 
-def share_of(
-    problem: Problem, network: Network | ChebyshevNetwork, transport: Transport | None = None
-) -> Share:
+def share_of(problem: Problem, network: AnyNetwork, transport: Transport | None = None) -> Share:
     """The part of a problem that belongs to this process, agreed over ``transport``.
 
     Without one, a share that has been given its place already is returned as it is, and any other
@@ -320,7 +314,7 @@ def _take(problem: Problem, agreement: Agreement) -> Share:
     share.n, share.p, share.h = problem.n, problem.p, problem.h
     share.dims = tuple(agent.dim for agent in share.agents)
     share._agreement = agreement
-    share._whole = problem if share.complete else None
+    share.whole = problem if share.complete else share
     return share
 
 

@@ -55,9 +55,12 @@ class NeighbourTimeout(Dual2Error, TimeoutError):
 
 
 def wait_all(
-    request_type: Any, requests: Sequence[Any], others: Sequence[int | str], seconds: float,
+    request_type: Any,
+    requests: Sequence[Any],
+    others: Sequence[int | str],
+    seconds: float,
     what: str,
-) -> None:  # fmt: skip
+) -> None:
     """Wait until all requests (of ``MPI.Request``) are complete; poll, for so many seconds at most.
 
     ``others`` are the other ends of the requests, ranks or words, and ``what`` is exchanged: both

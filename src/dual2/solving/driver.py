@@ -96,10 +96,17 @@ class Driver:
     mark = ""
 
     def __init__(
-        self, plan: Plan, tol: float, atol: float, max_rounds: int, time_limit: float | None,
-        reference: Array | None, record: bool, callback: Callable[[dict[str, Any]], Any] | None,
+        self,
+        plan: Plan,
+        tol: float,
+        atol: float,
+        max_rounds: int,
+        time_limit: float | None,
+        reference: Array | None,
+        record: bool,
+        callback: Callable[[dict[str, Any]], Any] | None,
         checkpoints: StateKeeper | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
         self.stopping = StoppingTest(plan.runtime, tol, atol)
@@ -135,10 +142,12 @@ class Driver:
         agreement = self.runtime.agreement
         links = 2 * len(self.runtime.network.edges) * self.runtime.p
         return Counts(
-            rounds=self.algorithm.rounds, vectors=vectors,
+            rounds=self.algorithm.rounds,
+            vectors=vectors,
             agree_rounds=self.schedule.agree_rounds + agreement.agree_rounds,
-            floats=links * vectors + self.schedule.agree_floats + agreement.agree_floats, **calls,
-        )  # fmt: skip
+            floats=links * vectors + self.schedule.agree_floats + agreement.agree_floats,
+            **calls,
+        )
 
     def _tests(self) -> list[int]:
         """What the stopping tests have evaluated so far, see :class:`StoppingTest`."""

@@ -15,7 +15,7 @@ from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import require
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
@@ -28,9 +28,12 @@ Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
-    method: Method, share: Share, network: Network | ChebyshevNetwork, settings: Settings,
+    method: Method,
+    share: Share,
+    network: AnyNetwork,
+    settings: Settings,
     reduce: bool = True,
-) -> Plan:  # fmt: skip
+) -> Plan:
     """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
 
     Raises

@@ -130,9 +130,12 @@ def plot_trace(
     figure.axes[0].set_ylabel(LABELS.get(measure, measure))
     if any(named):
         figure.legend(
-            *figure.axes[0].get_legend_handles_labels(), loc="outside lower center",
-            ncols=_legend_columns(named), frameon=False, handlelength=3.2,
-        )  # fmt: skip
+            *figure.axes[0].get_legend_handles_labels(),
+            loc="outside lower center",
+            ncols=_legend_columns(named),
+            frameon=False,
+            handlelength=3.2,
+        )
     if title:
         figure.suptitle(title)
     if path is not None:
@@ -194,10 +197,17 @@ def _curve(
     """One line; markers start at an offset, so that those of curves that coincide are seen."""
     shown = np.isfinite(measured) & (measured > 0) & (spent > 0)
     panel.plot(
-        spent[shown], measured[shown], label=name, color=style.colour, linestyle=style.dash,
-        linewidth=style.width, zorder=2.5 + 0.1 * style.order, marker=style.marker or None,
-        markevery=(offset, 0.15), markersize=3.5 + style.width,
-    )  # fmt: skip
+        spent[shown],
+        measured[shown],
+        label=name,
+        color=style.colour,
+        linestyle=style.dash,
+        linewidth=style.width,
+        zorder=2.5 + 0.1 * style.order,
+        marker=style.marker or None,
+        markevery=(offset, 0.15),
+        markersize=3.5 + style.width,
+    )
 
 
 def _finish(panel: Any, label: str) -> None:

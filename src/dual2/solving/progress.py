@@ -25,10 +25,12 @@ class Bar:
         self._tol, self._first, self._last = max(tol, 1e-300), 0.0, 0.0
         self._begun = time.monotonic()
         columns = (
-            TextColumn("{task.description}"), BarColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
             TextColumn("{task.fields[rounds]} rounds, residual {task.fields[kkt]}"),
-            TimeElapsedColumn(), TextColumn("left {task.fields[left]}"),
-        )  # fmt: skip
+            TimeElapsedColumn(),
+            TextColumn("left {task.fields[left]}"),
+        )
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
         self._task = self._progress.add_task(label, total=1.0, rounds=0, kkt="?", left="?")
 
@@ -37,9 +39,11 @@ class Bar:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None,
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
         trace: TracebackType | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._progress.stop()
 
     def update(self, rounds: int, kkt: float) -> None:

@@ -222,14 +222,21 @@ class Result:
         dual = np.array(document["dual"], dtype=float)
         x = [np.array(part, dtype=float) for part in document["x"]]
         return Result(
-            x=x, y=np.array(document["y"], dtype=float), dual=dual,
-            duals=np.tile(dual, (len(x), 1)), objective=document["objective"],
-            status=Status(document["status"]), counts=Counts(**document["counts"]),
-            certificate=Certificate(**document["certificate"]), trace={},
+            x=x,
+            y=np.array(document["y"], dtype=float),
+            dual=dual,
+            duals=np.tile(dual, (len(x), 1)),
+            objective=document["objective"],
+            status=Status(document["status"]),
+            counts=Counts(**document["counts"]),
+            certificate=Certificate(**document["certificate"]),
+            trace={},
             parameters={k: (v["value"], v["source"]) for k, v in document["parameters"].items()},
-            seconds=document["seconds"], explanation=document["explanation"],
-            versions=document["versions"], owned=list(range(len(x))),
-        )  # fmt: skip
+            seconds=document["seconds"],
+            explanation=document["explanation"],
+            versions=document["versions"],
+            owned=list(range(len(x))),
+        )
 
 
 def _short(value: Any) -> str:

@@ -14,7 +14,7 @@ from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import find_method
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import Problem, bounds
 from dual2.problem.residual import KKT, coupling_response, coupling_step
 from dual2.runtime import Transport, find_transport, share_of
@@ -30,7 +30,7 @@ _log = logging.getLogger("dual2")
 
 def solve(
     problem: Problem,
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     *,
     method: str | Method = "auto",
     subsolver: str | Callable[..., Any] = "auto",
@@ -159,7 +159,7 @@ def solve(
     return result
 
 
-def _check_problem(problem: Problem, network: Network | ChebyshevNetwork) -> None:
+def _check_problem(problem: Problem, network: AnyNetwork) -> None:
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
     if not isinstance(network, Network | ChebyshevNetwork):
@@ -273,9 +273,12 @@ def versions() -> dict[str, str]:
 
 
 def solve_for_all(
-    problem: Problem, network: Network | ChebyshevNetwork, *, runtime: str | Transport = "stacked",
+    problem: Problem,
+    network: AnyNetwork,
+    *,
+    runtime: str | Transport = "stacked",
     **options: Any,
-) -> Result:  # fmt: skip
+) -> Result:
     """:func:`dual2.solve`, with the answers of all agents in every process.
 
     A run in several processes leaves each with the x_i and λ_i of its own agents. Here they

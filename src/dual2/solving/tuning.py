@@ -15,7 +15,7 @@ from dual2.errors import CapabilityError
 from dual2.methods.method import Method
 from dual2.methods.parameters import Sourced, positive
 from dual2.methods.registry import find_method
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
@@ -105,7 +105,7 @@ class Tuned(Mapping[str, Sourced]):
 
 def tune(
     problem: Problem,
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     method: str | Method,
     budget: int = 2000,
     parameters: Mapping[str, Sequence[float]] | Sequence[str] | None = None,
@@ -217,9 +217,12 @@ class _Search:
     best: Trial
 
     def __init__(
-        self, problem: Problem, network: Network | ChebyshevNetwork, method: Method,
+        self,
+        problem: Problem,
+        network: AnyNetwork,
+        method: Method,
         fixed: dict[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.problem, self.network, self.method, self.fixed = problem, network, method, fixed
         self.trials: list[Trial] = []
 
@@ -227,9 +230,11 @@ class _Search:
         """One run within the budget; Ctrl-C ends the search with it."""
         quiet = {"record": False, "progress": False}
         result = solve(
-            self.problem, self.network, method=self.method,
+            self.problem,
+            self.network,
+            method=self.method,
             **{**quiet, **self.fixed, **parameters},  # pyright: ignore[reportArgumentType]
-        )  # fmt: skip
+        )
         if result.status == Status.INTERRUPTED and "callback" not in self.fixed:
             raise KeyboardInterrupt
         return result

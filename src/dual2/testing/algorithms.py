@@ -30,9 +30,13 @@ PAIRS: tuple[Pair, ...] = (
 
 
 def check_algorithm(
-    method: str | Method, pairs: tuple[Pair, ...] = PAIRS, long: int = 5000, *,
-    identity: bool = False, fixed: bool = True,
-) -> None:  # fmt: skip
+    method: str | Method,
+    pairs: tuple[Pair, ...] = PAIRS,
+    long: int = 5000,
+    *,
+    identity: bool = False,
+    fixed: bool = True,
+) -> None:
     """Check that a method does what it claims on problems with known solutions, one per (g, h).
 
     It must reach the solution, stay there if started there, give permuted iterates for permuted

@@ -1,9 +1,8 @@
 """The paper's theory as code: cases, constants, schedules, bounds, tables, selection."""
 
-from dual2.theory.comparison import Comparison, compare
-from dual2.theory.complexity import Complexity, complexities, table
+from dual2.theory.complexity import Comparison, Complexity, compare, complexities, table
 from dual2.theory.condition_numbers import ConditionNumbers, condition_numbers
-from dual2.theory.conditions import Acceptance, accepts
+from dual2.theory.conditions import Acceptance, accepts, require_strong_convexity
 from dual2.theory.constants import (
     Constants,
     Facts,
@@ -15,7 +14,6 @@ from dual2.theory.constants import (
     gather_facts,
     momentum,
     optimal_rho,
-    require_strong_convexity,
 )
 from dual2.theory.saddle_table import SaddleComplexity, SaddleNumbers, saddle_complexities
 from dual2.theory.schedule import (

@@ -1,4 +1,4 @@
-"""The complexity table evaluated: which rows hold for a problem, and what they predict."""
+"""The complexity table evaluated: which rows hold, what they predict, what a run cost beside."""
 
 import math
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from scipy.sparse import issparse
 from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import CapabilityError
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.theory.complexity_table import ASSUMPTIONS, BOUNDS, Bound
 from dual2.theory.condition_numbers import SYMBOLS, ConditionNumbers, condition_numbers
@@ -59,7 +59,7 @@ class Complexity:
 
 def complexities(
     problem: Problem,
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     eps: float = 1e-8,
     rho: float | str = "auto",
     numbers: ConditionNumbers | None = None,
@@ -173,12 +173,18 @@ def _evaluate(bound: Bound, judge: _Judge, numbers: ConditionNumbers, eps: float
     star = numbers.rho_prime if bound.method == "MiD2A" else numbers.rho
     found = [math.nan if objection else formula(values) for formula in formulas]
     return Complexity(
-        method=bound.method, subsolver=bound.subsolver, case=bound.case,
-        rho={"": None, "0": 0.0, "ρ*": star}[bound.rho], assumption=bound.assumption,
-        applies=not objection, reason=objection or _remark(bound, numbers),
-        rounds=found[0], oracle_a=found[1], oracle_b=found[2],
+        method=bound.method,
+        subsolver=bound.subsolver,
+        case=bound.case,
+        rho={"": None, "0": 0.0, "ρ*": star}[bound.rho],
+        assumption=bound.assumption,
+        applies=not objection,
+        reason=objection or _remark(bound, numbers),
+        rounds=found[0],
+        oracle_a=found[1],
+        oracle_b=found[2],
         formulas=(str(formulas[0]), str(formulas[1]), str(formulas[2])),
-    )  # fmt: skip
+    )
 
 
 def _remark(bound: Bound, numbers: ConditionNumbers) -> str:
@@ -249,3 +255,72 @@ def count(value: float) -> str:
 def at_end(value: float) -> float:
     """NaN as infinity, for sorting."""
     return math.inf if math.isnan(value) else value
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Measured beside predicted.
+
+    Attributes
+    ----------
+    row : Complexity or None
+        The row of the table that was run, None if the table has none.
+    measured : dict
+        ``rounds``, ``oracle_a`` = max(∇f, prox_g), ``oracle_b`` = max(𝐀, 𝐀ᵀ, prox_{h*}).
+    reason : str
+        Which row, or why none.
+    """
+
+    row: Complexity | None
+    measured: dict[str, int]
+    reason: str
+
+    def ratio(self, name: str) -> float:
+        """Measured over predicted; NaN without a row."""
+        return self.measured[name] / getattr(self.row, name) if self.row else math.nan
+
+    def __str__(self) -> str:
+        names = {"rounds": "rounds", "oracle_a": "𝒜", "oracle_b": "ℬ"}
+        lines = [self.reason, f"{'':<8}{'measured':>12}{'predicted':>12}{'ratio':>10}"]
+        for name, shown in names.items():
+            wanted = count(getattr(self.row, name)) if self.row else "-"
+            ratio = f"{self.ratio(name):.3g}" if self.row else "-"
+            lines.append(f"{shown:<8}{self.measured[name]:>12}{wanted:>12}{ratio:>10}")
+        return "\n".join(lines)
+
+
+def compare(rows: Iterable[Complexity], result: Any) -> Comparison:
+    """What a run cost beside what the table predicts for the row that was run.
+
+    Parameters
+    ----------
+    rows : iterable of Complexity
+        From :func:`complexities`, with an ε of the accuracy of the run.
+    result : Result
+        Of ``solve`` on the same problem and network: its ``counts`` and ``parameters``.
+    """
+    counts = result.counts
+    measured = {
+        "rounds": counts.rounds,
+        "oracle_a": max(counts.grad_f, counts.prox_g),
+        "oracle_b": max(counts.A, counts.AT, counts.prox_h),
+    }
+    used = {k: v for k, (v, _) in result.parameters.items()}
+    suited = [row for row in rows if row.applies and _was_run(row, used)]
+    if not suited:
+        label = "-".join(filter(None, [str(used["method"]), used.get("subsolver", "")]))
+        where = f", ρ = {used['rho']:g}," if "rho" in used else ""
+        return Comparison(None, measured, f"The paper's table has no row for {label}{where} here.")
+    row = min(suited, key=lambda row: at_end(row.rounds))
+    return Comparison(row, measured, f"{row.name}, Case {row.case}, {row.assumption}.")
+
+
+def _was_run(row: Complexity, used: dict[str, Any]) -> bool:
+    """Whether a row describes a run with the given parameters."""
+    method = str(used["method"])
+    if row.rho is None:
+        return method == row.method or method.startswith(f"{row.method}-")
+    if method != row.method or used.get("subsolver") != row.subsolver:
+        return False
+    by_gradient = used.get("mapping") == "smooth"
+    return (row.rho > 0) == (used["rho"] > 0) and (row.assumption == "③") == by_gradient

@@ -72,10 +72,11 @@ CASE_1 = (
     _row("MiD2A-LPD", "ρ*", "1", "③", f"√κ_C {_DUAL_H}", _DUAL_H),
     _row("iD2A-iDAPG", "0", "1", "③", _OUTER_H, f"√(κ_f κ_C) {_LINEAR_H}", f"√κ_C {_LINEAR_H}"),
     _row("MiD2A-iDAPG", "0", "1", "③", _OUTER_H, f"√κ_f {_LINEAR_H}", _LINEAR_H),
-    _row("iD2A-iDAPG", "ρ*", "1", "③", f"√κ_C {_ROOT_H}", f"√(κ_f κ_C) {_ROOT_H}",
-         f"√κ_C {_ROOT_H}"),
+    _row(
+        "iD2A-iDAPG", "ρ*", "1", "③", f"√κ_C {_ROOT_H}", f"√(κ_f κ_C) {_ROOT_H}", f"√κ_C {_ROOT_H}"
+    ),
     _row("MiD2A-iDAPG", "ρ*", "1", "③", f"√κ_C {_ROOT_H}", f"√κ_f {_ROOT_H}", _ROOT_H),
-)  # fmt: skip
+)
 """Case 1: h* is strongly convex. DCPA and NPGA share one line of the paper."""
 
 _RANK = "√(c_1/c_2) √(κ_f κ_A κ_C)"
@@ -92,12 +93,11 @@ CASE_2 = (
     _row("MiD2A-APDG", "ρ*", "2", "①", f"√κ_C {_APDG}", _APDG),
     _row("MiD2A-iDAPG", "0", "2", "①", _RANK, "κ_f^1.5 κ_A", "κ_f κ_A"),
     _row("MiD2A-iDAPG", "ρ*", "2", "①", "√(κ_f κ_A κ_C)", "κ_f √κ_A", "√(κ_f κ_A)"),
-    _row("MiD2A-APDG", "0", "2", "③", _RANK_H,
-         f"√(1/c_2) max(√κ_pd', √(c_1 κ_f κ_A)) {_APDG_H}"),
+    _row("MiD2A-APDG", "0", "2", "③", _RANK_H, f"√(1/c_2) max(√κ_pd', √(c_1 κ_f κ_A)) {_APDG_H}"),
     _row("MiD2A-APDG", "ρ*", "2", "③", f"√κ_C {_APDG_H}", _APDG_H),
     _row("MiD2A-iDAPG", "0", "2", "③", _RANK_H, f"√κ_f {_FULL}", _FULL),
     _row("MiD2A-iDAPG", "ρ*", "2", "③", f"√κ_C {_FULL_ROOT}", f"√κ_f {_FULL_ROOT}", _FULL_ROOT),
-)  # fmt: skip
+)
 """Case 2: all g_i = 0, every A_i of full row rank. (80) of Nedić et al. is "Nedić"; the
 logarithm that MiD2A-APDG with ρ = 0 lacks in print is supplied."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork, ChebyshevNetwork
 from dual2.problem import Problem
 from dual2.problem.singular import as_dense
 from dual2.theory.constants import MEANINGLESS, Facts, gather_facts, optimal_rho, read_rho
@@ -81,7 +81,7 @@ SYMBOLS = {
 
 def condition_numbers(
     problem: Problem,
-    network: Network | ChebyshevNetwork,
+    network: AnyNetwork,
     rho: float | str = "auto",
     facts: Facts | None = None,
 ) -> ConditionNumbers:
@@ -119,16 +119,22 @@ def condition_numbers(
         for value, where, names in zip(rhos, (base, fast), _AUGMENTED, strict=True)
     ]
     return ConditionNumbers(
-        kappa_f=_ratio(facts.L_f, facts.mu_f), kappa_C=float(base.kappa),
+        kappa_f=_ratio(facts.L_f, facts.mu_f),
+        kappa_C=float(base.kappa),
         kappa_pd=_ratio(sigma2 * facts.n, facts.mu_f * facts.mu_h),
         kappa_h=_ratio(facts.L_h, facts.mu_h),
-        kappa_A=rank[0], kappa_pd_prime=rank[1],
-        kappa_A_rho=_ratio(sigma2, augmented[0]), kappa_pd2=_ratio(load, augmented[0]),
-        kappa_A_rho_prime=_ratio(sigma2, augmented[1]), kappa_pd3=_ratio(load, augmented[1]),
+        kappa_A=rank[0],
+        kappa_pd_prime=rank[1],
+        kappa_A_rho=_ratio(sigma2, augmented[0]),
+        kappa_pd2=_ratio(load, augmented[0]),
+        kappa_A_rho_prime=_ratio(sigma2, augmented[1]),
+        kappa_pd3=_ratio(load, augmented[1]),
         c_1=_ratio(float(coupling), _ratio(sigma2, facts.mu_f)) if sigma2 > 0 else 1.0,
         c_2=_ratio(float(_ratios(facts.rank2, facts.L).min()), _ratio(smallest2, facts.L_f)),
-        rho=rhos[0], rho_prime=rhos[1], notes=notes,
-    )  # fmt: skip
+        rho=rhos[0],
+        rho_prime=rhos[1],
+        notes=notes,
+    )
 
 
 _AUGMENTED = ("kappa_A_rho", "kappa_pd2"), ("kappa_A_rho_prime", "kappa_pd3")
@@ -150,9 +156,13 @@ def _rank(sigma2: float, smallest2: float, load: float, notes: dict) -> tuple[fl
 
 
 def _augmented(
-    problem: Problem, facts: Facts, rho: float, network: Network | ChebyshevNetwork,
-    names: tuple[str, ...], notes: dict[str, str],
-) -> float:  # fmt: skip
+    problem: Problem,
+    facts: Facts,
+    rho: float,
+    network: AnyNetwork,
+    names: tuple[str, ...],
+    notes: dict[str, str],
+) -> float:
     """λ_min(𝐀𝐀ᵀ + ρL_f𝐂): zero (with a note) if it is rounding noise, NaN if not computed."""
     size = problem.n * problem.p
     note = ""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.errors import CapabilityError
 from dual2.functions import (
     Affined,
     Conjugate,
@@ -113,6 +114,25 @@ def strong(agent: Agent) -> str:
     if not f.mu > 0:
         return f"f must be strongly convex; {f!r} has mu = {f.mu:g}"
     return "" if math.isfinite(f.L) else f"f must be smooth; {f!r} has L = inf"
+
+
+def require_strong_convexity(problem: Problem, method: str) -> None:
+    """Refuse problems with an f_i that is not strongly convex and smooth, naming the agents."""
+    weak = [i for i, a in zip(problem.owned, problem.agents, strict=True) if not a.f.mu > 0]
+    if weak:
+        first = next(a for a in problem.agents if not a.f.mu > 0)
+        names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
+        raise CapabilityError(
+            f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
+            f"agent {names}: f = {first.f!r}. Add a small quadratic, for instance "
+            "f.plus_quadratic(1e-3), or move curvature from g into f."
+        )
+    for number, agent in zip(problem.owned, problem.agents, strict=True):
+        if not np.isfinite(agent.f.L):
+            raise CapabilityError(
+                f"{method} needs every f_i smooth (finite L); agent {number} has "
+                f"f = {agent.f!r}. Put the nonsmooth part into g."
+            )
 
 
 def _strong_of_linear(agent: Agent) -> str:

@@ -80,8 +80,16 @@ def gather_facts(problem: Problem) -> Facts:
     L_f, sigma2_max, coupling, *least, some_g = (float(value) for value in most)
     mu_f, rank2_min, row_rank = (-value for value in least)
     return Facts(
-        n=problem.n, mu=mu, L=L, sigma2=sigma2, rank2=rank2, mu_f=mu_f, L_f=L_f,
-        sigma2_max=sigma2_max, rank2_min=rank2_min, coupling=coupling,
+        n=problem.n,
+        mu=mu,
+        L=L,
+        sigma2=sigma2,
+        rank2=rank2,
+        mu_f=mu_f,
+        L_f=L_f,
+        sigma2_max=sigma2_max,
+        rank2_min=rank2_min,
+        coupling=coupling,
         row_rank=0.0 if some_g else row_rank,
         mu_h=float(conjugate.mu),
         L_h=float(conjugate.L),
@@ -89,26 +97,7 @@ def gather_facts(problem: Problem) -> Facts:
         h_prox=problem.h.proximable or conjugate.proximable,
         h_smooth=conjugate.smooth,
         h_linear=conjugate.smooth and conjugate.L == 0,
-    )  # fmt: skip
-
-
-def require_strong_convexity(problem: Problem, method: str) -> None:
-    """Refuse problems with an f_i that is not strongly convex and smooth, naming the agents."""
-    weak = [i for i, a in zip(problem.owned, problem.agents, strict=True) if not a.f.mu > 0]
-    if weak:
-        first = next(a for a in problem.agents if not a.f.mu > 0)
-        names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
-        raise CapabilityError(
-            f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
-            f"agent {names}: f = {first.f!r}. Add a small quadratic, for instance "
-            "f.plus_quadratic(1e-3), or move curvature from g into f."
-        )
-    for number, agent in zip(problem.owned, problem.agents, strict=True):
-        if not np.isfinite(agent.f.L):
-            raise CapabilityError(
-                f"{method} needs every f_i smooth (finite L); agent {number} has "
-                f"f = {agent.f!r}. Put the nonsmooth part into g."
-            )
+    )
 
 
 def full_row_rank(problem: Problem) -> bool | None:
@@ -321,15 +310,25 @@ def constants_for(
     L_phi = coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
     label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas 9 and 10 (constants of F_ρ)"
     return Constants(
-        case=find_case(facts, rho, full_row_rank), rho=rho, kind=kind, mapping=mapping,
-        rho_star=optimal_rho(facts, lambda_max, kind), L_F=L_F, mu_F=mu_F,
-        L_phi=L_phi if L_phi > 0 else 1.0, mu_phi=lower, mu_H=lower,
+        case=find_case(facts, rho, full_row_rank),
+        rho=rho,
+        kind=kind,
+        mapping=mapping,
+        rho_star=optimal_rho(facts, lambda_max, kind),
+        L_F=L_F,
+        mu_F=mu_F,
+        L_phi=L_phi if L_phi > 0 else 1.0,
+        mu_phi=lower,
+        mu_H=lower,
         L_H=upper + rho * lambda_max,
         sources={
-            "rho": "Remark 10 (choice of ρ)", "L_F": label, "mu_F": label,
-            "L_phi": "L_y + max σ̄²(A_i)/μ_i", "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
+            "rho": "Remark 10 (choice of ρ)",
+            "L_F": label,
+            "mu_F": label,
+            "L_phi": "L_y + max σ̄²(A_i)/μ_i",
+            "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
         },
-    )  # fmt: skip
+    )
 
 
 def _divide(a: float, b: float) -> float:
@@ -354,9 +353,13 @@ class Spectrum(Protocol):
 
 
 def analyse(
-    problem: Problem, network: Spectrum, rho: float | str = "auto",
-    constants: str = "tight", mapping: str = "auto", facts: Facts | None = None,
-) -> Constants:  # fmt: skip
+    problem: Problem,
+    network: Spectrum,
+    rho: float | str = "auto",
+    constants: str = "tight",
+    mapping: str = "auto",
+    facts: Facts | None = None,
+) -> Constants:
     """Case, constants and step sizes of iD2A for one problem, network and ρ.
 
     Parameters

@@ -194,13 +194,18 @@ def saddle_numbers(constants: Constants, facts: Facts, mapping: str | None = Non
     known = math.isfinite(constants.mu_phi)
     smallest2 = facts.rank2_min if facts.row_rank > 0 else 0.0
     return SaddleNumbers(
-        L_x=facts.L_f, mu_x=facts.mu_f,
-        L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h), mu_y=mu_h,
-        S=math.sqrt(facts.sigma2_max), s=math.sqrt(smallest2),
+        L_x=facts.L_f,
+        mu_x=facts.mu_f,
+        L_y=_augmentation(constants, facts) + (L_h if smooth else mu_h),
+        mu_y=mu_h,
+        S=math.sqrt(facts.sigma2_max),
+        s=math.sqrt(smallest2),
         mu_phi=constants.mu_phi if known else 0.0,
-        f2_zero=facts.g_is_zero, g2_zero=smooth, g3_zero=facts.h_linear or not smooth,
+        f2_zero=facts.g_is_zero,
+        g2_zero=smooth,
+        g3_zero=facts.h_linear or not smooth,
         linear=facts.h_linear and constants.rho == 0,
-    )  # fmt: skip
+    )
 
 
 def _augmentation(constants: Constants, facts: Facts) -> float:
@@ -276,9 +281,10 @@ SADDLE_BOUNDS = (
     _row("linear", "lower bound", (), "√κ_x", "√(κ_x κ_B')"),
     _row("augmented", "PDPG", ("g3_zero",), "max(κ_xy2, κ_x κ_xy3)"),
     _row("augmented", "iDAPG", (), "√κ_x max(√κ_xy2, √(κ_x κ_xy3))", "max(√κ_xy2, √(κ_x κ_xy3))"),
-    _row("dual", "iDAPG", (), "√κ_x max(√(L_y/μ_φ), S/√(μ_x μ_φ))",
-         "max(√(L_y/μ_φ), S/√(μ_x μ_φ))"),
-)  # fmt: skip
+    _row(
+        "dual", "iDAPG", (), "√κ_x max(√(L_y/μ_φ), S/√(μ_x μ_φ))", "max(√(L_y/μ_φ), S/√(μ_x μ_φ))"
+    ),
+)
 """Every row. LPD and ABPD-PGS share one line of the paper in the strongly concave case. APDG's
 linear row is as printed; its own bound, and its runs, have κ_B' beside √(κ_x κ_B')."""
 
@@ -319,9 +325,7 @@ def saddle_complexities(constants: SaddleNumbers, eps: float = 1e-8) -> list[Sad
     for bound in SADDLE_BOUNDS:
         objection = bound.objection(constants)
         a, b = (math.nan, math.nan) if objection else bound.evaluate(constants, eps)
-        rows.append(
-            SaddleComplexity(bound.case, bound.algorithm, not objection, objection, a, b)
-        )  # fmt: skip
+        rows.append(SaddleComplexity(bound.case, bound.algorithm, not objection, objection, a, b))
     return rows
 
 

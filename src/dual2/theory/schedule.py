@@ -55,9 +55,13 @@ def linear_schedule(
 
 
 def initial_value_gap(
-    constants: Constants, facts: Facts, lambda_max: float,
-    consensus: float, dual_residual: float, primal_residual: float,
-) -> float:  # fmt: skip
+    constants: Constants,
+    facts: Facts,
+    lambda_max: float,
+    consensus: float,
+    dual_residual: float,
+    primal_residual: float,
+) -> float:
     """Bound of F_ρ(y⁰) - F_ρ(y*) from an approximate solution (x̃, λ̃) of the first subproblem.
 
     (|√𝐂λ̃| + (√λ̄/μ_H)(|∇_λT| + σ̄(𝐀)/μ_f · dist(0, ∂_xT)))²/(2μ_F), Remark 13 (computable e₁)

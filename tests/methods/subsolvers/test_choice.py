@@ -143,8 +143,9 @@ def test_the_chosen_solver_spends_less_of_what_is_dear():
 def test_reasons_of_named_solvers():
     result = d2.solve(problem(TALL, SQUARE), NETWORK, subsolver="LPD", max_rounds=10, tol=1e-15)
     assert result.parameters["subsolver"] == (
-        "LPD", "asked for; linear rate: h* is strongly convex",
-    )  # fmt: skip
+        "LPD",
+        "asked for; linear rate: h* is strongly convex",
+    )
     assert "Subproblem solver LPD: asked for" in result.explain()
 
 

@@ -228,7 +228,7 @@ def agents(**wishes):
             "smooth entry by entry",
         ),
     ],
-)  # fmt: skip
+)
 def test_refusals(where, message):
     with pytest.raises(CapabilityError, match=message) as caught:
         d2.solve(where, d2.Network(nx.path_graph(3)), subsolver="exact")

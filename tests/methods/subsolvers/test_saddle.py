@@ -207,9 +207,12 @@ def setting(strong=True, prox=True):
     Q = Q if strong else saddles.positive(rng, 4, 0.5, 8.0, rank=3)
     B, q, r = rng.standard_normal((4, 6)), 3 * rng.standard_normal(6), rng.standard_normal(4)
     functions = (
-        d2.Quadratic(P, q), d2.L1Norm(1.0) if prox else None, B, d2.Quadratic(Q, r),
+        d2.Quadratic(P, q),
+        d2.L1Norm(1.0) if prox else None,
+        B,
+        d2.Quadratic(Q, r),
         d2.IndicatorBox(-1.0, 1.0) if prox else None,
-    )  # fmt: skip
+    )
     numbers = {"Lx": 30.0, "mx": 1.0, "Ly": 8.0, "my": 0.5 if strong else 0.0}
     numbers |= {"S": np.linalg.norm(B, 2), "s": np.linalg.svd(B)[1][-1]}
     start = rng.standard_normal(6), rng.uniform(-1, 1, 4)
@@ -525,9 +528,14 @@ def test_one_agent_is_a_saddle_problem():
     network = d2.Network(nx.empty_graph(1))
     for method in ("LPD", "ABPD-PGS", "PDPG"):
         plan_run = d2.solve(
-            d2.Problem([d2.Agent(A, f, d2.L1Norm(0.1))], h), network, subsolver=method,
-            mapping="smooth", tol=0.0, atol=1e-300, max_rounds=40,
-        )  # fmt: skip
+            d2.Problem([d2.Agent(A, f, d2.L1Norm(0.1))], h),
+            network,
+            subsolver=method,
+            mapping="smooth",
+            tol=0.0,
+            atol=1e-300,
+            max_rounds=40,
+        )
         own = saddle.solve(
             f, d2.L1Norm(0.1), A, h.conjugate, None, method=method, tol=0.0, max_iterations=40
         )

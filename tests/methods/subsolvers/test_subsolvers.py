@@ -70,8 +70,13 @@ def test_the_set_covers_every_case_and_solver():
     cases = {analyse(problem(kind), NETWORK, rho).case.name for kind, rho, _ in RUNS}
     assert cases == {"1", "2", "2.1", "3", "general"}
     assert {name for _, _, name in RUNS} == {
-        "iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS",
-    }  # fmt: skip
+        "iDAPG",
+        "PDPG",
+        "LPD",
+        "APDG",
+        "Salim",
+        "ABPD-PGS",
+    }
     assert len(RUNS) == 59
 
 

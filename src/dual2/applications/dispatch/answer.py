@@ -79,8 +79,10 @@ class Answer:
         """What was sent: rounds of p-vectors between neighbours, agreements, numbers in all."""
         counts = self.result.counts
         return {
-            "rounds": counts.rounds, "agree_rounds": counts.agree_rounds, "floats": counts.floats
-        }  # fmt: skip
+            "rounds": counts.rounds,
+            "agree_rounds": counts.agree_rounds,
+            "floats": counts.floats,
+        }
 
     def bus_price(self, bus: Any) -> Array:
         """Price at one bus: what one more MWh of demand there would cost, for each period."""
@@ -111,11 +113,13 @@ class Answer:
         found = []
         for i, unit in enumerate(self.case.units):
             row = {
-                "unit": unit.name, "bus": unit.bus, "power": self.power[i].tolist(),
+                "unit": unit.name,
+                "bus": unit.bus,
+                "power": self.power[i].tolist(),
                 "cost": float(self.costs[i]),
                 "marginal": (2 * unit.cost[0] * self.power[i] + unit.cost[1]).tolist(),
                 "price": self.bus_price(unit.bus).tolist(),
-            }  # fmt: skip
+            }
             if self.case.reserve is not None:
                 row["reserve"] = self.reserve[i].tolist()
             found.append(row | {"limits": self.limits(i)})

@@ -65,10 +65,16 @@ class Dispatch:
     """
 
     def __init__(
-        self, units: Sequence[Unit], demand: Any, *, graph: Any = None,
-        lines: Iterable[tuple[Any, Any]] | None = None, coupling: str = "equal",
-        reserve: Any = None, interfaces: Iterable[Interface] = (),
-    ) -> None:  # fmt: skip
+        self,
+        units: Sequence[Unit],
+        demand: Any,
+        *,
+        graph: Any = None,
+        lines: Iterable[tuple[Any, Any]] | None = None,
+        coupling: str = "equal",
+        reserve: Any = None,
+        interfaces: Iterable[Interface] = (),
+    ) -> None:
         self.units: tuple[Unit, ...] = tuple(units)
         self.coupling = coupling
         self.interfaces = tuple(interfaces)
@@ -102,13 +108,15 @@ class Dispatch:
     def problem(self) -> Problem:
         """The dispatch as a :class:`dual2.Problem`: agent i is unit i, in MW."""
         rows = [
-            np.vstack([
-                model.power,
-                *([self._reserve_scale * model.reserve] if self.reserve is not None else []),
-                *(w.weights.get(unit.bus, 0.0) * model.power for w in self.interfaces),
-            ])
+            np.vstack(
+                [
+                    model.power,
+                    *([self._reserve_scale * model.reserve] if self.reserve is not None else []),
+                    *(w.weights.get(unit.bus, 0.0) * model.power for w in self.interfaces),
+                ]
+            )
             for unit, model in zip(self.units, self.models, strict=True)
-        ]  # fmt: skip
+        ]
         agents = [Agent(A, s.f, s.g) for A, s in zip(rows, self.models, strict=True)]
         return Problem(agents, self._coupling_function())
 

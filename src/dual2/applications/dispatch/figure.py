@@ -56,9 +56,14 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
     prices.stairs(answer.price, hours, color=COLOURS[1], linewidth=1.6, baseline=None)
     if answer.reserve_price is not None:
         prices.stairs(
-            answer.reserve_price, hours, color=COLOURS[2], linewidth=1.6, baseline=None,
-            linestyle="--", label="reserve",
-        )  # fmt: skip
+            answer.reserve_price,
+            hours,
+            color=COLOURS[2],
+            linewidth=1.6,
+            baseline=None,
+            linestyle="--",
+            label="reserve",
+        )
         prices.legend(frameon=False)
     prices.set(xlabel="period", ylabel="price per MWh", xlim=(0, hours[-1]))
 
@@ -88,8 +93,9 @@ def _by_unit(answer: "Answer", powers: Any, costs: Any) -> None:
     free = np.array([not answer.limits(i) for i in range(len(units))])
     for mask, colour, label in ((free, COLOURS[0], "free"), (~free, COLOURS[1], "at a limit")):
         if mask.any():
-            costs.plot(place[mask], np.array(marginal)[mask], "o", color=colour, label=label,
-                       markersize=4)  # fmt: skip
+            costs.plot(
+                place[mask], np.array(marginal)[mask], "o", color=colour, label=label, markersize=4
+            )
     costs.axhline(answer.price[0], color="black", linewidth=1.2, label="price")
     room = 0.1 * max(1.0, abs(answer.price[0]))
     spread = [*marginal, answer.price[0]]

@@ -19,9 +19,14 @@ Branch = tuple[Any, Any, float, float]
 
 
 def from_matpower(
-    case: Mapping[str, Any], *, profile: Any = None, ramp: Any = None,
-    line_limits: bool = False, min_curvature: float | None = None, **options: Any,
-) -> Dispatch:  # fmt: skip
+    case: Mapping[str, Any],
+    *,
+    profile: Any = None,
+    ramp: Any = None,
+    line_limits: bool = False,
+    min_curvature: float | None = None,
+    **options: Any,
+) -> Dispatch:
     """Read a MATPOWER-style case: a dict with arrays ``bus``, ``gen``, ``gencost``, ``branch``.
 
     Generators in service become units named ``"gen 0"``, ``"gen 1"``, … (rows of ``gen``), with
@@ -62,20 +67,26 @@ def from_matpower(
         raise ProblemError(f"The case has {len(gen)} generators and {len(costs)} rows of gencost.")
     units = [
         generator(
-            f"gen {k}", bus=int(row[0]), cost=_polynomial(f"gen {k}", costs[k]), p_min=row[9],
-            p_max=row[8], ramp=ramp, min_curvature=min_curvature,
+            f"gen {k}",
+            bus=int(row[0]),
+            cost=_polynomial(f"gen {k}", costs[k]),
+            p_min=row[9],
+            p_max=row[8],
+            ramp=ramp,
+            min_curvature=min_curvature,
         )
         for k, row in enumerate(gen)
         if row[7] > 0
-    ]  # fmt: skip
+    ]
     check_ramps(ramp, units)
     loads, shunts = ({int(row[0]): row[k] for row in bus if row[1] != 4} for k in (2, 4))
     live = branch[branch[:, 10] > 0]
     lines = [(int(row[0]), int(row[1])) for row in live]
     if line_limits:
         options["interfaces"] = (
-            *options.get("interfaces", ()), *line_interfaces(list(loads), read_branches(live))
-        )  # fmt: skip
+            *options.get("interfaces", ()),
+            *line_interfaces(list(loads), read_branches(live)),
+        )
     options.setdefault("lines", lines)
     return Dispatch(units, with_profile(loads, profile, shunts), **options)
 
@@ -110,9 +121,15 @@ def _polynomial(name: str, row: Array) -> tuple[float, ...]:
 
 
 def generator(
-    name: str, *, bus: Hashable, cost: Sequence[float], p_min: float, p_max: float, ramp: Any,
+    name: str,
+    *,
+    bus: Hashable,
+    cost: Sequence[float],
+    p_min: float,
+    p_max: float,
+    ramp: Any,
     min_curvature: float | None,
-) -> Generator:  # fmt: skip
+) -> Generator:
     """A generator of a case; ``ramp`` and ``min_curvature`` as for :func:`from_matpower`."""
     c2, c1, c0 = cost
     if min_curvature is not None and 0 <= c2 < min_curvature:

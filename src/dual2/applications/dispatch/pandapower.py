@@ -22,9 +22,14 @@ UNREAD = ("ward", "xward", "motor", "asymmetric_load", "asymmetric_sgen", "dclin
 
 
 def from_pandapower(
-    net: Any, *, profile: Any = None, ramp: Any = None, line_limits: bool = False,
-    min_curvature: float | None = None, **options: Any,
-) -> Dispatch:  # fmt: skip
+    net: Any,
+    *,
+    profile: Any = None,
+    ramp: Any = None,
+    line_limits: bool = False,
+    min_curvature: float | None = None,
+    **options: Any,
+) -> Dispatch:
     """Read a pandapower net with polynomial costs.
 
     Units are the elements in service that have a cost: ``gen``, ``ext_grid``, controllable
@@ -122,18 +127,21 @@ def _unit(
             f"{limits[1]:g}). Set them in net.{kind}."
         )
     made = generator(
-        name, bus=int(row.bus), cost=cost, p_min=limits[0], p_max=limits[1],
-        ramp=None if kind == "storage" else ramp, min_curvature=min_curvature,
-    )  # fmt: skip
+        name,
+        bus=int(row.bus),
+        cost=cost,
+        p_min=limits[0],
+        p_max=limits[1],
+        ramp=None if kind == "storage" else ramp,
+        min_curvature=min_curvature,
+    )
     if kind != "storage":
         return made
     energy = (float(row.min_e_mwh), float(row.max_e_mwh))
     energy = (0.0 if np.isnan(energy[0]) else energy[0], energy[1])
     start = energy[1] * float(row.soc_percent) / 100
-    return Storage(
-        name, made.cost, p_max=made.p_max, p_min=made.p_min, bus=made.bus, energy=energy,
-        initial=start,
-    )  # fmt: skip
+    room = {"p_max": made.p_max, "p_min": made.p_min, "energy": energy}
+    return Storage(name, made.cost, bus=made.bus, initial=start, **room)
 
 
 def _cost(net: Any, kind: str, index: Any, name: str) -> tuple[float, float, float]:

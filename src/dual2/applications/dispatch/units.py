@@ -96,8 +96,9 @@ class Generator:
         if not self.reserve_max >= 0:
             raise ProblemError(f"{self!s}: reserve_max = {self.reserve_max!r}; expected ≥ 0.")
         if self.reserve_max > 0:
-            price = read_cost(self, (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost,
-                              "reserve_cost")  # fmt: skip
+            price = read_cost(
+                self, (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost, "reserve_cost"
+            )
             store(self, reserve_cost=price[:2])
 
     def __str__(self) -> str:
@@ -114,11 +115,14 @@ class Generator:
         if self.ramp is not None:
             limits += self._ramps(power)
         if holds:
-            limits += [Limit(t, "", "reserve_max", reserve[t], 0.0, self.reserve_max)
-                       for t in range(T)]  # fmt: skip
+            limits += [
+                Limit(t, "", "reserve_max", reserve[t], 0.0, self.reserve_max) for t in range(T)
+            ]
             top = np.broadcast_to(self.p_max, (T,))
-            limits += [Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
-                       for t in range(T)]  # fmt: skip
+            limits += [
+                Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
+                for t in range(T)
+            ]
         slope = np.full(T, self.cost[1])
         if holds:
             slope = np.concatenate([slope, np.full(T, self.reserve_cost[1] * stretch)])

@@ -5,9 +5,9 @@ State each :class:`Subsystem`, bring them together in a :class:`Controller`, the
 """
 
 from dual2.applications.mpc.buildings import Buildings, heated_buildings
+from dual2.applications.mpc.condensed import Infeasible
 from dual2.applications.mpc.controller import Controller, ControlPlan
 from dual2.applications.mpc.figure import plot_simulation
-from dual2.applications.mpc.infeasible import Infeasible
 from dual2.applications.mpc.simulation import Simulation, simulate
 from dual2.applications.mpc.subsystem import Subsystem
 

@@ -60,7 +60,18 @@ def _building(
     heating, weather = np.full(2, rng.uniform(0.3, 0.4)), loss * OUTSIDE
     target = np.linalg.solve(np.eye(ZONES) - A, B @ heating + weather)
     system = Subsystem(
-        name, A, B, Q=1.0, R=5.0, x_min=OUTSIDE, x_max=target + 2.0, u_min=0.0, u_max=1.0,
-        x_ref=target, u_ref=heating, resource=np.full((1, 2), rng.uniform(8.0, 12.0)), soft=soft,
-    )  # fmt: skip
+        name,
+        A,
+        B,
+        Q=1.0,
+        R=5.0,
+        x_min=OUTSIDE,
+        x_max=target + 2.0,
+        u_min=0.0,
+        u_max=1.0,
+        x_ref=target,
+        u_ref=heating,
+        resource=np.full((1, 2), rng.uniform(8.0, 12.0)),
+        soft=soft,
+    )
     return system, weather

@@ -13,13 +13,42 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import block_diag, solve_triangular
 
-from dual2.applications.mpc.infeasible import Infeasible
 from dual2.applications.mpc.subsystem import Subsystem
 from dual2.errors import ProblemError
 from dual2.functions import IndicatorPolyhedron, PiecewiseQuadratic, Zero
 from dual2.functions.arguments import Array
 from dual2.functions.polyhedron import EmptySet
 from dual2.problem import Agent
+
+
+class Infeasible(ProblemError):
+    """No plan meets the limits.
+
+    Attributes
+    ----------
+    subsystem : str or None
+        Whose limits contradict each other; None for the shared ones.
+    limits : list of (str, int)
+        Names of the limits, ``"x_max[2]"`` or ``"resource[0]"``, with their step in the horizon.
+    """
+
+    def __init__(self, subsystem: str | None, limits: list[tuple[str, int]]) -> None:
+        self.subsystem, self.limits = subsystem, limits
+        shown = ", ".join(f"{name} at step {k}" for name, k in limits[:6])
+        shown += ", …" if len(limits) > 6 else ""
+        if subsystem is None:
+            text = (
+                f"No plan meets the shared limits: {shown} cannot hold within the subsystems' own "
+                "limits. Raise the limit, or make it soft with price_cap."
+            )
+        else:
+            verb = "contradict each other" if len(limits) > 1 else "cannot be met"
+            text = (
+                f"Subsystem {subsystem!r} has no plan from its present state: {shown} {verb}. "
+                "Widen these limits, or make those of the state soft."
+            )
+        super().__init__(text)
+
 
 GROWTH = 1e12
 """Condition number of the Hessian from which predictions are too inaccurate to use."""
@@ -99,18 +128,19 @@ class Condensed:
         u_rows, x_rows = self.inverse[u_at], self.effects[1][x_at] @ self.inverse
         none = np.full(len(u_at), -1)
         if not soft:
-            return Limits(
-                np.vstack([u_rows, x_rows]), u_names + x_names, np.append(u_low, x_low),
-                np.append(u_high, x_high), np.append(none, x_at),
-            )  # fmt: skip
+            low, high = np.append(u_low, x_low), np.append(u_high, x_high)
+            rows, names = np.vstack([u_rows, x_rows]), u_names + x_names
+            return Limits(rows, names, low, high, np.append(none, x_at))
         eye, free = np.eye(len(x_at)) / self.scale, np.full(len(x_at), np.inf)
         blank = np.zeros((len(u_at), len(x_at)))
         M = np.block([[u_rows, blank], [x_rows, -eye], [x_rows, eye], [0.0 * x_rows, eye]])
         return Limits(
-            M, u_names + 2 * x_names + x_names, np.concatenate([u_low, -free, x_low, 0.0 * x_at]),
+            M,
+            u_names + 2 * x_names + x_names,
+            np.concatenate([u_low, -free, x_low, 0.0 * x_at]),
             np.concatenate([u_high, x_high, free, free]),
             np.concatenate([none, x_at, x_at, np.full(len(x_at), -1)]),
-        )  # fmt: skip
+        )
 
     def _places(self, kind: str, low: Array, high: Array) -> tuple[Any, list[tuple[str, int, int]]]:
         """Positions of the limited entries over the horizon, and (kind, step, entry) of each."""

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.applications.mpc.condensed import Condensed
-from dual2.applications.mpc.infeasible import Infeasible
+from dual2.applications.mpc.condensed import Condensed, Infeasible
 from dual2.applications.mpc.simulation import Simulation, simulate
 from dual2.applications.mpc.stacked import StateSpace
 from dual2.applications.mpc.subsystem import Subsystem
@@ -88,9 +87,15 @@ class Controller:
     """
 
     def __init__(
-        self, subsystems: Sequence[Subsystem], horizon: int, limit: Any, graph: Any, *,
-        formulation: str = "local", price_cap: float | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        subsystems: Sequence[Subsystem],
+        horizon: int,
+        limit: Any,
+        graph: Any,
+        *,
+        formulation: str = "local",
+        price_cap: float | None = None,
+    ) -> None:
         if not isinstance(horizon, int | np.integer) or horizon < 1:
             raise ProblemError(f"Controller: horizon = {horizon!r}; expected an integer ≥ 1.")
         if formulation not in FORMULATIONS:
@@ -99,8 +104,9 @@ class Controller:
             )
         self.horizon, self.formulation = int(horizon), formulation
         self.limit = _read_limit(limit)
-        self.price_cap = None if price_cap is None else number("Controller", "price_cap", price_cap,
-                                                               above=0.0)  # fmt: skip
+        self.price_cap = (
+            None if price_cap is None else number("Controller", "price_cap", price_cap, above=0.0)
+        )
         self.subsystems = _read_subsystems(subsystems, self.limit.shape[1])
         names = distinct_names(self.subsystems, "subsystems")
         self.network = read_network(graph, names, "subsystems")
@@ -156,9 +162,14 @@ class Controller:
         return self.limit[rows]
 
     def plan(
-        self, states: Sequence[Any], disturbances: Any = None, *, start: Any = None, time: int = 0,
+        self,
+        states: Sequence[Any],
+        disturbances: Any = None,
+        *,
+        start: Any = None,
+        time: int = 0,
         **options: Any,
-    ) -> ControlPlan:  # fmt: skip
+    ) -> ControlPlan:
         """Plan from measured states.
 
         Parameters
@@ -256,9 +267,13 @@ class Controller:
         return simulate(self, self._states(states), steps, **options)
 
     def save(
-        self, path: str | os.PathLike[str], states: Sequence[Any], disturbances: Any = None,
-        force: bool = False, **options: Any,
-    ) -> Path:  # fmt: skip
+        self,
+        path: str | os.PathLike[str],
+        states: Sequence[Any],
+        disturbances: Any = None,
+        force: bool = False,
+        **options: Any,
+    ) -> Path:
         """Write the problem at measured states as a folder for ``dual2 solve PATH``."""
         from dual2.solving.storage import save_problem
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.applications.mpc.infeasible import Infeasible
+from dual2.applications.mpc.condensed import Infeasible
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import NotSolved, Status
@@ -81,10 +81,15 @@ class Simulation:
 
 
 def simulate(
-    controller: "Controller", states: list[Array], steps: int, *, warm: bool = True,
+    controller: "Controller",
+    states: list[Array],
+    steps: int,
+    *,
+    warm: bool = True,
     forecast: Callable[[int], Any] | None = None,
-    disturbance: Callable[[int], Any] | None = None, **options: Any,
-) -> Simulation:  # fmt: skip
+    disturbance: Callable[[int], Any] | None = None,
+    **options: Any,
+) -> Simulation:
     """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
 
     Inputs of a plan that did not converge are applied, too, with a warning at the end;

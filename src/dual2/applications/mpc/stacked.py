@@ -69,8 +69,9 @@ class StateSpace:
         now = sp.hstack([sp.kron(steps, s.A), sp.csc_array((states, s.n_x))])
         after = sp.hstack([sp.csc_array((states, s.n_x)), sp.eye_array(states)])
         dynamics = sp.hstack([after - now, -sp.kron(steps, s.B)])
-        use = sp.hstack([sp.csc_array((K * len(s.resource), states + s.n_x)),
-                         sp.kron(steps, s.resource)])  # fmt: skip
+        use = sp.hstack(
+            [sp.csc_array((K * len(s.resource), states + s.n_x)), sp.kron(steps, s.resource)]
+        )
         d = dynamics.shape[1]
         others = [sp.csc_array((count, d)) for count in (self.before, self.after)]
         return sp.csc_array(sp.vstack([others[0], dynamics, others[1], use]))

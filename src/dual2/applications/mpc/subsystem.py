@@ -96,8 +96,8 @@ class Subsystem:
             store(self, soft=(square, slope))
         self._require_reach()
         given = self.terminal is not None
-        store(self, terminal=self._weight("terminal", self.terminal, self.n_x) if given
-                  else self._riccati())  # fmt: skip
+        own = self._weight("terminal", self.terminal, self.n_x) if given else self._riccati()
+        store(self, terminal=own)
 
     def __str__(self) -> str:
         return f"Subsystem {self.name!r}"

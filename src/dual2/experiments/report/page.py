@@ -37,11 +37,11 @@ DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "d
 STROKES = {"solid": "", "dashed": "7 4", "dashdot": "8 3 2 3", "dotted": "2 3"}
 """The same as strokes, in the picture beside a name."""
 
-SYMBOLS = {
-    "*": "star", "s": "square", "^": "triangle-up", "v": "triangle-down", "D": "diamond",
-    "o": "circle", "P": "cross", "X": "x", "h": "hexagon", "<": "triangle-left",
-    ">": "triangle-right", "p": "pentagon", "d": "diamond-tall", "8": "octagon", "H": "hexagon2",
-}  # fmt: skip
+_NAMES = (
+    "star square triangle-up triangle-down diamond circle cross x hexagon triangle-left "
+    "triangle-right pentagon diamond-tall octagon hexagon2"
+)
+SYMBOLS = dict(zip("*s^vDoPXh<>pd8H", _NAMES.split(), strict=True))
 """Markers by the names of plotly."""
 
 GLYPHS = dict(zip("*s^vDoPXh<>pd8H", "★■▲▼◆●✚✖⬢◀▶⬟♦⬣⬡", strict=True))
@@ -63,18 +63,27 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
     titles = {slug(group): about[group].title if group in about else group for group in groups}
     links = {name: title.split(":")[0] for name, title in titles.items()}
     links |= {"claims": "Claims"} if claims else {}
-    return _templates().get_template("page.html").render(
-        title="The paper’s experiments, reproduced" if known else "Benchmark",
-        links=links | {"made": "How it was made"}, known=known, chips=_chips(groups, claims),
-        ours=_ours(claims), axes={axis: text for axis, (_, text) in AXES.items()},
-        sections=[
-            _section(name, title, runs, about.get(group))
-            for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
-        ],
-        claims=[(k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)],
-        made=_made([run for runs in groups.values() for run in runs]),
-        data=_inert({slug(group): _data(runs) for group, runs in groups.items()}),
-    )  # fmt: skip
+    return (
+        _templates()
+        .get_template("page.html")
+        .render(
+            title="The paper’s experiments, reproduced" if known else "Benchmark",
+            links=links | {"made": "How it was made"},
+            known=known,
+            chips=_chips(groups, claims),
+            ours=_ours(claims),
+            axes={axis: text for axis, (_, text) in AXES.items()},
+            sections=[
+                _section(name, title, runs, about.get(group))
+                for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
+            ],
+            claims=[
+                (k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)
+            ],
+            made=_made([run for runs in groups.values() for run in runs]),
+            data=_inert({slug(group): _data(runs) for group, runs in groups.items()}),
+        )
+    )
 
 
 @cache
@@ -88,11 +97,17 @@ def _templates() -> "Environment":
     found = Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "mathematics": lambda text: Markup(mathematics(text))}
     found.globals |= {
-        "css": Markup(_file("report.css")), "script": Markup(_file("report.js")),
+        "css": Markup(_file("report.css")),
+        "script": Markup(_file("report.js")),
         "plotly": Markup(get_plotlyjs().replace("</script", "<\\/script")),
-        "version": __version__, "source": SOURCE, "words": WORDS, "badges": BADGES,
-        "strokes": STROKES, "glyphs": GLYPHS, "breaks": Markup("<br>"),
-    }  # fmt: skip
+        "version": __version__,
+        "source": SOURCE,
+        "words": WORDS,
+        "badges": BADGES,
+        "strokes": STROKES,
+        "glyphs": GLYPHS,
+        "breaks": Markup("<br>"),
+    }
     return found
 
 
@@ -138,7 +153,11 @@ def _section(
         places, height = network_places(int(facts["n"]), facts["edges"])
     word = "gap" if measure == "gap" else "KKT"
     return {
-        "name": name, "title": title, "about": about, "places": places, "height": height,
+        "name": name,
+        "title": title,
+        "about": about,
+        "places": places,
+        "height": height,
         "facts": {"d": sum(facts.get("dims", ()))} | facts,
         "told": {key: value for key, value in facts.items() if key != "edges"},
         "curves": list(zip(labels(shown), styles(shown), strict=True)),
@@ -149,7 +168,7 @@ def _section(
                 runs, labels(runs, lambda run: run.case.label), styles(runs), strict=True
             )
         ],
-    }  # fmt: skip
+    }
 
 
 def _row(run: StoredRun, name: str, look: Any, measure: str) -> dict[str, Any]:
@@ -157,13 +176,17 @@ def _row(run: StoredRun, name: str, look: Any, measure: str) -> dict[str, Any]:
     last = list(run.trace.get(measure, ()))[-1:]
     names = " = ".join([name, *(run.case.notes.get("aliases") or [])])
     return {
-        "name": name, "look": look, "remarks": remarks(run), "status": run.status,
+        "name": name,
+        "look": look,
+        "remarks": remarks(run),
+        "status": run.status,
         "names": names.replace(" = ", "\u00a0=\u00a0"),
         "costs": [costs_at(run, target, measure) for target in TARGETS],
         "last": f"{last[0]:.1e}" if last else "–",
         "reason": run.reason if run.status in (SKIPPED, FAILED) else "",
-        "parameters": run.parameters, "tuning": run.tuning.get("summary"),
-    }  # fmt: skip
+        "parameters": run.parameters,
+        "tuning": run.tuning.get("summary"),
+    }
 
 
 def _made(runs: Sequence[StoredRun]) -> dict[str, Any]:
@@ -188,11 +211,16 @@ def _data(runs: Sequence[StoredRun]) -> dict[str, Any]:
     measure = measure_of(shown)
     curves = [
         {
-            "name": text, "colour": look.colour, "dash": DASHES[look.dash], "width": look.width,
-            "order": look.order, "symbol": SYMBOLS.get(look.marker, ""), **_curve(run, measure),
+            "name": text,
+            "colour": look.colour,
+            "dash": DASHES[look.dash],
+            "width": look.width,
+            "order": look.order,
+            "symbol": SYMBOLS.get(look.marker, ""),
+            **_curve(run, measure),
         }
         for run, text, look in zip(shown, labels(shown), styles(shown), strict=True)
-    ]  # fmt: skip
+    ]
     return {"label": LABELS[measure], "measure": measure, "curves": curves}
 
 

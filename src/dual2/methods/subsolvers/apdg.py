@@ -26,8 +26,9 @@ RANK, SQUARE = 1.0, 2.0
 """Kinds of parameter set beside the strongly concave one (0)."""
 
 
-def apdg_parameters(lx: float, mx: float, ly: float, my: float, big: float, small: float,
-                    kind: float) -> tuple[float, ...]:  # fmt: skip
+def apdg_parameters(
+    lx: float, mx: float, ly: float, my: float, big: float, small: float, kind: float
+) -> tuple[float, ...]:
     """(η_x, η_y, σ_x, σ_y, θ, α_y, β_x, β_y) of one row; ``small`` is σ_min(A) (or σ⁺_min)."""
     if kind == SQUARE:
         sx = sy = min(1.0, math.sqrt(small**2 / (4 * lx * ly)) if ly > 0 else 1.0)

@@ -50,9 +50,13 @@ class IDAPG(Subsolver):
     """Products with Aᵀ for residuals."""
 
     def __init__(
-        self, runtime: Runtime, facts: Facts, constants: Constants,
-        slack: float = 0.3, restart: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        runtime: Runtime,
+        facts: Facts,
+        constants: Constants,
+        slack: float = 0.3,
+        restart: bool = False,
+    ) -> None:
         super().__init__(runtime, facts, constants)
         self.slack = float(slack)
         n = facts.n
@@ -97,11 +101,10 @@ class IDAPG(Subsolver):
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n, mixed, self.now, self.extra = len(lam), self.runtime.mix(lam), 0, 0
         count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
-        self.state = State(
-            x.copy(), np.stack([lam, lam]), np.stack([mixed, mixed]),
-            *(row.copy() for row in (lam, mixed, lam, mixed)),
-            moved=np.full(n, np.inf), since=count(n), finished=count(n), calls=count(2, n),
-        )  # fmt: skip
+        rows = (row.copy() for row in (lam, mixed, lam, mixed))
+        counts = {"since": count(n), "finished": count(n), "calls": count(2, n)}
+        twice, both = np.stack([lam, lam]), np.stack([mixed, mixed])
+        self.state = State(x.copy(), twice, both, *rows, moved=np.full(n, np.inf), **counts)
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
 
     def begin(self, ahead: float = 0.0) -> None:
@@ -129,11 +132,9 @@ class IDAPG(Subsolver):
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""
-        local, iterations = (int(self.state.calls[k].max()) for k in (0, 1))
-        return {
-            "grad_f": local, "prox_g": local, "A": iterations, "AT": iterations + self.extra,
-            "prox_h": iterations, "iterations": iterations,
-        }  # fmt: skip
+        local, steps = (int(self.state.calls[k].max()) for k in (0, 1))
+        rest = dict.fromkeys(("A", "prox_h", "iterations"), steps)
+        return {"grad_f": local, "prox_g": local, "AT": steps + self.extra} | rest
 
     # -- iterations -------------------------------------------------------------------------------
     def _steps(self, z: Array, steps: int) -> None:

@@ -43,9 +43,13 @@ class PrimalDual(Subsolver):
     """Whether it averages where μ_y = 0, and is then restarted as its residual falls."""
 
     def __init__(
-        self, runtime: Runtime, facts: Facts, constants: Constants,
-        saddle: RowConstants | None = None, square: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        runtime: Runtime,
+        facts: Facts,
+        constants: Constants,
+        saddle: RowConstants | None = None,
+        square: bool = False,
+    ) -> None:
         super().__init__(runtime, facts, constants)
         self.saddle = saddle or row_constants(facts, constants, runtime.network.lambda_max)
         self._square, c = square, self.saddle
@@ -72,11 +76,20 @@ class PrimalDual(Subsolver):
         n, p = lam.shape
         count = lambda *shape: np.zeros(shape, np.int64)  # noqa: E731
         self.state = State(
-            x=x.copy(), lam=lam.copy(), mixed=self.runtime.mix(lam), pull=np.zeros(x.size),
-            push=np.zeros((n, p)), X=np.zeros((X_ROWS, x.size)), Y=np.zeros((Y_ROWS, n, p)),
-            S=self._scalars(), mark=np.zeros(n), since=count(n), calls=count(3, n),
-            finished=count(n), residual=np.zeros((n, 4)),
-        )  # fmt: skip
+            x=x.copy(),
+            lam=lam.copy(),
+            mixed=self.runtime.mix(lam),
+            pull=np.zeros(x.size),
+            push=np.zeros((n, p)),
+            X=np.zeros((X_ROWS, x.size)),
+            Y=np.zeros((Y_ROWS, n, p)),
+            S=self._scalars(),
+            mark=np.zeros(n),
+            since=count(n),
+            calls=count(3, n),
+            finished=count(n),
+            residual=np.zeros((n, 4)),
+        )
         self.begin()
         self._run(np.zeros((n, p)), 0, np.zeros(n), alone=False)
         self.state.calls[:] = 0
@@ -92,10 +105,8 @@ class PrimalDual(Subsolver):
         """Calls so far: per iteration one of each oracle, and one of each per residual."""
         local, iterations, extra = (int(most) for most in self.state.calls.max(axis=1))
         both = local + extra + (iterations if self._square else 0)
-        return {
-            "grad_f": local, "prox_g": local, "A": both, "AT": both, "prox_h": local,
-            "iterations": iterations,
-        }  # fmt: skip
+        calls = dict.fromkeys(("grad_f", "prox_g", "prox_h"), local)
+        return calls | {"A": both, "AT": both, "iterations": iterations}
 
     # -- iterations -------------------------------------------------------------------------------
     def _steps(self, z: Array, steps: int) -> None:

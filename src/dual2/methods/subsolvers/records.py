@@ -272,9 +272,13 @@ class Prediction:
 
 
 def predict(
-    constants: Constants, facts: Facts, subsolver: str, eps: float = 1e-8, exchanges: int = 1,
+    constants: Constants,
+    facts: Facts,
+    subsolver: str,
+    eps: float = 1e-8,
+    exchanges: int = 1,
     closed_form: bool = False,
-) -> Prediction:  # fmt: skip
+) -> Prediction:
     """Predicted cost of iD2A with one subsolver until |x - x*|² ≤ ε.
 
     With Δ_𝒜 and Δ_ℬ the complexities of the saddle table without their logarithm,
@@ -327,9 +331,12 @@ def predict(
 
 
 def select_subsolver(
-    constants: Constants, facts: Facts, cost: Costs | str = "communication", exchanges: int = 1,
+    constants: Constants,
+    facts: Facts,
+    cost: Costs | str = "communication",
+    exchanges: int = 1,
     closed_form: bool = False,
-) -> tuple[str, str]:  # fmt: skip
+) -> tuple[str, str]:
     """The solver with the least predicted cost, and the sentence that says why.
 
     The paper's rule is: in Case 1 LPD, in Case 2 APDG (if κ_f ≥ κ_𝐀), where computation is the

@@ -1,17 +1,129 @@
 """Salim: Algorithm 1 of Salim, Condat, Kovalev & Richtárik for affinely constrained problems.
 
 With ρ = 0, all g_i = 0 and h the indicator of a point b, the subproblem of agent i is
-min f_i(x) subject to A_i x = b/n + z_i. The loop and its formulas are in
-:mod:`dual2.methods.subsolvers.salim_kernel`. Rate: O(√κ_f) gradients, O(√(κ_f κ_A)) products
-[Salim, Condat, Kovalev & Richtárik 2022].
+min f_i(x) subject to A_i x = b/n + z_i, agent by agent. For min f(x) subject to Ax = c, with
+l₁ ≥ σ̄²(A), 0 < l₂ ≤ σ²_min⁺(A), N = ⌈√(l₁/l₂)⌉, κ = L/μ,
+τ = min(1, ½√(19/(15κ))), η = 1/(4τL), ω = 15/(19η):
+
+    x_g = τx + (1-τ)x_f,   x̂ = (x - η(∇f(x_g) - μx_g + Aᵀy))/(1+ημ)
+    x̂ - Cheb(x̂) = -AᵀS  with S the sum of N Chebyshev steps on AAᵀ
+    y⁺ = y - ωS,   x⁺ = x̂ + ηωAᵀS/(1+ημ),   x_f⁺ = x_g + 2τ/(2-τ)(x⁺-x)
+
+S is accumulated in the dual, so that the multiplier y is known (the paper's listing has only Aᵀy).
+Rate: O(√κ_f) gradients, O(√(κ_f κ_A)) products [Salim, Condat, Kovalev & Richtárik 2022].
 """
+
+import math
+from typing import NamedTuple
 
 import numpy as np
 
-from dual2.methods.subsolvers.base import LOCAL_STEPS, Array, Subsolver, smallest_singular
-from dual2.methods.subsolvers.salim_kernel import State, salim_steps
+from dual2.compiled import compiled
+from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
+from dual2.engine.unowned import unowned
+from dual2.methods.subsolvers.base import LOCAL_STEPS, Subsolver, smallest_singular
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
+
+Array = np.ndarray
+ROUNDING = 2e-15
+"""Residuals below this share of their terms are rounding."""
+
+
+class State(NamedTuple):
+    """Flat: x_f (the output), x and Aᵀy; y and 𝐂y; per row calls, whether done, (D_x, D_y)."""
+
+    x: Array
+    x_now: Array
+    pull: Array
+    lam: Array
+    mixed: Array
+    calls: Array
+    finished: Array
+    residual: Array
+
+
+@compiled
+def salim_steps(block, state, right, small2, steps, stop, weight):
+    """Advance every unfinished agent by at most ``steps`` iterations, until its residual ≤ stop.
+
+    ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; D_x = |∇f(x_f) + Aᵀy|,
+    D_y = |Ax_f - c|. Returns 0, or FAILED.
+    """
+    block, state = unowned((block, state))
+    y, calls, residual = state.lam, state.calls, state.residual
+    n, p = y.shape
+    width = max(1, block.inbox.shape[0])
+    hat, move, g, xg = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
+    r, s, total = np.empty(p), np.empty(p), np.empty(p)
+    for i in range(n):
+        if state.finished[i] != 0:
+            continue
+        first, last = block.xptr[i], block.xptr[i + 1]
+        d, bound, strong = last - first, block.lip[i], block.mu[i]
+        l1, l2 = block.sigma[i] ** 2, small2[i]
+        rounds = math.ceil(math.sqrt(l1 / l2) - 1e-9)
+        tau = min(1.0, 0.5 * math.sqrt(19.0 * strong / (15.0 * bound)))
+        eta = 1.0 / (4.0 * tau * bound)
+        omega = 15.0 / (19.0 * eta)
+        nu, spread = 0.5 * (l1 + l2), (l1 - l2) ** 2 / 16.0
+        x, xf, pull = state.x_now[first:last], state.x[first:last], state.pull[first:last]
+        for _ in range(steps):
+            for j in range(d):
+                xg[j] = tau * x[j] + (1.0 - tau) * xf[j]
+            if grad_f(block, i, xg[:d], g[:d]):
+                return FAILED
+            for j in range(d):
+                slope = g[j] - strong * xg[j] + pull[j]
+                hat[j] = (x[j] - eta * slope) / (1.0 + eta * strong)
+                g[j] = hat[j]
+                move[j] = 0.0
+            gamma = -nu
+            for k in range(p):
+                s[k], total[k] = 0.0, 0.0
+            for step in range(rounds):
+                if apply(block, i, g[:d], r):
+                    return FAILED
+                lead = 0.0
+                if step > 0:
+                    lead = spread / gamma if step > 1 else spread / (-0.5 * nu)
+                    gamma = -(nu + lead)
+                for k in range(p):
+                    s[k] = (r[k] - right[i, k] + lead * s[k]) / gamma
+                    total[k] += s[k]
+                if adjoint(block, i, total, move):
+                    return FAILED
+                for j in range(d):
+                    g[j] = hat[j] + move[j]
+                calls[1, i] += 1
+            for k in range(p):
+                y[i, k] -= omega * total[k]
+            for j in range(d):
+                pull[j] -= omega * move[j]
+                new = hat[j] + eta * omega * move[j] / (1.0 + eta * strong)
+                xf[j] = xg[j] + 2.0 * tau / (2.0 - tau) * (new - x[j])
+                x[j] = new
+            calls[0, i] += 1
+            calls[2, i] += 1
+            if calls[2, i] % 10 != 0:
+                continue
+            if grad_f(block, i, xf, g[:d]) or apply(block, i, xf, r):
+                return FAILED
+            calls[0, i] += 1
+            calls[1, i] += 1
+            over = math.sqrt(dot(g[:d], g[:d])) + bound * math.sqrt(dot(xf, xf))
+            under = math.sqrt(dot(r, r)) + block.sigma[i] * math.sqrt(dot(xf, xf))
+            for j in range(d):
+                g[j] += pull[j]
+            for k in range(p):
+                r[k] -= right[i, k]
+            residual[i, 0] = math.sqrt(dot(g[:d], g[:d]))
+            residual[i, 1] = math.sqrt(dot(r, r))
+            size, terms = residual[i, 1] + weight[i] * residual[i, 0], under + weight[i] * over
+            if not size > max(stop[i], ROUNDING * terms) and stop[i] >= 0.0:
+                state.finished[i] = 1
+                break
+    return 0
 
 
 class Salim(Subsolver):
@@ -40,9 +152,15 @@ class Salim(Subsolver):
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n = self.runtime.n
         self.state = State(
-            x.copy(), x.copy(), np.zeros(x.size), lam.copy(), self.runtime.mix(lam),
-            np.zeros((3, n), np.int64), np.zeros(n, np.int64), np.zeros((n, 2)),
-        )  # fmt: skip
+            x.copy(),
+            x.copy(),
+            np.zeros(x.size),
+            lam.copy(),
+            self.runtime.mix(lam),
+            np.zeros((3, n), np.int64),
+            np.zeros(n, np.int64),
+            np.zeros((n, 2)),
+        )
         self.begin()
         self._run(np.zeros_like(lam), np.zeros(n), 0)
 
@@ -54,11 +172,11 @@ class Salim(Subsolver):
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: N products with A and Aᵀ per iteration."""
-        gradients, products, iterations = (int(most) for most in self.state.calls.max(axis=1))
-        return {
-            "grad_f": gradients, "prox_g": 0, "A": products, "AT": products, "prox_h": 0,
-            "iterations": iterations,
-        }  # fmt: skip
+        most = {"prox_g": 0, "prox_h": 0}
+        most |= zip(
+            ("grad_f", "A", "iterations"), map(int, self.state.calls.max(axis=1)), strict=True
+        )
+        return most | {"AT": most["A"]}
 
     def _steps(self, z: Array, steps: int) -> None:
         """Iterations without a stopping test, for a single agent."""
