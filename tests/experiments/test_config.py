@@ -93,11 +93,7 @@ def test_problems_meet_networks_methods_and_seeds():
         ("[[networks]]", "[[networks", "bad is not valid TOML"),
         ('build = "exp1"', 'build = "folder"\npath = "nowhere"', "is not a problem folder"),
         ('build = "exp1"', 'build = "folder"', "number 2: path is missing; expected a name"),
-        (
-            'build = "exp1"',
-            'build = "exp2"\nactive = "no"',
-            "active = 'no' found; expected true",
-        ),
+        ('build = "exp1"', 'build = "exp2"\nactive = "no"', "active = 'no' found; expected true"),
         ("kappa_f = [1, 10]", "kappa_f = []", r"number 1: kappa_f = \[\] found; expected a value"),
         ("kappa_f = [1, 10]", "kappa_f = 0.5", "kappa_f = 0.5 found; expected a finite number ≥ 1"),
         ("kappa_f = [1, 10]", "n = -4", "number 1: n = -4 found; expected a whole number ≥ 1"),

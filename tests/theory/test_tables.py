@@ -11,14 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.errors import CapabilityError
 from dual2.methods.subsolvers import predict
-from dual2.theory import (
-    analyse,
-    compare,
-    complexities,
-    condition_numbers,
-    gather_facts,
-    table,
-)
+from dual2.theory import analyse, compare, complexities, condition_numbers, gather_facts, table
 from dual2.theory.complexity_table import BOUNDS, CASE_1, CASE_2, CASE_3
 from dual2.theory.saddle_table import SADDLE_BOUNDS, Formula
 

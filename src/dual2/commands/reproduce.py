@@ -19,12 +19,7 @@ from dual2.experiments.reproduce import reproduce as run_experiments
 from dual2.experiments.store import StoredRun
 from dual2.experiments.verdicts import VERDICTS
 
-COSTS = {
-    "agree": ("agree_rounds",),
-    "local": LOCAL,
-    "coupling": COUPLING,
-    "sec": ("seconds",),
-}
+COSTS = {"agree": ("agree_rounds",), "local": LOCAL, "coupling": COUPLING, "sec": ("seconds",)}
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
 
 WIDTH = 90

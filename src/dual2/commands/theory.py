@@ -53,10 +53,7 @@ def _verdict(width: int, name: str, accepted: bool, reason: str) -> str:
 
 
 def _case(
-    problem: Problem,
-    network: AnyNetwork,
-    numbers: ConditionNumbers,
-    cost: Costs | str,
+    problem: Problem, network: AnyNetwork, numbers: ConditionNumbers, cost: Costs | str
 ) -> str:
     """The case, ρ and the subsolver of iD2A, or why iD2A is not for this problem."""
     facts = gather_facts(problem)

@@ -11,15 +11,7 @@ compiled into their callers: a block is some two hundred words, too many to pass
 import math
 
 from dual2.compiled import fast_compiled, inlined, spliced
-from dual2.engine.callbacks import (
-    ADJOINT,
-    APPLY,
-    GRAD_F,
-    GRAD_H,
-    PROX_G,
-    PROX_H,
-    call_python,
-)
+from dual2.engine.callbacks import ADJOINT, APPLY, GRAD_F, GRAD_H, PROX_G, PROX_H, call_python
 from dual2.functions.kernels import CALLBACK, conjugate_grad_separable, dot, prox_block
 
 DENSE_A, SPARSE_A, OPERATOR_A = 0, 1, 2

@@ -193,9 +193,7 @@ _DECLARED = (
     Parameter("kappa", "√(μL): derived", lambda v: math.sqrt(v.scales.mu * v.scales.L)),
     Parameter("omega", "L/(γ λ_max(C)): derived", _omega),
     Parameter(
-        "tau",
-        "1/(L + γσ̄²(A)): derived",
-        lambda v: 1.0 / (v.scales.L + v.gamma * v.scales.sigma2),
+        "tau", "1/(L + γσ̄²(A)): derived", lambda v: 1.0 / (v.scales.L + v.gamma * v.scales.sigma2)
     ),
     Parameter("rtol", "1e-12", 1e-12),
     Parameter("integrator", "DOP853", "DOP853", _integrator),

@@ -131,12 +131,7 @@ NEDIC = single_loop_method(
     Needs(STRONG_F, ZERO_G, POINT_H, IDENTITY_A),
     (
         Parameter("step", "1/(L_f λ_max) (theorem)", _step),
-        Parameter(
-            "momentum",
-            "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)",
-            _momentum,
-            _below_one,
-        ),
+        Parameter("momentum", "(√κ-1)/(√κ+1), κ = κ_f κ_C (theorem)", _momentum, _below_one),
     ),
     reconstructed=True,
     reveals="gradients ∇f_i",

@@ -33,11 +33,7 @@ def gather_at_first(
 
 
 def gather_everywhere(
-    transport: Transport,
-    network: AnyNetwork,
-    dims: Sequence[int],
-    x: Sequence[Array],
-    duals: Array,
+    transport: Transport, network: AnyNetwork, dims: Sequence[int], x: Sequence[Array], duals: Array
 ) -> tuple[list[Array], Array]:
     """x_i and λ_i of all agents in every process, from those of the own agents.
 

@@ -28,11 +28,7 @@ Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
-    method: Method,
-    share: Share,
-    network: AnyNetwork,
-    settings: Settings,
-    reduce: bool = True,
+    method: Method, share: Share, network: AnyNetwork, settings: Settings, reduce: bool = True
 ) -> Plan:
     """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
 

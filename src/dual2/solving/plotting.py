@@ -22,10 +22,7 @@ PANELS = (
 )
 """Trace columns that are added up on each horizontal axis, and its label."""
 
-LABELS = {
-    "gap": "relative gap |x − x*| / |x*|",
-    "kkt": "relative KKT residual",
-}
+LABELS = {"gap": "relative gap |x − x*| / |x*|", "kkt": "relative KKT residual"}
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#000000", "#999999")
 """Okabe and Ito's palette, which colour-blind readers can tell apart."""

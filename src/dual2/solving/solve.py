@@ -273,11 +273,7 @@ def versions() -> dict[str, str]:
 
 
 def solve_for_all(
-    problem: Problem,
-    network: AnyNetwork,
-    *,
-    runtime: str | Transport = "stacked",
-    **options: Any,
+    problem: Problem, network: AnyNetwork, *, runtime: str | Transport = "stacked", **options: Any
 ) -> Result:
     """:func:`dual2.solve`, with the answers of all agents in every process.
 

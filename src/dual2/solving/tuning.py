@@ -217,11 +217,7 @@ class _Search:
     best: Trial
 
     def __init__(
-        self,
-        problem: Problem,
-        network: AnyNetwork,
-        method: Method,
-        fixed: dict[str, Any],
+        self, problem: Problem, network: AnyNetwork, method: Method, fixed: dict[str, Any]
     ) -> None:
         self.problem, self.network, self.method, self.fixed = problem, network, method, fixed
         self.trials: list[Trial] = []

@@ -80,10 +80,7 @@ SYMBOLS = {
 
 
 def condition_numbers(
-    problem: Problem,
-    network: AnyNetwork,
-    rho: float | str = "auto",
-    facts: Facts | None = None,
+    problem: Problem, network: AnyNetwork, rho: float | str = "auto", facts: Facts | None = None
 ) -> ConditionNumbers:
     """All condition numbers of a problem on a network.
 

@@ -69,14 +69,7 @@ SHORT = [run for run in RUNS if run[:2] in (("1 l1", "auto"), ("2 point", "auto"
 def test_the_set_covers_every_case_and_solver():
     cases = {analyse(problem(kind), NETWORK, rho).case.name for kind, rho, _ in RUNS}
     assert cases == {"1", "2", "2.1", "3", "general"}
-    assert {name for _, _, name in RUNS} == {
-        "iDAPG",
-        "PDPG",
-        "LPD",
-        "APDG",
-        "Salim",
-        "ABPD-PGS",
-    }
+    assert {name for _, _, name in RUNS} == {"iDAPG", "PDPG", "LPD", "APDG", "Salim", "ABPD-PGS"}
     assert len(RUNS) == 59
 
 
