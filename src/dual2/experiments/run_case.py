@@ -63,21 +63,11 @@ def _measured(
     measured = {"reference": setting.reference, "progress": False, "callback": watch}
     result = solve(problem, network, **{**arguments, **measured})
     _whole(result.status)
-    return StoredRun(
-        case,
-        str(result.status),
-        result.advice,
-        result.seconds,
-        asdict(result.counts),
-        asdict(result.certificate),
-        {k: list(v) for k, v in result.parameters.items()},
-        result.versions,
-        setting.facts,
-        machine,
-        _record(tuned),
-        _predicted(setting, result, arguments),
-        result.trace,
-    )
+    told = {k: list(v) for k, v in result.parameters.items()}
+    ended = str(result.status), result.advice, result.seconds
+    found = asdict(result.counts), asdict(result.certificate), told, result.versions
+    beside = setting.facts, machine, _record(tuned), _predicted(setting, result, arguments)
+    return StoredRun(case, *ended, *found, *beside, result.trace)
 
 
 def _tuned(case: Case, setting: Setting) -> Tuned | None:

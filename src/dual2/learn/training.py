@@ -175,18 +175,11 @@ def _solve_once(
     ]
     start = None if model.duals is None else (old, factor * model.duals)
     moving = any(np.any(share > 0) for share in shares)
-    result = solve_for_all(
-        Problem(agents, loss.h(factor)),
-        network,
-        method=settings.method,
-        tol=tol,
-        atol=0.01 * tol * loss.size if moving else 1e-12,
-        max_rounds=settings.max_rounds - model.counts.get("rounds", 0),
-        start=start,
-        record=False,
-        progress=False,
-        runtime=settings.runtime,
-    )
+    how: dict[str, Any] = {"method": settings.method, "runtime": settings.runtime}
+    how |= {"tol": tol, "atol": 0.01 * tol * loss.size if moving else 1e-12, "start": start}
+    how |= {"max_rounds": settings.max_rounds - model.counts.get("rounds", 0)}
+    problem = Problem(agents, loss.h(factor))
+    result = solve_for_all(problem, network, record=False, progress=False, **how)
     moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, old, strict=True)))
     size = math.sqrt(sum(_square(x) for x in result.x))
     w = [x / root for x, root in zip(result.x, roots, strict=True)]

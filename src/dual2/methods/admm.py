@@ -62,17 +62,9 @@ class ADMM(SingleLoop):
             self._require_graph()
             r = 0.5 / (s.penalty * degrees)
             self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
-        self.data = Data(
-            kind,
-            s,
-            b / problem.n,
-            degrees,
-            self._curvatures(r),
-            penalty_rows(r, low, high),
-            newton_rows(rt),
-            np.zeros(rt.packed.size),
-            *np.zeros((2, rt.n, rt.p)),
-        )
+        local = self._curvatures(r), penalty_rows(r, low, high), newton_rows(rt)
+        room = np.zeros(rt.packed.size), *np.zeros((2, rt.n, rt.p))
+        self.data = Data(kind, s, b / problem.n, degrees, *local, *room)
 
     def _require_graph(self) -> None:
         """Refuse polynomials: consensus ADMM uses the Laplacian."""

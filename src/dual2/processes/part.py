@@ -67,17 +67,9 @@ def _run(transport: Transport, asked: ProcessOptions, owned: list[int]) -> Resul
     share = Share(load_agents(asked.folder, owned), h, network.n)
     _log.info("rank %d of %d, process %d, agents %s", rank, transport.size, os.getpid(), owned)
     tells, method = rank == 0 and WATCHED in os.environ, options.get("method", "auto")
-    result = solve(
-        share,
-        network,
-        runtime=transport,
-        start=state,
-        checkpoints=store,
-        record=False,
-        progress=False,
-        callback=progress_writer(method, options.get("tol", 1e-8)) if tells else None,
-        **options,
-    )
+    kept: dict[str, Any] = {"runtime": transport, "start": state, "checkpoints": store}
+    kept |= {"callback": progress_writer(method, options.get("tol", 1e-8))} if tells else {}
+    result = solve(share, network, record=False, progress=False, **kept, **options)
     _keep(transport, asked, owned, store, result, network.n)
     return result
 

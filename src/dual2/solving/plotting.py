@@ -193,18 +193,10 @@ def _curve(
 ) -> None:
     """One line; markers start at an offset, so that those of curves that coincide are seen."""
     shown = np.isfinite(measured) & (measured > 0) & (spent > 0)
-    panel.plot(
-        spent[shown],
-        measured[shown],
-        label=name,
-        color=style.colour,
-        linestyle=style.dash,
-        linewidth=style.width,
-        zorder=2.5 + 0.1 * style.order,
-        marker=style.marker or None,
-        markevery=(offset, 0.15),
-        markersize=3.5 + style.width,
-    )
+    line = {"color": style.colour, "linestyle": style.dash, "linewidth": style.width}
+    line |= {"marker": style.marker or None, "markersize": 3.5 + style.width}
+    line |= {"markevery": (offset, 0.15), "zorder": 2.5 + 0.1 * style.order}
+    panel.plot(spent[shown], measured[shown], label=name, **line)
 
 
 def _finish(panel: Any, label: str) -> None:

@@ -72,25 +72,18 @@ def gather_facts(problem: Problem) -> Facts:
     conjugate, agents = problem.h.conjugate, problem.agents
     mu, L = (np.array([getattr(a.f, k) for a in agents], dtype=float) for k in ("mu", "L"))
     curved = [not isinstance(a.g, Zero) for a in agents]
-    sigma2, rank2 = map(np.asarray, problem.sigma)
+    sigma2, rank2 = np.asarray(problem.sigma, dtype=float)
     known = np.nan_to_num(rank2)
     with np.errstate(divide="ignore", invalid="ignore"):
         steep, flat = np.where(sigma2 == 0, 0.0, sigma2 / mu), known / L
     most = problem.largest(np.column_stack([L, sigma2, steep, -mu, -known, -flat, curved]))
     L_f, sigma2_max, coupling, *least, some_g = (float(value) for value in most)
     mu_f, rank2_min, row_rank = (-value for value in least)
+    bounds = (mu_f, L_f, sigma2_max, rank2_min, coupling, 0.0 if some_g else row_rank)
     return Facts(
-        n=problem.n,
-        mu=mu,
-        L=L,
-        sigma2=sigma2,
-        rank2=rank2,
-        mu_f=mu_f,
-        L_f=L_f,
-        sigma2_max=sigma2_max,
-        rank2_min=rank2_min,
-        coupling=coupling,
-        row_rank=0.0 if some_g else row_rank,
+        problem.n,
+        *(mu, L, sigma2, rank2),
+        *bounds,
         mu_h=float(conjugate.mu),
         L_h=float(conjugate.L),
         g_is_zero=not some_g,
@@ -260,6 +253,13 @@ def choose_mapping(facts: Facts, mapping: str = "auto") -> str:
     )
 
 
+_SOURCES = {
+    "rho": "Remark 10 (choice of ρ)",
+    "L_phi": "L_y + max σ̄²(A_i)/μ_i",
+    "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
+}
+
+
 def constants_for(
     facts: Facts,
     lambda_max: float,
@@ -309,26 +309,10 @@ def constants_for(
         mu_F = _divide(lambda_min, upper + rho * lambda_max)
     L_phi = coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
     label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas 9 and 10 (constants of F_ρ)"
-    return Constants(
-        case=find_case(facts, rho, full_row_rank),
-        rho=rho,
-        kind=kind,
-        mapping=mapping,
-        rho_star=optimal_rho(facts, lambda_max, kind),
-        L_F=L_F,
-        mu_F=mu_F,
-        L_phi=L_phi if L_phi > 0 else 1.0,
-        mu_phi=lower,
-        mu_H=lower,
-        L_H=upper + rho * lambda_max,
-        sources={
-            "rho": "Remark 10 (choice of ρ)",
-            "L_F": label,
-            "mu_F": label,
-            "L_phi": "L_y + max σ̄²(A_i)/μ_i",
-            "mu_phi": "μ_{h*}/n + min σ²_min(A_i)/L_i",
-        },
-    )
+    case, best = find_case(facts, rho, full_row_rank), optimal_rho(facts, lambda_max, kind)
+    inner = (L_phi if L_phi > 0 else 1.0, lower, upper + rho * lambda_max, lower)
+    told = {"L_F": label, "mu_F": label} | _SOURCES
+    return Constants(case, rho, best, kind, mapping, L_F, mu_F, *inner, told)
 
 
 def _divide(a: float, b: float) -> float:

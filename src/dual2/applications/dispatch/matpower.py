@@ -65,16 +65,9 @@ def from_matpower(
     costs = _table(case, "gencost", 5)
     if len(costs) < len(gen):
         raise ProblemError(f"The case has {len(gen)} generators and {len(costs)} rows of gencost.")
+    cost = lambda k: _polynomial(f"gen {k}", costs[k])  # noqa: E731
     units = [
-        generator(
-            f"gen {k}",
-            bus=int(row[0]),
-            cost=_polynomial(f"gen {k}", costs[k]),
-            p_min=row[9],
-            p_max=row[8],
-            ramp=ramp,
-            min_curvature=min_curvature,
-        )
+        generator(f"gen {k}", int(row[0]), raised(cost(k), min_curvature), row[[9, 8]], ramp)
         for k, row in enumerate(gen)
         if row[7] > 0
     ]
@@ -120,25 +113,24 @@ def _polynomial(name: str, row: Array) -> tuple[float, ...]:
     return tuple(np.concatenate([np.zeros(3), coefficients])[-3:])
 
 
-def generator(
-    name: str,
-    *,
-    bus: Hashable,
-    cost: Sequence[float],
-    p_min: float,
-    p_max: float,
-    ramp: Any,
-    min_curvature: float | None,
-) -> Generator:
-    """A generator of a case; ``ramp`` and ``min_curvature`` as for :func:`from_matpower`."""
+def raised(cost: Sequence[float], min_curvature: float | None) -> tuple[float, float, float]:
+    """A quadratic cost; ``min_curvature`` as for :func:`from_matpower`."""
     c2, c1, c0 = cost
     if min_curvature is not None and 0 <= c2 < min_curvature:
         c2 = min_curvature
+    return c2, c1, c0
+
+
+def generator(
+    name: str, bus: Hashable, cost: Sequence[float], limits: Sequence[float], ramp: Any
+) -> Generator:
+    """A generator of a case, between two limits; ``ramp`` as for :func:`from_matpower`."""
+    p_min, p_max = limits
     if isinstance(ramp, Mapping):
         rate = ramp.get(name)
     else:
         rate = None if ramp is None else float(ramp) * p_max
-    return Generator(name, (c2, c1, c0), p_max=p_max, p_min=p_min, bus=bus, ramp=rate)
+    return Generator(name, cost, p_max=p_max, p_min=p_min, bus=bus, ramp=rate)
 
 
 def check_ramps(ramp: Any, units: Sequence[Unit]) -> None:

@@ -11,6 +11,7 @@ from dual2.applications.dispatch.matpower import (
     check_ramps,
     generator,
     line_interfaces,
+    raised,
     read_branches,
     with_profile,
 )
@@ -126,15 +127,8 @@ def _unit(
             f"Unit {name!r} has no finite min_p_mw and max_p_mw (found {limits[0]:g} and "
             f"{limits[1]:g}). Set them in net.{kind}."
         )
-    made = generator(
-        name,
-        bus=int(row.bus),
-        cost=cost,
-        p_min=limits[0],
-        p_max=limits[1],
-        ramp=None if kind == "storage" else ramp,
-        min_curvature=min_curvature,
-    )
+    ramp = None if kind == "storage" else ramp
+    made = generator(name, int(row.bus), raised(cost, min_curvature), limits, ramp)
     if kind != "storage":
         return made
     energy = (float(row.min_e_mwh), float(row.max_e_mwh))

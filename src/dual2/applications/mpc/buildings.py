@@ -1,6 +1,6 @@
 """A ready-made control problem: buildings that share a supply of heat."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,19 +59,7 @@ def _building(
     B[1, 0] = B[4, 1] = rng.uniform(2.0, 3.0)
     heating, weather = np.full(2, rng.uniform(0.3, 0.4)), loss * OUTSIDE
     target = np.linalg.solve(np.eye(ZONES) - A, B @ heating + weather)
-    system = Subsystem(
-        name,
-        A,
-        B,
-        Q=1.0,
-        R=5.0,
-        x_min=OUTSIDE,
-        x_max=target + 2.0,
-        u_min=0.0,
-        u_max=1.0,
-        x_ref=target,
-        u_ref=heating,
-        resource=np.full((1, 2), rng.uniform(8.0, 12.0)),
-        soft=soft,
-    )
-    return system, weather
+    steady: dict[str, Any] = {"x_ref": target, "u_ref": heating}
+    limits = {"x_min": OUTSIDE, "x_max": target + 2.0, "u_min": 0.0, "u_max": 1.0, "soft": soft}
+    resource = np.full((1, 2), rng.uniform(8.0, 12.0))
+    return Subsystem(name, A, B, Q=1.0, R=5.0, **steady, **limits, resource=resource), weather

@@ -23,7 +23,7 @@ from dual2.solving.plotting import FAR, LABELS, SHORTEST, measure_of, require
 from dual2.solving.version import __version__
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
+    from jinja2 import Template
 
     from dual2.experiments.catalogue import About
     from dual2.experiments.claims import Claim
@@ -63,32 +63,27 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
     titles = {slug(group): about[group].title if group in about else group for group in groups}
     links = {name: title.split(":")[0] for name, title in titles.items()}
     links |= {"claims": "Claims"} if claims else {}
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            title="The paper’s experiments, reproduced" if known else "Benchmark",
-            links=links | {"made": "How it was made"},
-            known=known,
-            chips=_chips(groups, claims),
-            ours=_ours(claims),
-            axes={axis: text for axis, (_, text) in AXES.items()},
-            sections=[
-                _section(name, title, runs, about.get(group))
-                for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
-            ],
-            claims=[
-                (k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)
-            ],
-            made=_made([run for runs in groups.values() for run in runs]),
-            data=_inert({slug(group): _data(runs) for group, runs in groups.items()}),
-        )
+    sections = [
+        _section(name, title, runs, about.get(group))
+        for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
+    ]
+    return _templates().render(
+        title="The paper’s experiments, reproduced" if known else "Benchmark",
+        links=links | {"made": "How it was made"},
+        known=known,
+        chips=_chips(groups, claims),
+        ours=_ours(claims),
+        axes={axis: text for axis, (_, text) in AXES.items()},
+        sections=sections,
+        claims=[(k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)],
+        made=_made([run for runs in groups.values() for run in runs]),
+        data=_inert({slug(group): _data(runs) for group, runs in groups.items()}),
     )
 
 
 @cache
-def _templates() -> "Environment":
-    """Templates with everything that does not change; texts from outside are escaped."""
+def _templates() -> "Template":
+    """The page's template with everything that does not change; texts from outside are escaped."""
     from jinja2 import Environment, PackageLoader
     from markupsafe import Markup
     from plotly.offline import get_plotlyjs
@@ -96,19 +91,11 @@ def _templates() -> "Environment":
     loader = PackageLoader("dual2.experiments", "report")
     found = Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
     found.filters |= {"number": number, "mathematics": lambda text: Markup(mathematics(text))}
-    found.globals |= {
-        "css": Markup(_file("report.css")),
-        "script": Markup(_file("report.js")),
-        "plotly": Markup(get_plotlyjs().replace("</script", "<\\/script")),
-        "version": __version__,
-        "source": SOURCE,
-        "words": WORDS,
-        "badges": BADGES,
-        "strokes": STROKES,
-        "glyphs": GLYPHS,
-        "breaks": Markup("<br>"),
-    }
-    return found
+    found.globals |= {"css": Markup(_file("report.css")), "script": Markup(_file("report.js"))}
+    found.globals |= {"plotly": Markup(get_plotlyjs().replace("</script", "<\\/script"))}
+    found.globals |= {"version": __version__, "source": SOURCE, "words": WORDS, "badges": BADGES}
+    found.globals |= {"strokes": STROKES, "glyphs": GLYPHS, "breaks": Markup("<br>")}
+    return found.get_template("page.html")
 
 
 def _file(name: str) -> str:

@@ -75,21 +75,10 @@ class PrimalDual(Subsolver):
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n, p = lam.shape
         count = lambda *shape: np.zeros(shape, np.int64)  # noqa: E731
-        self.state = State(
-            x=x.copy(),
-            lam=lam.copy(),
-            mixed=self.runtime.mix(lam),
-            pull=np.zeros(x.size),
-            push=np.zeros((n, p)),
-            X=np.zeros((X_ROWS, x.size)),
-            Y=np.zeros((Y_ROWS, n, p)),
-            S=self._scalars(),
-            mark=np.zeros(n),
-            since=count(n),
-            calls=count(3, n),
-            finished=count(n),
-            residual=np.zeros((n, 4)),
-        )
+        point = (x.copy(), lam.copy(), self.runtime.mix(lam), np.zeros(x.size), np.zeros((n, p)))
+        own = (np.zeros((X_ROWS, x.size)), np.zeros((Y_ROWS, n, p)), self._scalars())
+        counts = {"since": count(n), "calls": count(3, n), "finished": count(n)}
+        self.state = State(*point, *own, np.zeros(n), residual=np.zeros((n, 4)), **counts)
         self.begin()
         self._run(np.zeros((n, p)), 0, np.zeros(n), alone=False)
         self.state.calls[:] = 0

@@ -151,16 +151,9 @@ class Salim(Subsolver):
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         n = self.runtime.n
-        self.state = State(
-            x.copy(),
-            x.copy(),
-            np.zeros(x.size),
-            lam.copy(),
-            self.runtime.mix(lam),
-            np.zeros((3, n), np.int64),
-            np.zeros(n, np.int64),
-            np.zeros((n, 2)),
-        )
+        counts = np.zeros((3, n), np.int64), np.zeros(n, np.int64)
+        point = (x.copy(), x.copy(), np.zeros(x.size), lam.copy(), self.runtime.mix(lam))
+        self.state = State(*point, *counts, np.zeros((n, 2)))
         self.begin()
         self._run(np.zeros_like(lam), np.zeros(n), 0)
 
