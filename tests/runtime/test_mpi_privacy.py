@@ -42,7 +42,6 @@ END = {
     ("solving.driver.Driver.counts", 6): "counts",
     ("solving.driver.Driver.counts", 7): "counts",
     ("solving.solve._assemble", P): "price and coupling",
-    ("solving.solve._objective", P): "objective",
     ("solving.solve._objective", 1): "objective",
     ("solving.solve._certify", 1): "consensus",
     ("problem.residual.kkt", 1): "certificate",
