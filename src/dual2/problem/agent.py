@@ -70,6 +70,30 @@ class Agent:
         v = np.asarray(v, dtype=np.float64)
         return self.A.rmatvec(v) if isinstance(self.A, LinearOperator) else self.A.T @ v
 
+    def apply_sizes(self, x: ArrayLike) -> NDArray[np.float64]:
+        """|A||x|, entry by entry: what A x is made of; |A x| where A is an operator."""
+        if isinstance(self.A, LinearOperator):
+            return np.abs(self.apply(x))
+        return self._sizes @ np.abs(np.asarray(x, dtype=np.float64))
+
+    def adjoint_sizes(self, v: ArrayLike) -> NDArray[np.float64]:
+        """|A|ᵀ|v|, entry by entry; |Aᵀv| where A is an operator."""
+        if isinstance(self.A, LinearOperator):
+            return np.abs(self.adjoint(v))
+        return self._sizes.T @ np.abs(np.asarray(v, dtype=np.float64))
+
+    @cached_property
+    def row_norms(self) -> NDArray[np.float64]:
+        """Euclidean length of each row of A; its spectral norm for all where A is an operator."""
+        if isinstance(self.A, LinearOperator):
+            return np.full(self.p, np.sqrt(self.sigma_max2))
+        squares = self.A.multiply(self.A) if sp.issparse(self.A) else self.A**2
+        return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+
+    @cached_property
+    def _sizes(self) -> Any:
+        return abs(self.A)
+
     @cached_property
     def _sigma(self) -> tuple[float, float]:
         values = squared_singular_values([self.A])
