@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dual2.compiled import compiled
-from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f, prox_g
+from dual2.engine.local import DENSE_A, FAILED, OPERATOR_A, adjoint, apply, dot, grad_f, prox_g
 from dual2.engine.unowned import unowned
 
 
@@ -20,7 +20,7 @@ def step_constant(lip, slope, size):
 
 @compiled
 def stationarity_rows(block, x, dual, out):
-    """Per agent: L_i|x_i - prox_{g_i/L_i}(x_i - (∇f_i(x_i)+A_iᵀλ_i)/L_i)|, |∇f_i(x_i)|, |A_iᵀλ_i|.
+    """Per agent what :class:`dual2.problem.residual.Local` names, of x_i and λ_i.
 
     ``dual`` has one row per agent, or a single row for all. Returns 0, or FAILED.
     """
@@ -38,7 +38,9 @@ def stationarity_rows(block, x, dual, out):
             return FAILED
         out[i, 1] = math.sqrt(dot(grad[:d], grad[:d]))
         out[i, 2] = math.sqrt(dot(c[:d], c[:d]))
-        L = step_constant(block.lip[i], max(out[i, 1], out[i, 2]), math.sqrt(dot(own, own)))
+        out[i, 3] = math.sqrt(dot(own, own))
+        L = step_constant(block.lip[i], max(out[i, 1], out[i, 2]), out[i, 3])
+        out[i, 4] = L
         for j in range(d):
             w[j] = own[j] - (grad[j] + c[j]) / L
         if prox_g(block, i, 1.0 / L, w[:d], new[:d], work):
@@ -56,6 +58,29 @@ def products(block, x, out):
     for i in range(block.xptr.shape[0] - 1):
         if apply(block, i, x[block.xptr[i] : block.xptr[i + 1]], out[i]):
             return FAILED
+    return 0
+
+
+@compiled
+def sizes(block, x, out):
+    """out_i = |A_i||x_i| for every owned agent, |A_i x_i| of an operator. Returns 0, or FAILED."""
+    for i in range(block.xptr.shape[0] - 1):
+        first, last, row = block.xptr[i], block.xptr[i + 1], out[i]
+        if block.akind[i] == OPERATOR_A:
+            if apply(block, i, x[first:last], row):
+                return FAILED
+            for k in range(row.shape[0]):
+                row[k] = abs(row[k])
+            continue
+        for k in range(row.shape[0]):
+            row[k] = 0.0
+        for j in range(first, last):
+            if block.akind[i] == DENSE_A:
+                for k in range(row.shape[0]):
+                    row[k] += abs(x[j] * block.cols[block.place[j, 0], k])
+            else:
+                for e in range(block.place[j, 0], block.place[j, 1]):
+                    row[block.sidx[e]] += abs(x[j] * block.sval[e])
     return 0
 
 

@@ -61,5 +61,5 @@ class Experiment:
             "kappa_A_joint": float(values[0]) ** 2 / smallest2 if full else np.inf,
             "kappa_A_rho_at_least": self.problem.n * sigma2 / smallest2 if full else np.inf,
             "active_rows": self.active_rows,
-            "reference_kkt": self.problem.kkt(self.reference, self.price).smallest_tol(1e-14),
+            "reference_kkt": self.problem.kkt(self.reference, self.price, 1e-14).kkt,
         }

@@ -108,6 +108,17 @@ class Function:
         """
         return np.arange(dim, dtype=np.int64) * self.separable
 
+    def rescaled(self, units: Array) -> "Function | None":
+        """The function u ↦ f(u/units), one unit > 0 per coordinate; None if it is not at hand.
+
+        Examples
+        --------
+        >>> from dual2.functions import IndicatorAtMost
+        >>> IndicatorAtMost([1.0, 3.0]).rescaled(np.array([2.0, 0.5])).form.upper.tolist()
+        [2.0, 1.5]
+        """
+        return None if self.form is None else self.form.rescaled(units)
+
     @cached_property
     def form(self) -> "PiecewiseQuadratic | None":
         """The function as a separable piecewise quadratic, if it is one."""
@@ -295,6 +306,11 @@ def support_of_all(u: Array) -> Array:
 def reciprocal(constant: float) -> float:
     """1/constant with 1/0 = inf and 1/inf = 0: mu and L of a conjugate."""
     return np.inf if constant == 0 else 1.0 / constant
+
+
+def one_unit(units: Array) -> float | None:
+    """The unit of all coordinates if it is the same."""
+    return float(units[0]) if np.all(units == units[0]) else None
 
 
 def _reduced(values: Array) -> Any:

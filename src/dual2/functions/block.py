@@ -15,7 +15,7 @@ from dual2.functions.arguments import (
     Number,
     check_rows,
 )
-from dual2.functions.base import TOLERANCE, Function, Indicator
+from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -41,6 +41,11 @@ class L2Norm(Function):
     def conjugate(self) -> "IndicatorBall":
         """The ball of radius ``weight``."""
         return IndicatorBall(self.weight)
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The norm with weight/unit; for one unit only."""
+        unit = one_unit(units)
+        return None if unit is None else L2Norm(self.weight / unit)
 
     def _value(self, x: Array) -> Array:
         return self.weight * np.linalg.norm(x, axis=-1)
@@ -88,6 +93,11 @@ class IndicatorBall(Indicator):
         """A tilted Euclidean norm."""
         return L2Norm(self.radius).tilt(self.center)
 
+    def rescaled(self, units: Array) -> Function | None:
+        """Center and radius times the unit; for one unit only."""
+        unit = one_unit(units)
+        return None if unit is None else IndicatorBall(self.radius * unit, self.center * unit)
+
     def _value(self, x: Array) -> Array:
         distance = np.linalg.norm(x - self.center, axis=-1)
         center = np.linalg.norm(np.broadcast_to(self.center, x.shape[-1:]))
@@ -127,6 +137,11 @@ class IndicatorSimplex(Indicator):
     """
 
     total: NonnegativeNumber = 1.0
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The total times the unit; for one unit only."""
+        unit = one_unit(units)
+        return None if unit is None else IndicatorSimplex(self.total * unit)
 
     def _value(self, x: Array) -> Array:
         slack = TOLERANCE * max(1.0, self.total)
@@ -189,6 +204,10 @@ class IndicatorHalfspace(Indicator):
     def _normal(self, dim: int) -> tuple[Array, float]:
         a = np.broadcast_to(self.a, (dim,))
         return a, float(a @ a) or 1.0
+
+    def rescaled(self, units: Array) -> Function:
+        """{u: (a/units)ᵀu ≤ b}."""
+        return IndicatorHalfspace(self.a / units, self.b)
 
     def _value(self, x: Array) -> Array:
         a, square = self._normal(x.shape[-1])
@@ -262,6 +281,10 @@ class IndicatorAffine(Indicator):
     def dim(self) -> int | None:
         """Number of columns of M."""
         return self.M.shape[1]
+
+    def rescaled(self, units: Array) -> Function:
+        """{u: (M/units)u = b}."""
+        return IndicatorAffine(self.M / units, self.b)
 
     def _value(self, x: Array) -> Array:
         Q, c = self.basis

@@ -10,7 +10,7 @@ from typing import Any
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, common_dim, entries, number
-from dual2.functions.base import Function, reciprocal, support_of_all
+from dual2.functions.base import Function, one_unit, reciprocal, support_of_all
 
 
 def read_affine(
@@ -88,6 +88,15 @@ class Affined(Function):
     def groups(self, dim: int) -> Groups:
         """Those of f."""
         return self.function.groups(dim)
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The same change of f in those units; with q > 0 for one unit only."""
+        inner, unit = self.function.rescaled(units), one_unit(units)
+        if self.form is not None or inner is None or (self.curvature and unit is None):
+            return super().rescaled(units)
+        curvature = self.curvature / unit**2 if unit else 0.0
+        center, slope = self.center * units, self.slope / units
+        return Affined(inner, self.scale, center, slope, curvature, self.constant)
 
     @property
     def mu(self) -> float:

@@ -117,6 +117,21 @@ class PiecewiseQuadratic(Function):
         full = {f.name: np.broadcast_to(getattr(self, f.name), (dim,)) for f in fields(self)}
         return PiecewiseQuadratic(**full)
 
+    def rescaled(self, units: Array) -> "PiecewiseQuadratic":
+        """Lengths times the units, slopes over them, curvatures over their squares."""
+        f = self.broadcast(len(units))
+        return PiecewiseQuadratic(
+            curvature=f.curvature / units**2,
+            center=f.center * units,
+            slope=f.slope / units,
+            offset=f.offset,
+            slope_left=f.slope_left / units,
+            slope_right=f.slope_right / units,
+            kink=f.kink * units,
+            lower=f.lower * units,
+            upper=f.upper * units,
+        )
+
     def _value(self, x: Array) -> Array:
         below = TOLERANCE * np.maximum(1.0, np.abs(self.lower))
         above = TOLERANCE * np.maximum(1.0, np.abs(self.upper))

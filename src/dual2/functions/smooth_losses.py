@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
-from dual2.functions.base import Function
+from dual2.functions.base import Function, one_unit
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
@@ -80,6 +80,13 @@ class HuberLoss(SmoothLoss):
     def _dual_form(self) -> PiecewiseQuadratic:
         bound = self.scale * self.delta
         return PiecewiseQuadratic(1.0 / self.scale, slope=self.y, lower=-bound, upper=bound)
+
+    def rescaled(self, units: Array) -> Function | None:
+        """Target and delta times the unit, scale over its square; for one unit only."""
+        unit = one_unit(units)
+        if unit is None:
+            return None
+        return HuberLoss(self.y * unit, self.delta * unit, self.scale / unit**2)
 
     def _value(self, x: Array) -> Array:
         t = np.abs(x - self.y)

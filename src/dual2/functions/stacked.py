@@ -95,6 +95,13 @@ class Stacked(Function):
             used = int(found[-1].max()) + 1
         return np.concatenate(found)
 
+    def rescaled(self, units: Array) -> Function | None:
+        """Each block in its own units."""
+        parts = np.split(units, np.cumsum(self.sizes)[:-1])
+        found = [f.rescaled(part) for f, part in zip(self.functions, parts, strict=True)]
+        known = [function for function in found if function is not None]
+        return Stacked(known, self.sizes) if len(known) == len(found) else None
+
     def _form(self) -> PiecewiseQuadratic | None:
         forms = [f.form and f.form.broadcast(d) for f, d in self._blocks]
         known = [form for form in forms if form is not None]

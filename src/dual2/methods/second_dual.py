@@ -203,7 +203,7 @@ class SecondDual(ABC):
         rt, sub, n = self.runtime, self.solver, self.facts.n
         smooth = np.array([rt.problem.h.conjugate.grad(row) for row in sub.lam]) / n
         dual = rt.products(sub.x) - smooth - z - self.constants.rho * sub.mixed
-        local = rt.stationarity(sub.x, sub.lam)[:, 0]
+        local = rt.stationarity(sub.x, sub.lam).residual
         columns = {"consensus2": inner(sub.lam, sub.mixed), "dual2": inner(dual, dual)}
         sums = agreed(rt, FirstGap, **columns, primal2=local**2)
         sizes = [math.sqrt(max(value, 0.0)) for value in sums]

@@ -27,6 +27,9 @@ RIGID = 1e100
 
 EPS = float(np.finfo(np.float64).eps)
 
+CERTAIN = 1e-10
+"""Part of its terms' magnitudes below which the sum of a separation proves nothing."""
+
 GRAM_LIMIT = 2000
 """Coupling length up to which the p × p matrix Σ A_i A_iᵀ/L_i is formed."""
 
@@ -146,7 +149,9 @@ def separates(problem: Problem, u: Vector) -> float:
 
     the hyperplane with normal u strictly separates the two sets, no x can satisfy the coupling,
     and the problem is infeasible (Farkas' lemma is the polyhedral case, where such a u exists for
-    every infeasible problem). u is scaled to unit length; A_iᵀu at rounding level counts as zero.
+    every infeasible problem). u is scaled to unit length; A_iᵀu at rounding level counts as zero,
+    and so does a sum below 1e-10 of the magnitudes of its terms: a demand that equals the capacity
+    exactly can be met.
     """
     length = norm(u)
     if not (np.isfinite(length) and length > 0):
@@ -157,7 +162,10 @@ def separates(problem: Problem, u: Vector) -> float:
         pull = -agent.adjoint(u)
         pull[np.abs(pull) <= 8 * EPS * size] = 0.0
         supports.append([float(agent.g.domain_support(pull))])
-    return float(problem.h.domain_support(u)) + float(problem.total(supports)[0])
+    rows = [[value, abs(value)] for (value,) in supports]
+    own, (total, sizes) = float(problem.h.domain_support(u)), problem.total(rows)
+    value = float(own + total)
+    return value if abs(value) > CERTAIN * (abs(own) + sizes) else 0.0
 
 
 # -- ingredients ----------------------------------------------------------------------------

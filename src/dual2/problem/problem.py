@@ -206,9 +206,19 @@ class Problem:
         ]
         return np.array(values)[:, None]
 
-    def kkt(self, x: Sequence[ArrayLike], lam: ArrayLike) -> KKT:
-        """Relative residual of the optimality conditions, see :class:`KKT`."""
-        return residual.kkt(self, self.point(x), self.price(lam))
+    def kkt(
+        self,
+        x: Sequence[ArrayLike],
+        lam: ArrayLike,
+        atol: float = 0.0,
+        rows: float | Vector | None = None,
+    ) -> KKT:
+        """Relative residual of the optimality conditions, see :class:`KKT`.
+
+        ``atol`` is taken off the residuals, ``rows`` (unless given the same) off those of the rows.
+        """
+        row_atol = atol if rows is None else rows
+        return residual.kkt(self, self.point(x), self.price(lam), atol, row_atol)
 
     def gap(self, x: Sequence[ArrayLike], lam: ArrayLike) -> float:
         """Upper bound on the duality gap near (x, λ), see :func:`bounds.gap`."""

@@ -1,12 +1,14 @@
-"""The KKT residual: what ``tol`` bounds."""
+"""The KKT residual: what ``tol`` bounds, agent by agent and row by row."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from dual2.errors import CapabilityError
 
 if TYPE_CHECKING:
     from dual2.functions import Function
@@ -15,89 +17,187 @@ if TYPE_CHECKING:
 
 Vector = NDArray[np.float64]
 
+EPS = float(np.finfo(np.float64).eps)
+
+ROUNDING = 16.0
+"""A residual of at most this times ε times the magnitude of its own terms is rounding."""
+
+PRODUCT = 10.0
+"""How much more than tol of the objective the products of prices and violations may be."""
+
 
 @dataclass(frozen=True, eq=False)
 class KKT:
     r"""Relative residual of the optimality conditions at (x, λ), s = Σ_i A_i x_i.
 
-    - stationarity: max_i L_i|x_i − prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i)| relative to
-      max_i max(|∇f_i(x_i)|, |A_iᵀλ|);
-    - coupling: |s − prox_{t·h}(s + tλ)| relative to max(|s|, |prox_{t·h}(s + tλ)|),
-      t = |s|/|λ| (1 where either is 0).
+    Every agent and every row is judged beside its own terms, so that no unit and no neighbour's
+    size hides a violation:
 
-    L_i is the smoothness constant of f_i; where it is 0 or infinite,
-    max(|∇f_i(x_i)|, |A_iᵀλ|)/|x_i| takes its place (1 where either is 0), which has the same
-    units. For an h without prox the coupling compares s with ∇h*(λ) instead.
+    - stationarity of agent i: L_i|x_i − prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i)| relative to
+      φ_i = max(|∇f_i(x_i)|, |A_iᵀλ|, μ_i|x_i|);
+    - coupling of row j: |s_j − y_j| relative to max(l_j, |y_j|) with the load l = Σ_i |A_i||x_i|,
+      entry by entry, and y = prox_{t·h}(s + tλ), t_j = l_j/π_j (1 where either is 0);
+    - products: |λᵀ(s − y)| relative to ten times the sum of the magnitudes of the objective's
+      terms. Without it, problems that have no multiplier seem solved.
+
+    π_j = max(|λ_j|, Σ_i |A_i,j| φ_i / Σ_i |A_i,j|²) is the size of a price of row j that the agents
+    feel: a price far below it is none. Rows that h does not separate (a norm, a ball, a simplex)
+    are one block, judged in the Euclidean norm with one t. For an h without prox, y is ∇h*(λ). L_i
+    is the smoothness constant of f_i; where it is 0 or infinite, φ_i/|x_i| takes its place (1 where
+    either is 0), which has the same units. A residual at the rounding level of its own terms counts
+    as 0.
 
     Attributes
     ----------
-    kkt : float
-        The larger of the two ratios.
-    stationarity, coupling : float
-        The ratios (0 where the residual is 0, infinite where only the scale is).
-    stationarity_residual, stationarity_scale, coupling_residual, coupling_scale : float
-        Their numerators and denominators.
-    s : ndarray, shape (p,)
-        Σ_i A_i x_i.
+    stationarity, coupling, product : float
+        The largest ratio of an agent and of a row, and that of the products (0 where the residual
+        is 0, infinite where only the scale is).
+    agent, row : int
+        Where the first two are attained.
+    s, y : ndarray, shape (p,)
+        Σ_i A_i x_i, and the nearest response of h.
     """
 
-    stationarity_residual: float
-    stationarity_scale: float
-    coupling_residual: float
-    coupling_scale: float
+    stationarity: float
+    agent: int
+    coupling: float
+    row: int
+    product: float
     s: Vector
-
-    @property
-    def stationarity(self) -> float:
-        """Stationarity residual over its scale."""
-        return ratio(self.stationarity_residual, self.stationarity_scale)
-
-    @property
-    def coupling(self) -> float:
-        """Coupling residual over its scale."""
-        return ratio(self.coupling_residual, self.coupling_scale)
+    y: Vector
 
     @property
     def kkt(self) -> float:
-        """The larger of the two ratios."""
-        return max(self.stationarity, self.coupling)
-
-    def met(self, tol: float, atol: float = 0.0) -> bool:
-        """Whether each residual is at most tol·(its scale) + atol."""
-        return (
-            self.stationarity_residual <= tol * self.stationarity_scale + atol
-            and self.coupling_residual <= tol * self.coupling_scale + atol
-        )
-
-    def smallest_tol(self, atol: float = 0.0) -> float:
-        """The smallest tol for which ``met(tol, atol)`` holds; equals ``kkt`` for atol = 0."""
-        return max(
-            ratio(max(self.stationarity_residual - atol, 0.0), self.stationarity_scale),
-            ratio(max(self.coupling_residual - atol, 0.0), self.coupling_scale),
-        )
+        """The largest of the three ratios; CONVERGED means that ``tol`` bounds it."""
+        return max(self.stationarity, self.coupling, self.product)
 
 
-def kkt(problem: Problem, x: list[Vector], lam: Vector) -> KKT:
-    """Evaluate the :class:`KKT` residual; infinite where a number is not finite."""
+class Local(NamedTuple):
+    """What agents know by themselves, a number or one for each agent."""
+
+    residual: Any
+    """L_i|x_i − prox_{g_i/L_i}(…)|."""
+    gradient: Any
+    """|∇f_i(x_i)|."""
+    pull: Any
+    """|A_iᵀλ|."""
+    size: Any
+    """|x_i|."""
+    L: Any
+    """L_i or its substitute."""
+
+
+class RowSums(NamedTuple):
+    """Sums over the agents, p numbers each, from which everybody judges the rows."""
+
+    s: Vector
+    """Σ A_i x_i."""
+    load: Vector
+    """Σ |A_i||x_i|."""
+    felt: Vector
+    """Σ |A_i,j| φ_i."""
+    weight: Vector
+    """Σ |A_i,j|²."""
+
+
+def kkt(problem: Problem, x: list[Vector], lam: Vector, atol: float, rows: float | Vector) -> KKT:
+    """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
     if problem.anywhere(not finite(lam, *x)):
-        return KKT(np.inf, 1.0, np.inf, 1.0, np.full(problem.p, np.nan))
-    rows, products = [], []
-    for agent, part in zip(problem.agents, x, strict=True):
-        gradient, pull = agent.f.grad(part), agent.adjoint(lam)
-        L = step_constant(agent, part, gradient, pull)
-        moved = part - agent.g.prox(part - (gradient + pull) / L, 1.0 / L)
-        own = L * norm(moved) if finite(moved) else np.inf
-        rows.append((own, max(norm(gradient), norm(pull))))
-        products.append(agent.apply(part))
-    residual, scale = (float(value) for value in problem.largest(rows))
-    s = problem.total(products)
-    if not finite(s):
-        return KKT(residual, scale, np.inf, 1.0, s)
-    y = coupling_response(problem.h, s, lam, coupling_step(s, lam))
-    return KKT(residual, scale, norm(s - y), max(norm(s), norm(y)), s)
+        nowhere = np.full(problem.p, np.nan)
+        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
+    ratios, parts = np.empty(len(problem.agents)), []
+    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
+        norms, (local, magnitude) = agent.row_norms, agent_terms(agent, part, lam)
+        ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), atol)
+        products = agent.apply(part), agent.apply_sizes(part), norms * force, norms**2
+        parts.append(np.concatenate([*products, [magnitude]]))
+    worst = float(problem.largest(ratios[:, None])[0])
+    number = problem.first(ratios >= worst)
+    total = problem.total(parts)
+    sums = RowSums(*np.split(total[:-1], 4))
+    coupling, row, y = judge_rows(problem.h, lam, sums, rows)
+    product = judge_product(problem.h, lam, sums, y, float(total[-1]), atol)
+    return KKT(worst, number or 0, coupling, row, product, sums.s, y)
 
 
-def coupling_response(h: Function, s: Vector, lam: Vector, t: float) -> Vector:
+def agent_terms(agent: Agent, x: Vector, lam: Vector) -> tuple[Local, float]:
+    """What the agent knows, and |f_i| + |g_i| + |<∇f_i, x_i>|, as far as there are values."""
+    gradient, pull = agent.f.grad(x), agent.adjoint(lam)
+    L = step_constant(agent, x, gradient, pull)
+    moved = x - agent.g.prox(x - (gradient + pull) / L, 1.0 / L)
+    residual = L * norm(moved) if finite(moved) else np.inf
+    magnitude = abs(float(gradient @ x)) + size_of(agent.f, x) + size_of(agent.g, x)
+    return Local(residual, norm(gradient), norm(pull), norm(x), L), magnitude
+
+
+def judge_agents(local: Local, mu: Any, pulls: Any, atol: float) -> tuple[Any, Any]:
+    """Ratios and φ_i of :class:`KKT`; ``pulls`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
+    force = np.maximum(np.maximum(local.gradient, local.pull), mu * local.size)
+    own = local.L * local.size + local.gradient + pulls
+    left = np.where(local.residual > ROUNDING * EPS * own, local.residual - atol, 0.0)
+    return ratios_of(left, force), force
+
+
+def judge_rows(
+    h: Function, lam: Vector, sums: RowSums, atol: float | Vector = 0.0
+) -> tuple[float, int, Vector]:
+    """Ratio of the worst row, that row, and y; see :class:`KKT`."""
+    s, load = sums.s, sums.load
+    if not finite(*sums):
+        return np.inf, 0, s
+    groups = h.groups(len(s))
+    load = group_norm(load, groups)
+    price = np.divide(sums.felt, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
+    price = np.maximum(group_norm(lam, groups), group_norm(price, groups))
+    t = quotients(load, price)
+    y = coupling_response(h, s, lam, t)
+    residual, size = group_norm(s - y, groups), group_norm(y, groups)
+    own = load + size + t * group_norm(lam, groups)
+    left = np.where(residual > ROUNDING * EPS * own, residual - atol, 0.0)
+    ratios = ratios_of(left, np.maximum(load, size))
+    row = int(np.argmax(ratios))
+    return float(ratios[row]), row, y
+
+
+def judge_product(
+    h: Function, lam: Vector, sums: RowSums, y: Vector, magnitude: float, atol: float = 0.0
+) -> float:
+    """Ratio of the products; an objective without any size (of sets alone) asks for nothing."""
+    if not finite(*sums, y):
+        return np.inf
+    product = abs(float(lam @ (sums.s - y)))
+    own = float(np.abs(lam) @ (sums.load + np.abs(y)))
+    left = product - atol if product > ROUNDING * EPS * own else 0.0
+    allowed = PRODUCT * (magnitude + size_of(h, y))
+    return max(left, 0.0) / allowed if allowed > 0 else 0.0
+
+
+def size_of(function: Function, x: Vector) -> float:
+    """|f(x)|; 0 outside the domain and where a user's function came without its value."""
+    try:
+        value = abs(float(function.value(x)))
+    except CapabilityError:
+        return 0.0
+    return value if np.isfinite(value) else 0.0
+
+
+def group_norm(v: Vector, groups: NDArray[np.int64]) -> Vector:
+    """For each coordinate the Euclidean length of its group.
+
+    Examples
+    --------
+    >>> group_norm(np.array([-2.0, 3.0, 4.0]), np.array([0, 1, 1])).tolist()
+    [2.0, 5.0, 5.0]
+    """
+    if len(v) and groups[-1] == len(v) - 1:  # all separate
+        return np.abs(v)
+    largest = np.zeros(int(groups.max(initial=0)) + 1)
+    np.maximum.at(largest, groups, np.abs(v))
+    unit = np.where(largest > 0, largest, 1.0)
+    return (unit * np.sqrt(np.bincount(groups, (v / unit[groups]) ** 2)))[groups]
+
+
+def coupling_response(h: Function, s: Vector, lam: Vector, t: float | Vector) -> Vector:
     """prox_{t·h}(s + tλ), which equals s iff λ ∈ ∂h(s); ∇h*(λ) if h has no prox."""
     return h.prox(s + t * lam, t) if h.proximable else h.conjugate_grad(lam)
 
@@ -113,17 +213,22 @@ def coupling_step(s: Vector, lam: Vector) -> float:
     return quotient(norm(s), norm(lam))
 
 
+def quotients(top: Vector, bottom: Vector) -> Vector:
+    """top/bottom entry by entry, 1 where that is not a positive number."""
+    value = np.divide(top, bottom, out=np.ones_like(top), where=bottom > 0)
+    return np.where((value > 0) & (value < np.inf), value, 1.0)
+
+
 def quotient(top: float, bottom: float) -> float:
     """top/bottom, 1 where that is not a positive number (either is 0, or it overflows)."""
     value = top / bottom if bottom > 0 else 0.0
     return value if 0 < value < np.inf else 1.0
 
 
-def ratio(residual: float, scale: float) -> float:
-    """residual/scale; 0 if the residual is 0, infinite if only the scale is."""
-    if residual == 0:
-        return 0.0
-    return residual / scale if scale > 0 else np.inf
+def ratios_of(residual: Any, scale: Any) -> Any:
+    """residual/scale; 0 where the residual is not positive, infinite where only the scale is 0."""
+    unknown = np.where(np.greater(residual, 0.0), np.inf, 0.0)
+    return np.divide(np.maximum(residual, 0.0), scale, out=unknown, where=np.greater(scale, 0.0))
 
 
 def norm(v: Vector) -> float:

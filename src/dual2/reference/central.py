@@ -65,7 +65,7 @@ def solve_reference(problem: Problem, polish: bool = True) -> Reference:
     x, dual = interior_point(problem)
     if polish:
         x, dual = polished(problem, x, dual)
-    return Reference(x, dual, problem.kkt(x, dual).smallest_tol(ATOL))
+    return Reference(x, dual, problem.kkt(x, dual, ATOL).kkt)
 
 
 def interior_point(problem: Problem) -> tuple[list[Vector], Vector]:

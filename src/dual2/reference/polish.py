@@ -105,7 +105,7 @@ def polished(problem: Problem, x: list[Vector], lam: Vector) -> tuple[list[Vecto
             break
     images, price = F.response(x, lam)
     candidates = [start, (x, lam), (x, price), (images, lam), (images, price)]
-    return min(candidates, key=lambda point: problem.kkt(*point).smallest_tol(ATOL))
+    return min(candidates, key=lambda point: problem.kkt(*point, ATOL).kkt)
 
 
 def search(

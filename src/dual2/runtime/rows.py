@@ -10,11 +10,12 @@ import numpy as np
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix
-from dual2.engine.residual import adjoints, products, stationarity_rows
+from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
 from dual2.engine.threads import EXCHANGE, Member
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
+from dual2.problem.residual import Local
 from dual2.runtime.transport import share_of
 
 Array = np.ndarray
@@ -173,16 +174,22 @@ class Runtime:
         kernel(self.block, *args)
         self.packed.callbacks.check()
 
-    def stationarity(self, x: Array, dual: Array) -> Array:
-        """(n, 3): residual, |∇f_i| and |A_iᵀλ| per agent; see ``stationarity_rows``."""
-        out = np.empty((self.n, 3))
+    def stationarity(self, x: Array, dual: Array) -> Local:
+        """What each agent knows of its own optimality at (x_i, λ_i)."""
+        out = np.empty((self.n, len(Local._fields)))
         self.call(stationarity_rows, x, np.ascontiguousarray(np.atleast_2d(dual)), out)
-        return out
+        return Local(*out.T)
 
     def products(self, x: Array) -> Array:
         """(n, p): A_i x_i."""
         out = np.empty((self.n, self.p))
         self.call(products, x, out)
+        return out
+
+    def sizes(self, x: Array) -> Array:
+        """(n, p): |A_i||x_i|, what the products are made of."""
+        out = np.empty((self.n, self.p))
+        self.call(sizes, x, out)
         return out
 
     def adjoints(self, rows: Array) -> Array:

@@ -25,8 +25,8 @@ CHUNK = 0.1
 _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
 _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
-progress of the KKT residual are a stall."""
-_TESTS = ("tests", "sums", "again")
+progress of the KKT residual, the price at rest, are a stall."""
+_TESTS = ("tests", "sums")
 _ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
 
 
@@ -47,7 +47,6 @@ class Schedule:
     forced: int = 0
     tests: int = 0
     sums: int = 0
-    again: int = 0
     agree_rounds: int = 0
     agree_floats: int = 0
     seconds: float = 0.0
@@ -87,6 +86,9 @@ class Driver:
     checkpoints : StateKeeper or None
         Asked at each stopping test; where one process finds that it is time, all save.
 
+    units : ndarray or float
+        Prices in the user's units over those of the plan, row by row.
+
     Attributes
     ----------
     mark : str
@@ -106,10 +108,12 @@ class Driver:
         record: bool,
         callback: Callable[[dict[str, Any]], Any] | None,
         checkpoints: StateKeeper | None = None,
+        units: Array | float = 1.0,
     ) -> None:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
-        self.stopping = StoppingTest(plan.runtime, tol, atol)
+        self.units = units
+        self.stopping = StoppingTest(plan.runtime, tol, atol, units)
         self.stride = stride = plan.algorithm.stride
         self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
@@ -119,7 +123,6 @@ class Driver:
         self.separator: Array | None = None
         self.kkt = math.inf
         self.best: Point | None = None
-        self.priceless = False
         self._alone = plan.runtime.agreement.size == 1
         self._interrupted = False
 
@@ -134,11 +137,11 @@ class Driver:
         vectors, calls = self.algorithm.vectors, self.algorithm.oracle_calls()
         most = self.runtime.most(np.array(list(calls.values()), dtype=float))
         calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
-        tests, sums, again = self._tests()
+        tests, sums = self._tests()
         for name in ("grad_f", "prox_g", "AT"):
             calls[name] += tests
         calls["A"] += sums
-        calls["prox_h"] += sums + again
+        calls["prox_h"] += sums
         agreement = self.runtime.agreement
         links = 2 * len(self.runtime.network.edges) * self.runtime.p
         return Counts(
@@ -218,11 +221,10 @@ class Driver:
         if found.dual is not None and found.kkt < s.best:
             s.best, self.best = found.kkt, (x.copy(), duals.copy())
         if found.dual is not None and found.met:
-            self.priceless = not found.dual.any()
             return Status.CONVERGED
         if self.callback is not None:
             info = {"rounds": self.algorithm.rounds, "kkt": found.kkt, "full": found.full}
-            if self.callback(info | {"seconds": s.seconds, "x": x, "duals": duals}):
+            if self.callback(info | {"seconds": s.seconds, "x": x, "duals": duals * self.units}):
                 self.interrupt()
         if self._interrupted and self._alone:
             return Status.INTERRUPTED
@@ -239,9 +241,12 @@ class Driver:
         s = self.schedule
         s.milestone = 2 * self.algorithm.rounds
         assert found.dual is not None, "milestones form the sums"
-        if self._separated(found.dual):
+        change = found.dual - s.anchor
+        s.anchor = found.dual
+        if self._separated(found.dual, change):
             return Status.INFEASIBLE
-        s.idle = 0 if s.best < 0.9 * s.judged else s.idle + 1
+        moves = np.abs(change) > np.maximum(0.1 * np.abs(s.anchor), 1e-3 * np.abs(s.anchor).max())
+        s.idle = 0 if s.best < 0.9 * s.judged or moves.any() else s.idle + 1
         s.judged = s.best
         return Status.STALLED if s.idle >= _PATIENCE else None
 
@@ -261,10 +266,8 @@ class Driver:
                 return x, duals
         return self.best or self.origin
 
-    def _separated(self, price: Array) -> bool:
+    def _separated(self, price: Array, change: Array) -> bool:
         """Whether the direction in which the price grows proves the coupling infeasible."""
-        s = self.schedule
-        change, s.anchor = price - s.anchor, price
         size = float(np.linalg.norm(change))
         if not 0 < 0.2 * float(np.linalg.norm(price)) <= size:
             return False
@@ -318,10 +321,10 @@ class Driver:
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
         s, agreement = self.schedule, self.runtime.agreement
-        s.tests, s.sums, s.again = self._tests()
+        s.tests, s.sums = self._tests()
         s.agree_rounds += agreement.agree_rounds
         s.agree_floats += agreement.agree_floats
-        self.stopping.tests = self.stopping.sums = self.stopping.again = 0
+        self.stopping.tests = self.stopping.sums = 0
         agreement.agree_rounds = agreement.agree_floats = 0
         own = {f"driver_{name}": value for name, value in vars(s).items()}
         if self.best is not None:

@@ -133,7 +133,8 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
                 "parameters have changed. Start afresh, or restore them."
             )
     if not same:
-        driver.algorithm.start(*_starting_point(problem, start))
+        x, lam = _starting_point(problem, start)
+        driver.algorithm.start(x, lam / driver.units)
     _try_values(driver, problem)
 
 

@@ -37,8 +37,9 @@ ADVICE = {
         "Loosen tol, or continue with start=result and a larger time_limit (it counts all seconds)."
     ),
     Status.STALLED: (
-        "The residual no longer falls: the data may be too badly scaled for this tol in double "
-        "precision. Scale the columns of A_i, or loosen tol."
+        "Neither the residual falls nor the price moves: the rounding errors of these data may be "
+        "larger than tol. certificate.agent and certificate.row name the worst; look at the units "
+        "of that agent's variables, or loosen tol."
     ),
     Status.DIVERGED: (
         "The iterates grew without bound. If you set rho, step sizes or constants by hand, return "
@@ -87,9 +88,12 @@ class Counts:
 class Certificate:
     """How good the answer is, evaluated by the plain definitions, not by the compiled loops."""
 
-    kkt: float  # the larger of the next two; ``tol`` bounds it
-    stationarity: float  # residuals over their scales
-    coupling: float
+    kkt: float  # the largest of the next three; ``tol`` bounds it
+    stationarity: float  # of the worst agent, see dual2.problem.KKT
+    coupling: float  # of the worst row
+    product: float  # of prices and violations
+    agent: int  # the worst agent
+    row: int  # the worst row
     consensus: float  # max_i |λ_i - λ̄|, reported, not tested
     gap: float | None  # upper bound of the duality gap, None where it is infinite
     x_error: float | None  # bound of |x - x*|, None where the theory gives none
@@ -160,7 +164,9 @@ class Result:
             "",
             f"Outcome: {self.status} after {counted(self.counts.rounds, 'round')} "
             f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
-            f"Certificate: KKT residual {c.kkt:.3g}, duality gap {gap}{bound}. {c.reason}",
+            f"Certificate: KKT residual {c.kkt:.3g} ({c.stationarity:.3g} at agent {c.agent}, "
+            f"{c.coupling:.3g} at row {c.row}, products {c.product:.3g}), duality gap {gap}"
+            f"{bound}. {c.reason}",
         ]
         return "\n".join(lines)
 

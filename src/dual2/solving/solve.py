@@ -15,10 +15,10 @@ from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
-from dual2.problem import Problem, bounds
-from dual2.problem.residual import KKT, coupling_response, coupling_step
+from dual2.problem import KKT, Problem, bounds
 from dual2.runtime import Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
+from dual2.solving.balance import balanced
 from dual2.solving.driver import Driver, StateKeeper
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.result import Certificate, NotSolved, Result, Status
@@ -36,7 +36,7 @@ def solve(
     subsolver: str | Callable[..., Any] = "auto",
     rho: float | str = "auto",
     tol: float = 1e-8,
-    atol: float = 1e-12,
+    atol: float = 0.0,
     max_rounds: int = 10_000_000,
     time_limit: float | None = None,
     constants: str = "tight",
@@ -49,6 +49,7 @@ def solve(
     seed: int = 0,
     runtime: str | Transport = "stacked",
     reduce: bool = True,
+    scale: str = "auto",
     throw: bool = False,
     checkpoints: StateKeeper | None = None,
     **parameters: Any,
@@ -72,7 +73,8 @@ def solve(
     rho : float or "auto"
         Augmentation ρ ≥ 0. With 0 the subproblems need no communication; ``"auto"`` is ρ*.
     tol, atol : float
-        The KKT residual (see :meth:`Problem.kkt`) must be ≤ tol·(its scale) + atol.
+        The KKT residual of every agent and every row (see :class:`dual2.problem.KKT`) must be ≤
+        tol·(its scale) + atol; atol is in your units.
     max_rounds : int
         Most exchanges with the neighbours.
     time_limit : float, optional
@@ -102,6 +104,9 @@ def solve(
     reduce : bool
         Whether a problem outside the method's class may be reduced to one inside, by slack
         variables or by moving h to one agent; see :mod:`dual2.solving.reductions`.
+    scale : {"auto", "none"}
+        Whether the rows of the coupling may be put in balance, see :mod:`dual2.solving.balance`;
+        the answer is in your units either way.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
     checkpoints : StateKeeper, optional
@@ -135,10 +140,24 @@ def solve(
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
-    plan = plan_for(found, share, network, settings, reduce)
+    balance = balanced(share, scale)
+    plan = plan_for(found, balance.problem, network, settings, reduce)
+    if balance.said:
+        told = plan.parameters | {"scale": ("rows", balance.said)}
+        text = f"Scaling: {balance.said}.\n{plan.explanation}"
+        plan = replace(plan, parameters=told, explanation=text)
     flat = None if reference is None else flatten(share, reference, "reference")
     driver = Driver(
-        plan, tol, atol, int(max_rounds), time_limit, flat, record, callback, checkpoints
+        plan,
+        tol,
+        atol,
+        int(max_rounds),
+        time_limit,
+        flat,
+        record,
+        callback,
+        checkpoints,
+        balance.units,
     )
     driver.mark = fingerprint(plan)
     begin(driver, share, start)
@@ -152,7 +171,7 @@ def solve(
     else:
         status = driver.run()
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, status, tol, atol)
+        result = _assemble(driver, plan, share.whole, status, (tol, atol))
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)
@@ -195,29 +214,30 @@ def _check_requests(seed: Any, callback: Any, switches: Mapping[str, Any]) -> No
             raise CapabilityError(f"{name} = {value!r} found; expected True or False.")
 
 
-def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: float) -> Result:
-    runtime = plan.runtime
-    problem = runtime.problem.whole
+def _assemble(
+    driver: Driver, plan: Plan, problem: Problem, status: Status, tolerances: tuple[float, float]
+) -> Result:
+    """The answer in the units of ``problem``, judged there."""
+    tol, atol = tolerances
     counts, trace = driver.counts(), driver.trace()
     state = driver.state()
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
-    elif driver.priceless:
-        duals[:] = 0.0
-    parts, dual = runtime.packed.split(x), problem.total(duals) / problem.n
-    y, kkt = problem.coupling(parts), problem.kkt(parts, dual)
-    if status == Status.CONVERGED and not kkt.met(1.1 * tol, atol):
+    duals = duals * driver.units
+    parts, dual = problem.split(x), problem.total(duals) / problem.n
+    kkt = problem.kkt(parts, dual, atol)
+    if status == Status.CONVERGED and kkt.kkt > tol:
         status = Status.STALLED  # the loops and the definitions disagree: no claim
     certificate = _certify(problem, parts, dual, duals, kkt)
     if driver.separator is not None:
-        certificate = replace(certificate, separator=driver.separator.tolist())
+        certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
     return Result(
         x=parts,
-        y=y,
+        y=kkt.s,
         dual=dual,
         duals=duals,
-        objective=_objective(problem, parts, y, dual, status),
+        objective=_objective(problem, parts, kkt, status),
         status=status,
         counts=counts,
         certificate=certificate,
@@ -231,13 +251,12 @@ def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: floa
     )
 
 
-def _objective(problem: Problem, x: list[Array], y: Array, dual: Array, status: Status) -> float:
-    """Σ f_i + g_i + h(y), see :class:`Result`; NaN if a user's function came without its value."""
+def _objective(problem: Problem, x: list[Array], kkt: KKT, status: Status) -> float:
+    """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
     try:
-        value = problem.objective(x, y)
+        value = problem.objective(x, kkt.s)
         if value == math.inf and status == Status.CONVERGED:
-            nearest = coupling_response(problem.h, y, dual, coupling_step(y, dual))
-            value = problem.objective(x, nearest)
+            value = problem.objective(x, kkt.y)
         return value
     except CapabilityError:
         return math.nan
@@ -250,7 +269,10 @@ def _certify(problem: Problem, x: list[Array], dual: Array, duals: Array, kkt: K
     return Certificate(
         kkt=kkt.kkt,
         stationarity=kkt.stationarity,
+        agent=kkt.agent,
         coupling=kkt.coupling,
+        row=kkt.row,
+        product=kkt.product,
         consensus=float(problem.largest(apart[:, None])[0]),
         gap=gap if math.isfinite(gap) else None,
         x_error=bound.value,

@@ -1,12 +1,12 @@
 """The stopping test: the KKT residual of the original problem, agreed over the network."""
 
-import math
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
-from dual2.problem.residual import coupling_response, coupling_step
+from dual2.problem.residual import RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -33,8 +33,8 @@ class Residual:
     """KKT residual at one iterate."""
 
     kkt: float  # if not ``full``, only the part that agents can judge by themselves
-    met: bool  # whether both parts meet the tolerance
-    dual: Array | None = None  # the price the residual is of, known if ``full``: λ̄, or 0
+    met: bool  # whether all parts meet the tolerance
+    dual: Array | None = None  # λ̄, the price the residual is of, known if ``full``
     request: Request = Request.NONE  # the largest of all processes
 
     @property
@@ -45,14 +45,18 @@ class Residual:
 
 @dataclass
 class StoppingTest:
-    """Tests iterates against ``tol`` and ``atol``; definitions in :meth:`Problem.kkt`."""
+    """Tests iterates against ``tol`` and ``atol``; definitions in :class:`dual2.problem.KKT`.
+
+    The compiled loops judge agents and rows; where both pass, the plain definitions confirm it,
+    the products of prices and violations included. Nothing is called solved without them.
+    """
 
     runtime: Runtime
     tol: float
     atol: float
-    tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ),
-    sums: int = 0  # of the coupling (A, prox h),
-    again: int = 0  # and of prox h alone
+    units: Array | float = 1.0  # atol of a row is in the user's units, see Balance
+    tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ)
+    sums: int = 0  # and of the coupling (A, prox h)
 
     def test(
         self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE
@@ -62,64 +66,57 @@ class StoppingTest:
         ``full`` forms the sums in any case. The request of this process travels with the residuals.
         """
         if not full:
-            local = self._agree(x, duals, request)
+            local, asked = self._agree(self._local(x, duals)[0], request)
             self.tests += 1
-            ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
-            if not met:
-                return Residual(ratio, False, request=Request(int(local[3])))
-        found, again = self._measure(x, duals, request)
-        self.tests += 1 + again
+            if local > _NEARLY * self.tol:
+                return Residual(local, False, request=asked)
+        found = self._measure(x, duals, request)
+        self.tests += 2
         self.sums += 1
-        self.again += again
-        return found
+        return self._confirmed(found, x) if found.met else found
 
     def observe(self, x: Array, duals: Array) -> Residual:
-        """The same residual for the trace: nothing is counted."""
+        """The residual of agents and rows for the trace: nothing is counted or confirmed."""
         with self.runtime.agreement.uncounted():
-            return self._measure(x, duals)[0]
+            return self._measure(x, duals)
 
-    def _sums(self, x: Array, duals: Array) -> tuple[Array, Array]:
-        """λ̄ and s."""
-        rt = self.runtime
-        total = rt.total(np.hstack([duals, rt.products(x)]))
-        return total[: rt.p] / rt.problem.n, total[rt.p :]
+    @cached_property
+    def _norms(self) -> Array:
+        """(n, p): lengths of the rows of the A_i."""
+        return np.array([agent.row_norms for agent in self.runtime.problem.agents])
 
-    def _agree(self, x: Array, dual: Array, request: Request = Request.NONE) -> Array:
-        """Largest residual, |∇f_i|, |A_iᵀλ| and request."""
-        rows = self.runtime.stationarity(x, dual)
-        return self.runtime.largest(np.column_stack([rows, np.full(len(rows), float(request))]))
+    @cached_property
+    def _weight(self) -> Array:
+        """Σ |A_i,j|², agreed once."""
+        return self.runtime.total(self._norms**2)
 
-    def _measure(
-        self, x: Array, duals: Array, request: Request = Request.NONE
-    ) -> tuple[Residual, bool]:
-        """The residual at λ̄, and whether it took a second look.
+    def _local(self, x: Array, duals: Array) -> tuple[Array, Array]:
+        """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
+        known = self.runtime.stationarity(x, duals)
+        pulls = (self._norms * np.abs(duals)).sum(axis=1)
+        return judge_agents(known, self.runtime.block.mu, pulls, self.atol)
 
-        Where the coupling is idle, methods approach the price 0 but never reach it, and the
-        direction of what is left of λ̄ means nothing. So a price whose pull on the agents is
-        below ``tol`` of their own forces is tried as 0.
-        """
-        dual, s = self._sums(x, duals)
-        local = self._agree(x, dual, request)
-        found = self._residual(dual, s, local)
-        weak = local[2] <= self.tol * local[1]
-        if found.met or not (weak and dual.any()):
-            return found, False
-        none = np.zeros_like(dual)
-        without = self._residual(none, s, self._agree(x, none, request))
-        return (without if without.met else found), True
+    def _agree(self, ratios: Array, request: Request) -> tuple[float, Request]:
+        """The largest ratio, infinite where one is not a number, and the largest request."""
+        own = np.where(np.isnan(ratios), np.inf, ratios)
+        worst, asked = self.runtime.largest(np.column_stack([own, np.full(len(own), request)]))
+        return float(worst), Request(int(asked))
 
-    def _residual(self, dual: Array, s: Array, local: Array) -> Residual:
-        one, one_met = self._ratio(local[0], max(local[1], local[2]))
-        h = self.runtime.problem.h
-        y = coupling_response(h, s, dual, coupling_step(s, dual))
-        norm = np.linalg.norm
-        two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
-        return Residual(max(one, two), one_met and two_met, dual, Request(int(local[3])))
+    def _measure(self, x: Array, duals: Array, request: Request = Request.NONE) -> Residual:
+        """The residual of agents and rows at λ̄; the price that is felt is that of the λ_i."""
+        rt, weight = self.runtime, self._weight
+        felt = self._norms * self._local(x, duals)[1][:, None]
+        total = rt.total(np.hstack([duals, rt.products(x), rt.sizes(x), felt]))
+        mean, s, load, felt = np.split(total, 4)
+        dual, sums = mean / rt.problem.n, RowSums(s, load, felt, weight)
+        local, asked = self._agree(self._local(x, dual)[0], request)
+        coupling, _, _ = judge_rows(rt.problem.h, dual, sums, self.atol * self.units)
+        kkt = max(local, coupling)
+        return Residual(kkt, kkt <= self.tol, dual, asked)
 
-    def _ratio(self, residual: float, scale: float, factor: float = 1.0) -> tuple[float, bool]:
-        if not (math.isfinite(residual) and math.isfinite(scale)):
-            return math.inf, False
-        met = residual <= factor * (self.tol * scale + self.atol)
-        if residual == 0:
-            return 0.0, bool(met)
-        return float(residual / scale) if scale > 0 else math.inf, bool(met)
+    def _confirmed(self, found: Residual, x: Array) -> Residual:
+        assert found.dual is not None
+        problem = self.runtime.problem
+        rows = self.atol * self.units
+        kkt = problem.kkt(self.runtime.packed.split(x), found.dual, self.atol, rows).kkt
+        return Residual(kkt, kkt <= self.tol, found.dual, found.request)

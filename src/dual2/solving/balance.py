@@ -1,0 +1,121 @@
+"""Rows in balance: one power of two per row of the coupling, invisible in the answer.
+
+Multiplying row j of every A_i by D_j > 0 and giving h its argument in the old units,
+
+    h(Σ A_i x_i) = h'(Σ (D A_i) x_i),   h' = h∘D⁻¹,   λ = Dλ',
+
+leaves x alone and changes the units of s and λ only. With D_j ∝ (Σ_i |A_i,j|²)^(-1/2) no row is
+longer than another, and every constant, step size and prediction is that of the balanced problem.
+One sum of p squared lengths is all that leaves an agent. Powers of two make the change exact.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from dual2.errors import CapabilityError
+from dual2.functions import Function, Stacked
+from dual2.problem import Agent, Problem
+
+Array = np.ndarray
+SPREAD = 10.0
+"""Rows whose lengths differ by at most this factor are left as they are."""
+
+
+@dataclass(frozen=True)
+class Balance:
+    """A problem with balanced rows, and the way back.
+
+    Attributes
+    ----------
+    problem : Problem
+        What is solved: the problem itself where nothing had to be done.
+    units : ndarray, shape (p,)
+        D: the price of the problem is ``units`` times the price of what is solved.
+    said : str
+        What was done, for the answer's explanation; empty if nothing was.
+    """
+
+    problem: Any
+    units: Array
+    said: str = ""
+
+
+def balanced(problem: Problem, scale: str = "auto") -> Balance:
+    """Balance the rows of a problem's coupling, see :mod:`dual2.solving.balance`.
+
+    Rows that h does not separate (a norm, a ball, a simplex) get one factor together; rows of an h
+    that cannot be written in other units (logistic and Poisson losses, users' functions) get none.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0], [1e-6]], d2.SquaredNorm(1.0)) for _ in range(2)]
+    >>> found = balanced(d2.Problem(agents, d2.IndicatorAtMost([1.0, 1e-6])))
+    >>> [row.tolist() for row in found.problem.agents[0].A]
+    [[0.0009765625], [0.001024]]
+    >>> found.units.tolist()
+    [0.0009765625, 1024.0]
+    """
+    if scale not in ("auto", "none"):
+        raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
+    units = np.ones(problem.p)
+    if scale == "none":
+        return Balance(problem, units)
+    lengths = np.sqrt(problem.total([agent.row_norms**2 for agent in problem.agents]))
+    known = lengths[lengths > 0]
+    spread = float(known.max() / known.min()) if known.size else 1.0
+    if not SPREAD < spread < np.inf:
+        return Balance(problem, units)
+    units, h = _units(problem.h, lengths)
+    if np.all(units == units[0]):
+        return Balance(problem, np.ones(problem.p))
+    agents = [Agent(_scaled(agent.A, units), agent.f, agent.g) for agent in problem.agents]
+    said = (
+        f"the rows of the coupling differ in length by a factor of {spread:.0e} and were "
+        f"multiplied by powers of two from {units.min():.3g} to {units.max():.3g}"
+    )
+    return Balance(problem.with_agents(agents, h), units, said)
+
+
+def _units(h: Function, lengths: Array) -> tuple[Array, Function]:
+    """Powers of two that h allows, and h in those units."""
+    p = len(lengths)
+    parts = list(zip(h.functions, h.sizes, strict=True)) if isinstance(h, Stacked) else [(h, p)]
+    logs = np.zeros(p)
+    logs[lengths > 0] = np.log2(lengths[lengths > 0])
+    ends = np.cumsum([0, *(size for _, size in parts)])
+    fixed = np.concatenate([np.full(d, f.rescaled(np.full(d, 2.0)) is None) for f, d in parts])
+    seen = lengths > 0
+    rest = seen & fixed if np.any(seen & fixed) else seen
+    middle = float(logs[rest].mean())
+    units, functions = np.ones(p), []
+    for (function, size), first in zip(parts, ends[:-1], strict=True):
+        own = slice(first, first + size)
+        found = _own_units(function, middle - logs[own], seen[own])
+        functions.append(function.rescaled(found) or function)
+        units[own] = found if function.rescaled(found) is not None else 1.0
+    return units, Stacked(functions, h.sizes) if isinstance(h, Stacked) else functions[0]
+
+
+def _own_units(function: Function, logs: Array, seen: Array) -> Array:
+    """Row by row where the function allows that, else one for each of its groups, or for all."""
+    groups = function.groups(len(logs))
+    counts = np.maximum(np.bincount(groups, seen), 1.0)
+    mean = (np.bincount(groups, np.where(seen, logs, 0.0)) / counts)[groups]
+    units = 2.0 ** np.round(mean)
+    if function.rescaled(units) is None:
+        units = np.full(len(logs), 2.0 ** np.round(logs[seen].mean() if seen.any() else 0.0))
+    return units
+
+
+def _scaled(A: Any, units: Array) -> Any:
+    """diag(units)·A of A's own kind."""
+    if sp.issparse(A):
+        return sp.csc_array(sp.diags_array(units) @ A)
+    if isinstance(A, LinearOperator):
+        return aslinearoperator(sp.diags_array(units)) @ A
+    return units[:, None] * A
