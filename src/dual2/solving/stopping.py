@@ -26,6 +26,8 @@ class Request(IntEnum):
 
 _NEARLY = 10.0
 """Sums over agents are formed when the local test is met up to this factor."""
+_SURELY = 1.0 - 1e-9
+"""Sums in another order, or in the user's units, must not turn the word."""
 
 
 @dataclass(frozen=True)
@@ -119,4 +121,4 @@ class StoppingTest:
         problem = self.runtime.problem
         rows = self.atol * self.units
         kkt = problem.kkt(self.runtime.packed.split(x), found.dual, self.atol, rows).kkt
-        return Residual(kkt, kkt <= self.tol, found.dual, found.request)
+        return Residual(kkt, kkt <= _SURELY * self.tol, found.dual, found.request)
