@@ -165,7 +165,7 @@ def separates(problem: Problem, u: Vector) -> float:
     rows = [[value, abs(value)] for (value,) in supports]
     own, (total, sizes) = float(problem.h.domain_support(u)), problem.total(rows)
     value = float(own + total)
-    return value if abs(value) > CERTAIN * (abs(own) + sizes) else 0.0
+    return value if not value < 0 or value < -CERTAIN * (abs(own) + sizes) else 0.0
 
 
 # -- ingredients ----------------------------------------------------------------------------
