@@ -58,7 +58,7 @@ def test_counts_are_of_the_reported_order(name, g, strong, parameters, reported)
         callback=near,
         **parameters,
     )
-    assert distance(result.x, best.x) <= 1e-8
+    assert distance(result.x, best.x) <= 1e-7, "the best by its residual, seen shortly before"
     assert reported / 4 <= result.counts.iterations <= 4 * reported
 
 

@@ -75,7 +75,7 @@ def outer_errors(problem, network, x, settings, count):
         if algorithm.at.k > done:
             done = algorithm.at.k
             errors.append(float(np.linalg.norm(before - x)))
-    return np.array(errors), algorithm.constants
+    return np.array(errors), algorithm.subsolver.constants
 
 
 @pytest.mark.parametrize("rho", ["auto", 0])
@@ -104,7 +104,7 @@ def test_accuracy_of_the_subproblems_decides_the_outer_path():
     network = d2.Network(nx.path_graph(problem.n))
     algorithm = plan_id2a(problem, network, Settings(parameters={"eta": 1e-9})).algorithm
     algorithm.start(np.zeros(20), np.zeros((5, 3)))
-    c, w, z = algorithm.constants, np.zeros((5, 3)), np.zeros((5, 3))
+    c, w, z = algorithm.subsolver.constants, np.zeros((5, 3)), np.zeros((5, 3))
     uphill = []
     for k in range(1, 9):
         while algorithm.at.k < k:

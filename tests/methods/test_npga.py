@@ -135,7 +135,7 @@ def test_dcda_is_exact_diffusion(g):
     x, y = dcda(problem, network.W.toarray(), steps.alpha, steps.beta, 300)
     np.testing.assert_allclose(algorithm.x, x, rtol=0, atol=1e-10)
     np.testing.assert_allclose(algorithm.duals, y, rtol=0, atol=1e-10)
-    other = run(make("NPGA-ED", problem, network, scale=4.0), 300)
+    other = run(make("NPGA-ED", problem, network, mixing_scale=4.0), 300)
     np.testing.assert_allclose(other.duals, y, rtol=0, atol=1e-10)
 
 
@@ -155,7 +155,7 @@ def test_dual_gradient_tracking_is_diging():
 def test_p2d2_is_exact_diffusion_of_the_doubled_network():
     problem, network = path_problem(d2.SquaredLoss, d2.L1Norm(0.1))
     one = run(make("NPGA-P2D2", problem, network), 300)
-    two = run(make("NPGA-ED", problem, network, scale=4.0), 300)
+    two = run(make("NPGA-ED", problem, network, mixing_scale=4.0), 300)
     np.testing.assert_allclose(one.duals, two.duals, rtol=0, atol=1e-10)
 
 

@@ -62,15 +62,13 @@ def products(block, x, out):
 
 
 @compiled
-def sizes(block, x, out):
-    """out_i = |A_i||x_i| for every owned agent, |A_i x_i| of an operator. Returns 0, or FAILED."""
+def sizes(block, x, products, out):
+    """out_i = |A_i||x_i| for every owned agent; of an operator |A_i x_i|, from its product."""
     for i in range(block.xptr.shape[0] - 1):
         first, last, row = block.xptr[i], block.xptr[i + 1], out[i]
         if block.akind[i] == OPERATOR_A:
-            if apply(block, i, x[first:last], row):
-                return FAILED
             for k in range(row.shape[0]):
-                row[k] = abs(row[k])
+                row[k] = abs(products[i, k])
             continue
         for k in range(row.shape[0]):
             row[k] = 0.0
@@ -81,7 +79,6 @@ def sizes(block, x, out):
             else:
                 for e in range(block.place[j, 0], block.place[j, 1]):
                     row[block.sidx[e]] += abs(x[j] * block.sval[e])
-    return 0
 
 
 @compiled

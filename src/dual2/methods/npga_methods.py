@@ -53,7 +53,7 @@ _STEPS = (
     Parameter("gamma", "1 (derived)", 1.0),
     Parameter("theta", "0 (default)", 0.0, number("0 or 1", lambda theta: theta in (0, 1))),
 )
-_SCALE = Parameter("scale", "W = I - scale·C ⪰ 0", lambda v: mixing_scale(v.network))
+_SCALE = Parameter("mixing_scale", "W = I - mixing_scale·C ⪰ 0", lambda v: mixing_scale(v.network))
 _FAMILY = (*_STEPS, _SCALE)
 _FIXED = (*_STEPS[:2], *(replace(step, free=False) for step in _STEPS[2:]), _SCALE)
 _TRACKING = Parameter("beta", "0.2 μ_f/σ̄² (derived)", lambda v: _beta(v, 0.2))
@@ -69,13 +69,13 @@ def _given(v: Values) -> Matrices:
             "NPGA needs its network matrices: B2 (n × n), and C and D unless they are 0 and "
             "I. Tabulated choices have names of their own, for instance NPGA-ED."
         )
-    return from_arrays(v.network, v.B2, v.C, v.D, v.scale)
+    return from_arrays(v.network, v.B2, v.C, v.D, v.mixing_scale)
 
 
 def _diging(v: Values) -> Matrices:
     """With a linear h* the W(Wλ) of the last iteration travels with λ of this one."""
     rounds = v.network.rounds
-    found = from_shape(v.network, SHAPES["NPGA-DIGing"], v.scale)
+    found = from_shape(v.network, SHAPES["NPGA-DIGing"], v.mixing_scale)
     return replace(found, rounds=rounds, vectors=2 * rounds, answers=1)
 
 
@@ -84,13 +84,13 @@ def _make(matrices: Callable[[Values], Matrices]) -> Callable[[Runtime, Values],
 
     def make(runtime: Runtime, v: Values) -> NPGA:
         found = matrices(v)
-        if v.given.keys() & {"B2", "C", "D", "gamma", "scale", "c"}:
+        if v.given.keys() & {"B2", "C", "D", "gamma", "mixing_scale", "c"}:
             radius = consensus_radius(v.network, found, v.gamma)
             if radius >= 1 - 1e-13:
                 raise CapabilityError(
                     f"With these matrices and gamma = {v.gamma:g} the agents of {v.method} do not "
                     f"agree: a mode of disagreement is multiplied by {radius:.6g} in every "
-                    "iteration. B2 must vanish on constants only; reduce gamma, scale or c."
+                    "iteration. B2 must vanish on constants only; reduce gamma, mixing_scale or c."
                 )
         return NPGA(runtime, v, found)
 
@@ -111,7 +111,7 @@ def _npga(
     **more: Any,
 ) -> Method:
     """A row: the matrices are those of ``SHAPES`` unless given."""
-    by_shape = lambda v: from_shape(v.network, SHAPES[name], v.scale)  # noqa: E731
+    by_shape = lambda v: from_shape(v.network, SHAPES[name], v.mixing_scale)  # noqa: E731
     fields = {"rounds": messages, "vectors": messages, "reconstructed": True} | more
     return single_loop_method(name, _make(matrices or by_shape), summary, needs, declared, **fields)
 
@@ -121,7 +121,7 @@ NPGA_METHODS = [
     _npga("NPGA-ED", "1", "exact diffusion: B² = (I-W)/2, C = 0, D = (I+W)/2"),
     _npga(
         "NPGA-NIDS", "1", "B² = c(I-W), C = 0, D = I-c(I-W)",
-        lambda v: from_shape(v.network, nids(v.c), v.scale),
+        lambda v: from_shape(v.network, nids(v.c), v.mixing_scale),
         (*_FAMILY, Parameter("c", "1/2, which is ED", 0.5)),
     ),
     _npga(

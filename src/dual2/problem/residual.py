@@ -130,16 +130,18 @@ def agent_terms(agent: Agent, x: Vector, lam: Vector) -> tuple[Local, float]:
     return Local(residual, norm(gradient), norm(pull), norm(x), L), magnitude
 
 
-def judge_agents(local: Local, mu: Any, pulls: Any, atol: float) -> tuple[Any, Any]:
+def judge_agents(
+    local: Local, mu: Any, pulls: Any, atol: float, rounding: float = ROUNDING
+) -> tuple[Any, Any]:
     """Ratios and φ_i of :class:`KKT`; ``pulls`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
     force = np.maximum(np.maximum(local.gradient, local.pull), mu * local.size)
     own = local.L * local.size + local.gradient + pulls
-    left = np.where(local.residual > ROUNDING * EPS * own, local.residual - atol, 0.0)
+    left = np.where(local.residual > rounding * EPS * own, local.residual - atol, 0.0)
     return ratios_of(left, force), force
 
 
 def judge_rows(
-    h: Function, lam: Vector, sums: RowSums, atol: float | Vector = 0.0
+    h: Function, lam: Vector, sums: RowSums, atol: float | Vector, rounding: float = ROUNDING
 ) -> tuple[float, int, Vector]:
     """Ratio of the worst row, that row, and y; see :class:`KKT`."""
     s, load = sums.s, sums.load
@@ -153,7 +155,7 @@ def judge_rows(
     y = coupling_response(h, s, lam, t)
     residual, size = group_norm(s - y, groups), group_norm(y, groups)
     own = load + size + t * group_norm(lam, groups)
-    left = np.where(residual > ROUNDING * EPS * own, residual - atol, 0.0)
+    left = np.where(residual > rounding * EPS * own, residual - atol, 0.0)
     ratios = ratios_of(left, np.maximum(load, size))
     row = int(np.argmax(ratios))
     return float(ratios[row]), row, y

@@ -186,10 +186,10 @@ class Runtime:
         self.call(products, x, out)
         return out
 
-    def sizes(self, x: Array) -> Array:
-        """(n, p): |A_i||x_i|, what the products are made of."""
+    def sizes(self, x: Array, products: Array) -> Array:
+        """(n, p): |A_i||x_i|, what the ``products`` are made of."""
         out = np.empty((self.n, self.p))
-        self.call(sizes, x, out)
+        self.call(sizes, x, products, out)
         return out
 
     def adjoints(self, rows: Array) -> Array:

@@ -123,6 +123,7 @@ class Driver:
         self.separator: Array | None = None
         self.kkt = math.inf
         self.best: Point | None = None
+        self.priceless = False
         self._alone = plan.runtime.agreement.size == 1
         self._interrupted = False
 
@@ -221,6 +222,7 @@ class Driver:
         if found.dual is not None and found.kkt < s.best:
             s.best, self.best = found.kkt, (x.copy(), duals.copy())
         if found.dual is not None and found.met:
+            self.priceless = not found.dual.any()
             return Status.CONVERGED
         if self.callback is not None:
             info = {"rounds": self.algorithm.rounds, "kkt": found.kkt, "full": found.full}

@@ -224,6 +224,8 @@ def _assemble(
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
         x, duals = driver.best_point()
+    elif driver.priceless:
+        duals[:] = 0.0
     duals = duals * driver.units
     parts, dual = problem.split(x), problem.total(duals) / problem.n
     kkt = problem.kkt(parts, dual, atol)

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.problem.residual import RowSums, judge_agents, judge_rows
+from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -67,20 +67,26 @@ class StoppingTest:
 
         ``full`` forms the sums in any case. The request of this process travels with the residuals.
         """
+        ratios, forces = self._local(x, duals)
+        self.tests += 1
         if not full:
-            local, asked = self._agree(self._local(x, duals)[0], request)
-            self.tests += 1
+            local, asked = self._agree(ratios, request)
             if local > _NEARLY * self.tol:
                 return Residual(local, False, request=asked)
-        found = self._measure(x, duals, request)
-        self.tests += 2
+        found = self._measure(x, duals, forces, request)
+        self.tests += 1
         self.sums += 1
         return self._confirmed(found, x) if found.met else found
 
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
         with self.runtime.agreement.uncounted():
-            return self._measure(x, duals)
+            return self._measure(x, duals, self._local(x, duals)[1])
+
+    @property
+    def _rounding(self) -> float:
+        """With tol = 0 nothing passes but what atol forgives."""
+        return ROUNDING if self.tol > 0 else 0.0
 
     @cached_property
     def _norms(self) -> Array:
@@ -96,7 +102,7 @@ class StoppingTest:
         """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
         known = self.runtime.stationarity(x, duals)
         pulls = (self._norms * np.abs(duals)).sum(axis=1)
-        return judge_agents(known, self.runtime.block.mu, pulls, self.atol)
+        return judge_agents(known, self.runtime.block.mu, pulls, self.atol, self._rounding)
 
     def _agree(self, ratios: Array, request: Request) -> tuple[float, Request]:
         """The largest ratio, infinite where one is not a number, and the largest request."""
@@ -104,21 +110,31 @@ class StoppingTest:
         worst, asked = self.runtime.largest(np.column_stack([own, np.full(len(own), request)]))
         return float(worst), Request(int(asked))
 
-    def _measure(self, x: Array, duals: Array, request: Request = Request.NONE) -> Residual:
-        """The residual of agents and rows at λ̄; the price that is felt is that of the λ_i."""
-        rt, weight = self.runtime, self._weight
-        felt = self._norms * self._local(x, duals)[1][:, None]
-        total = rt.total(np.hstack([duals, rt.products(x), rt.sizes(x), felt]))
+    def _measure(
+        self, x: Array, duals: Array, forces: Array, request: Request = Request.NONE
+    ) -> Residual:
+        """The residual of agents and rows at λ̄; the ``forces`` are those of the λ_i."""
+        rt, weight, products = self.runtime, self._weight, self.runtime.products(x)
+        felt = self._norms * forces[:, None]
+        total = rt.total(np.hstack([duals, products, rt.sizes(x, products), felt]))
         mean, s, load, felt = np.split(total, 4)
         dual, sums = mean / rt.problem.n, RowSums(s, load, felt, weight)
         local, asked = self._agree(self._local(x, dual)[0], request)
-        coupling, _, _ = judge_rows(rt.problem.h, dual, sums, self.atol * self.units)
+        coupling, _, _ = judge_rows(
+            rt.problem.h, dual, sums, self.atol * self.units, self._rounding
+        )
         kkt = max(local, coupling)
         return Residual(kkt, kkt <= self.tol, dual, asked)
 
     def _confirmed(self, found: Residual, x: Array) -> Residual:
-        assert found.dual is not None
-        problem = self.runtime.problem
-        rows = self.atol * self.units
-        kkt = problem.kkt(self.runtime.packed.split(x), found.dual, self.atol, rows).kkt
-        return Residual(kkt, kkt <= _SURELY * self.tol, found.dual, found.request)
+        """By the plain definitions; a price that nobody feels is tried as 0, and then is 0."""
+        problem, dual = self.runtime.problem, found.dual
+        assert dual is not None
+        parts, none = self.runtime.packed.split(x), np.zeros_like(dual)
+        pulls = (self._norms * np.abs(dual)).sum(axis=1)
+        felt = problem.anywhere(bool(np.any(pulls > self.tol * self._local(x, none)[1])))
+        rows, enough = self.atol * self.units, _SURELY * self.tol
+        if not felt and (kkt := problem.kkt(parts, none, self.atol, rows).kkt) <= enough:
+            return Residual(kkt, True, none, found.request)
+        kkt = problem.kkt(parts, dual, self.atol, rows).kkt
+        return Residual(kkt, kkt <= enough, dual, found.request)

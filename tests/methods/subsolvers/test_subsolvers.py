@@ -195,14 +195,14 @@ def test_idapg_has_a_step_for_each_agent(method):
     """1/step_i is a bound of H's curvature in the diagonal metric; the paper's is the largest."""
     where = problem("1 l1")
     plan = plan_id2a(where, NETWORK, Settings(method, subsolver="iDAPG"))
-    solver, c = plan.algorithm.subsolver, plan.algorithm.constants
+    solver, c = plan.algorithm.subsolver, plan.algorithm.subsolver.constants
     steep = 1 / solver.dual_step
     facts, network = gather_facts(where), plan.runtime.network
     np.testing.assert_allclose(steep, facts.sigma2 / facts.mu + c.rho * network.majorant)
     root = np.sqrt(steep.max() / c.mu_phi + 1)
     assert plan.parameters["inner_momentum"][0] == pytest.approx((root - 1) / (root + 1))
     printed = plan_id2a(where, NETWORK, Settings(method, subsolver="iDAPG", constants="paper"))
-    L = printed.algorithm.constants.L_phi
+    L = printed.algorithm.subsolver.constants.L_phi
     np.testing.assert_allclose(printed.algorithm.subsolver.dual_step, 1 / L)
 
 
