@@ -19,10 +19,10 @@ from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.theory import Facts, gather_facts
 
-SOLVE_ARGUMENTS = (
+SOLVE_ARGUMENTS = tuple(
     "method subsolver rho tol atol max_rounds time_limit constants accuracy start reference record "
-    "progress callback seed runtime reduce scale throw checkpoints"
-).split()
+    "progress callback seed runtime reduce scale throw checkpoints".split()
+)
 """Keywords of ``solve`` that are no parameters of a method."""
 
 Check = Callable[[str, Any], Any]

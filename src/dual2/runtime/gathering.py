@@ -42,6 +42,7 @@ def gather_everywhere(
     Examples
     --------
     >>> from dual2.runtime import find_transport
+    >>> from dual2.network import Network
     >>> pair, here = Network([(0, 1)]), find_transport("stacked")
     >>> x, duals = gather_everywhere(here, pair, [1, 2], [np.zeros(1), np.ones(2)], np.ones((2, 1)))
     >>> x[1], duals.shape

@@ -48,6 +48,7 @@ def partition(network: AnyNetwork, ranks: int) -> Assignment:
     Examples
     --------
     >>> import networkx as nx
+    >>> from dual2.network import Network
     >>> partition(Network(nx.path_graph(8)), 3).tolist()
     [0, 0, 0, 1, 1, 1, 2, 2]
     """

@@ -132,6 +132,7 @@ class Agreement:
 
     Examples
     --------
+    >>> from dual2.network import Network
     >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
     >>> agreement.total([[1.0], [2.0], [4.0]]).tolist(), agreement.agree_rounds
     ([7.0], 2)
