@@ -38,9 +38,7 @@ class Record:
     """All that is known of one subproblem solver."""
 
     make: Maker  # its class
-    needs: Callable[
-        [Facts, float, str], Acceptance
-    ]  # whether it fits facts, ρ and mapping, and why
+    needs: Callable[[Facts, float, str], Acceptance]  # whether facts, ρ and mapping fit, and why
     mapping: str | None = None  # how h* must enter, if not as it comes
     local: bool = False  # whether it solves local problems only: ρ = 0
     covered: bool = True  # whether Theorem 3 (complexity) predicts its cost
