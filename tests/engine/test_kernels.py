@@ -101,7 +101,7 @@ def test_all_products_at_once(runtime):
     close(runtime.products(FLAT), expected)
     close(
         runtime.sizes(FLAT, runtime.products(FLAT)),
-        [a.apply_sizes(x) for a, x in zip(PROBLEM.agents, X, strict=True)],
+        [a.sizes(x, a.apply(x)) for a, x in zip(PROBLEM.agents, X, strict=True)],
     )
     pulls = [a.adjoint(row) for a, row in zip(PROBLEM.agents, ROWS, strict=True)]
     close(runtime.adjoints(ROWS), np.concatenate(pulls))

@@ -327,10 +327,10 @@ def test_wrong_parameters_are_refused(parameters, message):
 
 
 def test_w_is_kept_positive_semidefinite():
-    """A gossip matrix with large eigenvalues is scaled down before W = I - scale·C is formed."""
+    """A gossip matrix with large eigenvalues is scaled down before W = I - mixing_scale·C is formed."""
     problem, best, _ = known_problem(*PAIRS[1])
     network = d2.Network(7.0 * nx.laplacian_matrix(nx.path_graph(5)).toarray())
     result = d2.solve(problem, network, method="NPGA-AugDGM", tol=1e-10)
     assert result.status == "CONVERGED"
-    assert result.parameters["scale"][0] == pytest.approx(1 / network.lambda_max)
+    assert result.parameters["mixing_scale"][0] == pytest.approx(1 / network.lambda_max)
     np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best), rtol=0, atol=1e-8)

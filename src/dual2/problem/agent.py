@@ -70,17 +70,11 @@ class Agent:
         v = np.asarray(v, dtype=np.float64)
         return self.A.rmatvec(v) if isinstance(self.A, LinearOperator) else self.A.T @ v
 
-    def apply_sizes(self, x: ArrayLike) -> NDArray[np.float64]:
-        """|A||x|, entry by entry: what A x is made of; |A x| where A is an operator."""
+    def sizes(self, x: ArrayLike, product: NDArray[np.float64]) -> NDArray[np.float64]:
+        """|A||x|, entry by entry: what the product A x is made of; |A x| where A is an operator."""
         if isinstance(self.A, LinearOperator):
-            return np.abs(self.apply(x))
+            return np.abs(product)
         return self._sizes @ np.abs(np.asarray(x, dtype=np.float64))
-
-    def adjoint_sizes(self, v: ArrayLike) -> NDArray[np.float64]:
-        """|A|ᵀ|v|, entry by entry; |Aᵀv| where A is an operator."""
-        if isinstance(self.A, LinearOperator):
-            return np.abs(self.adjoint(v))
-        return self._sizes.T @ np.abs(np.asarray(v, dtype=np.float64))
 
     @cached_property
     def row_norms(self) -> NDArray[np.float64]:

@@ -109,8 +109,9 @@ def kkt(problem: Problem, x: list[Vector], lam: Vector, atol: float, rows: float
     for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
         norms, (local, magnitude) = agent.row_norms, agent_terms(agent, part, lam)
         ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), atol)
-        products = agent.apply(part), agent.apply_sizes(part), norms * force, norms**2
-        parts.append(np.concatenate([*products, [magnitude]]))
+        product = agent.apply(part)
+        own = product, agent.sizes(part, product), norms * force, norms**2
+        parts.append(np.concatenate([*own, [magnitude]]))
     worst = float(problem.largest(ratios[:, None])[0])
     number = problem.first(ratios >= worst)
     total = problem.total(parts)

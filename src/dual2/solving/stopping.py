@@ -132,7 +132,8 @@ class StoppingTest:
         assert dual is not None
         parts, none = self.runtime.packed.split(x), np.zeros_like(dual)
         pulls = (self._norms * np.abs(dual)).sum(axis=1)
-        felt = problem.anywhere(bool(np.any(pulls > self.tol * self._local(x, none)[1])))
+        least = _NEARLY * self.tol * self._local(x, none)[1]
+        felt = problem.anywhere(bool(np.any(pulls > least)))
         rows, enough = self.atol * self.units, _SURELY * self.tol
         if not felt and (kkt := problem.kkt(parts, none, self.atol, rows).kkt) <= enough:
             return Residual(kkt, True, none, found.request)
