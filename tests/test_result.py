@@ -388,7 +388,7 @@ def counting_agent(A, calls):
 
 @pytest.mark.parametrize("wishes", [{}, {"subsolver": "LPD"}, {"method": "NPGA-ED"}], ids=str)
 def test_counts_are_the_calls(wishes):
-    """Nothing is counted that was not called; only the final certificate comes on top."""
+    """Nothing is counted that was not called; only the certificate comes on top, tried twice."""
     rng, calls = np.random.default_rng(0), [Counter() for _ in range(3)]
     agents = [counting_agent(rng.standard_normal((4, 3)), own) for own in calls]
     problem = d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(4)))
@@ -396,7 +396,7 @@ def test_counts_are_the_calls(wishes):
     counts = d2.solve(problem, network, tol=1e-6, record=False, **wishes).counts
     for name in ("grad_f", "prox_g", "A", "AT"):
         most = max(own[name] for own in calls)
-        assert 0 <= most - getattr(counts, name) <= 15, name
+        assert 0 <= most - getattr(counts, name) <= 20, name
 
 
 def test_counts():

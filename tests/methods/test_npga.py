@@ -327,7 +327,7 @@ def test_wrong_parameters_are_refused(parameters, message):
 
 
 def test_w_is_kept_positive_semidefinite():
-    """A gossip matrix with large eigenvalues is scaled down before W = I - mixing_scale·C is formed."""
+    """A gossip matrix with large eigenvalues is scaled down before W = I - s·C is formed."""
     problem, best, _ = known_problem(*PAIRS[1])
     network = d2.Network(7.0 * nx.laplacian_matrix(nx.path_graph(5)).toarray())
     result = d2.solve(problem, network, method="NPGA-AugDGM", tol=1e-10)
