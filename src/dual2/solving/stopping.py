@@ -6,6 +6,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from dual2.errors import PeerError
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime
 
@@ -18,10 +19,19 @@ class Request(IntEnum):
     NONE = 0
     SAVE = 1
     """A checkpoint is due."""
-    TIME = 2
-    INTERRUPT = 3
-    BROKEN = 4
+    HOLD = 2
+    """The last checkpoint could not be written: nobody must save, that the older ones stay."""
+    TIME = 3
+    INTERRUPT = 4
+    BROKEN = 5
     """Its iterates are no longer finite."""
+
+
+def _wish(number: float) -> Request:
+    """The request that has been agreed on; honest processes ask for nothing else."""
+    if number not in list(Request):
+        raise PeerError(f"Another process asks for {number:g}; expected 0 … {max(Request)}.")
+    return Request(int(number))
 
 
 _NEARLY = 10.0
@@ -66,7 +76,7 @@ class StoppingTest:
             self.tests += 1
             ratio, met = self._ratio(local[0], max(local[1], local[2]), _NEARLY)
             if not met:
-                return Residual(ratio, False, request=Request(int(local[3])))
+                return Residual(ratio, False, request=_wish(local[3]))
         found, again = self._measure(x, duals, request)
         self.tests += 1 + again
         self.sums += 1
@@ -114,7 +124,7 @@ class StoppingTest:
         y = coupling_response(h, s, dual, coupling_step(s, dual))
         norm = np.linalg.norm
         two, two_met = self._ratio(float(norm(s - y)), float(max(norm(s), norm(y))))
-        return Residual(max(one, two), one_met and two_met, dual, Request(int(local[3])))
+        return Residual(max(one, two), one_met and two_met, dual, _wish(local[3]))
 
     def _ratio(self, residual: float, scale: float, factor: float = 1.0) -> tuple[float, bool]:
         if not (math.isfinite(residual) and math.isfinite(scale)):
