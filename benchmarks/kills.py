@@ -35,7 +35,8 @@ METHODS = {"iD2A": ["--tol", "1e-4"], "NPGA-EXTRA": ["--tol", "1e-12"]}
 """Options of the runs; the second ends at its largest number of rounds."""
 PARTS = {"single": 0, "mpi": 2}
 """Processes of a run over MPI, 0 for one in process."""
-KINDS = ("kills", "of them before a checkpoint", "runs", "OTHER ANSWER", "LEFT BEHIND")
+EARLY = "of them before a checkpoint"
+KINDS = ("kills", EARLY, "runs", "OTHER ANSWER", "LEFT BEHIND")
 _POLL = 0.002
 _STARTING = 0.2
 """Share of the kills that come before the first iteration, as a rule."""
@@ -158,29 +159,30 @@ def chain(
         if process.returncode in (0, 3):
             return
         words["kills"] += 1
-        words["of them before a checkpoint"] += not run.saved
+        words[EARLY] += not run.saved
         if run.out.exists():
             run.answer()  # whole, or an error here
     run.finish("--resume" if run.saved else "--force")
 
 
 def campaign(report: Report, options: argparse.Namespace, ranks: int, folder: Path) -> None:
-    """So many kills of one kind of run, over the methods in turn."""
+    """So many kills of one kind of run, over the methods in turn, some with a checkpoint."""
     chance, rows = random.Random(options.seed), []
     rounds = options.rounds // 300 if ranks else options.rounds
-    for name in METHODS:
+    for name in options.methods:
         first, whole = (
             Run(folder, name, rounds, ranks, folder.parent / f"{name}-{ranks}-{which}" / "x.json")
             for which in ("first", "whole")
         )
-        first.finish()  # kernels are compiled
+        if not options.smoke:
+            first.finish()  # kernels are compiled
         seconds, expected = timed(whole), whole.answer()
         report.say(f"{name}: starts in {seconds[0]:.1f} s, iterates for {seconds[1]:.1f} s")
-        words, wanted, k = Counter[str](), options.kills // len(METHODS), 0
-        while words["kills"] < wanted:
+        words, wanted, k = Counter[str](), options.kills // len(options.methods), 0
+        while words["kills"] < wanted or words["kills"] == words[EARLY]:
             k += 1
             run = Run(folder, name, rounds, ranks, folder.parent / f"{name}-{ranks}-{k}" / "x.json")
-            chain(run, seconds, wanted - words["kills"], chance, words)
+            chain(run, seconds, max(wanted - words["kills"], 1), chance, words)
             words["runs"] += 1
             words["OTHER ANSWER"] += run.answer() != expected
             words["LEFT BEHIND"] += bool(run.rest)
@@ -189,15 +191,15 @@ def campaign(report: Report, options: argparse.Namespace, ranks: int, folder: Pa
     report.table(f"Killed at random times, {place}", ["method", *KINDS], rows)
     bad = sum(row[-1] + row[-2] for row in rows)
     report.expect(bad == 0, f"{bad} answers differ or files are left behind, {place}")
-    report.expect(sum(row[1] - row[2] for row in rows) > 0, f"some run was resumed, {place}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--kills", type=int, default=50, help="of each kind, by default 50")
     parser.add_argument("--rounds", type=int, default=600_000, help="most rounds in process")
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seed", type=int, default=0)
-    options = parse(parser, PARTS, kills=4, rounds=100_000)
+    options = parse(parser, PARTS, kills=2, rounds=100_000, methods=["iD2A"])
     report = Report(options)
     if not PROC.is_dir():
         report.leave_out("everything: there is no /proc to find the processes in")
