@@ -281,7 +281,7 @@ def test_toml_text_round_trips(tmp_path):
 
 def test_encode_decode_is_exact():
     value = encode(d2.SquaredLoss(RNG.standard_normal(50), scale=1 / 3), "h")
-    assert same(decode(value), d2.SquaredLoss(value["y"], scale=1 / 3))
+    assert same(decode(value, "h"), d2.SquaredLoss(value["y"], scale=1 / 3))
 
 
 def test_a_share_needs_only_its_own_files(tmp_path):

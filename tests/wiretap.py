@@ -83,7 +83,7 @@ def record(folder: str, file: Path, method: str) -> None:
         seen.clear()
     chosen = {"method": method, "tol": 1e-6, "max_rounds": 3000}
     asked = ProcessOptions(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
-    result, silent = part.take_part(asked)
+    result, _, silent = part.take_part(asked)
     numbers = private_numbers(folder, result.owned)
     agreement = Agreement.largest.agreement
     route = agreement.transport.route(agreement.network)

@@ -1,8 +1,10 @@
 """The command ``dual2``: problem folders in, solutions and figures out.
 
-Exit codes: 0 converged or done, 2 bad input or usage, 3 not converged, 130 interrupted.
+Exit codes: 0 converged or done, 2 bad input or usage, 3 not converged, 4 a peer is missing or at
+fault, 5 the answer could not be written, 130 interrupted.
 """
 
+import errno
 import io
 import sys
 from collections.abc import Sequence
@@ -11,9 +13,10 @@ import typer
 
 from dual2.commands.bench import bench, plot
 from dual2.commands.listing import info, methods
+from dual2.commands.options import NOT_WRITTEN
 from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
-from dual2.errors import Dual2Error
+from dual2.errors import Dual2Error, PeerError
 from dual2.solving.interrupts import ending_on_request
 
 COMMANDS = (example, solve, theory, reproduce, plot, bench, methods, info)
@@ -39,7 +42,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(args=None if arguments is None else list(arguments), prog_name="dual2")
     except (Dual2Error, OSError) as error:
         print(f"dual2: {error}", file=sys.stderr)
-        raise SystemExit(2) from None
+        raise SystemExit(_exit_code(error)) from None
+
+
+def _exit_code(error: Exception) -> int:
+    if isinstance(error, PeerError):
+        return 4
+    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
+    return NOT_WRITTEN if isinstance(error, OSError) and error.errno in full else 2
 
 
 if __name__ == "__main__":

@@ -20,6 +20,10 @@ class CapabilityError(Dual2Error):
     """A method was asked for something it cannot do; the message says what would work."""
 
 
+class PeerError(Dual2Error):
+    """Another process is missing, or has sent what it must not; the message names it."""
+
+
 def counted(number: int | str, noun: str) -> str:
     """A number and what it counts, for messages and tables.
 

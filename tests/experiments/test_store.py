@@ -7,6 +7,7 @@ import pytest
 
 from dual2.errors import Dual2Error
 from dual2.experiments.store import Case, Store, StoredRun
+from dual2.files.writing import _machine
 
 
 def case(label="iD2A, ρ = ρ*", group="exp1", **changes):
@@ -43,7 +44,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path):
 def test_what_a_killed_writer_left_goes_when_the_run_is_saved(tmp_path):
     store, mine, other = Store(tmp_path), case(), case(seed=1)
     store.save(run(other))
-    rest = [tmp_path / "runs" / f".{of.key}.csv.abc" for of in (mine, other)]
+    rest = [tmp_path / "runs" / f".{of.key}.csv.{_machine()}.99999999.abc" for of in (mine, other)]
     for file in rest:
         file.touch()
     store.save(run(mine))

@@ -16,9 +16,9 @@ import pytest
 
 from dual2.cli import main
 from dual2.errors import Dual2Error
+from dual2.processes.keeping import open_store
 from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.options import ProcessOptions
-from dual2.processes.part import _store
 from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
 from dual2.solving.storage import load_public
@@ -98,13 +98,13 @@ def test_nothing_is_overwritten(gathered, folder, tmp_path):
     answers = ProcessOptions(folder, out=gathered[1])
     state = ProcessOptions(folder, out=tmp_path / "answer.json")
     with pytest.raises(Dual2Error, match=r"0.json exists"):
-        _store(comm, answers, [0, 1])
-    saved = _store(comm, state, [0, 1])
+        open_store(comm, answers, [0, 1])
+    saved = open_store(comm, state, [0, 1])
     saved.save(30, {"x": np.zeros(1)})
     with pytest.raises(Dual2Error, match=r"did not end\. Go on with --resume"):
-        _store(comm, state, [0, 1])
-    assert _store(comm, replace(state, resume=True), [0, 1]).rounds() == [30]
-    forced = _store(comm, replace(state, force=True), [0, 1])
+        open_store(comm, state, [0, 1])
+    assert open_store(comm, replace(state, resume=True), [0, 1]).rounds() == [30]
+    forced = open_store(comm, replace(state, force=True), [0, 1])
     assert forced.rounds() == [30]  # until the new run has saved something better
     forced.save(10, {"x": np.ones(1)})
     assert forced.rounds() == [10]
@@ -114,9 +114,9 @@ def test_answers_that_could_not_be_written_are_refused_first(folder, tmp_path):
     (tmp_path / "file").write_text("")
     comm = SimpleNamespace(rank=0, size=2)
     with pytest.raises(Dual2Error, match=r"out\.d: .*file is a file, not a folder"):
-        _store(comm, ProcessOptions(folder, out=tmp_path / "file" / "out"), [0])
+        open_store(comm, ProcessOptions(folder, out=tmp_path / "file" / "out"), [0])
     deep = ProcessOptions(folder, out=tmp_path / "new" / "deep" / "out")
-    assert _store(comm, deep, [0]) is not None
+    assert open_store(comm, deep, [0]) is not None
     assert not (tmp_path / "new").exists()
 
 

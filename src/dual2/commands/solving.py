@@ -1,25 +1,26 @@
 """Problem folders in, solutions and predictions out."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import EXIT, Directory, Force, rho_value
+from dual2.commands.options import EXIT, NOT_WRITTEN, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
-from dual2.errors import Dual2Error, counted
+from dual2.errors import counted
 from dual2.experiments.exp1 import experiment1
-from dual2.files import refuse_existing, write_atomically
-from dual2.processes.answers import demand_writable
+from dual2.processes.checkpoints import INTERVAL
+from dual2.processes.keeping import keep, open_store, state_to_resume
 from dual2.processes.launch import solve_in_processes, started_processes
 from dual2.processes.options import ProcessOptions
 from dual2.processes.part import take_part
+from dual2.runtime import Transport
 from dual2.runtime.waiting import TIMEOUT
-from dual2.solving.result import Result, Status
+from dual2.solving.result import Result
 from dual2.solving.solve import solve as solve_problem
-from dual2.solving.storage import load_problem, save_problem, to_json
+from dual2.solving.storage import load_problem, save_problem
 from dual2.theory import compare, complexities, condition_numbers
 
 
@@ -48,15 +49,15 @@ def solve(
         Path | None, typer.Option(metavar="FILE", help="Rank of each agent.")
     ] = None,
     reduce: Annotated[str, typer.Option(help="Sums over agents: tree or mpi.")] = "tree",
-    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = 60.0,
+    checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = INTERVAL,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a neighbour.")] = TIMEOUT,
     log_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="A log per process.")] = None,
 ) -> None:
     """Solve the problem in a folder; options override those of problem.toml.
 
-    FILE is JSON. While the run has not converged, FILE.state beside it keeps what --resume needs.
+    FILE is JSON. While the run has not converged, the folder FILE.d keeps what --resume needs.
     With --mpi, or under mpiexec, each process reads its own agents' files only and writes
-    FILE.d/<agent>.json; the options from --gather on are for that.
+    FILE.d/<agent>.json; --gather, --partition, --reduce, --timeout and --log-dir are for that.
     """
     given = {
         "method": method,
@@ -73,45 +74,26 @@ def solve(
     if mpi is not None:
         raise typer.Exit(solve_in_processes(asked, mpi))
     if started_processes():
-        result, silent = take_part(asked)
+        result, written, silent = take_part(asked)
     else:
         asked.refuse_alone()
-        result, silent = _solve_folder(folder, chosen, out, resume, force), False
+        result, written = _solve_folder(asked)
+        silent = False
     if not silent:
         _summary(result)
-    raise typer.Exit(EXIT.get(result.status, 3))
+    raise typer.Exit(EXIT.get(result.status, 3) if written else NOT_WRITTEN)
 
 
-def _solve_folder(
-    folder: Path, chosen: dict[str, Any], out: Path | None, resume: bool, force: bool
-) -> Result:
-    problem, network, options = load_problem(folder)
-    options |= chosen
-    if out is None:
-        if resume:
-            raise Dual2Error("--resume needs --out FILE, the file of the run to go on with.")
-        return solve_problem(problem, network, **options)
-    state = out.with_name(out.name + ".state")
-    if resume:
-        options["start"] = _earlier(state)
-    refuse_existing(out, force or resume)
-    demand_writable(out.parent)
-    result = solve_problem(problem, network, **options)
-    if result.status == Status.CONVERGED:
-        state.unlink(missing_ok=True)
-    else:
-        result.save(state)
-    write_atomically(out, to_json(result.as_dict()))
-    return result
-
-
-def _earlier(state: Path) -> Result:
-    if not state.is_file():
-        raise Dual2Error(
-            f"There is nothing to resume: {state} does not exist. It is written when a run with "
-            "--out ends before it has converged."
-        )
-    return Result.load(state)
+def _solve_folder(asked: ProcessOptions) -> tuple[Result, bool]:
+    """The answer, and whether it is written where that was asked for."""
+    problem, network, options = load_problem(asked.folder)
+    options |= asked.chosen
+    here, owned = Transport(), list(range(problem.n))
+    store = open_store(here, asked, owned)
+    start = state_to_resume(here, asked, {}, store)
+    options |= {"record": False, "throw": False}  # the answer has no trace, and is always wanted
+    result = solve_problem(problem, network, start=start, checkpoints=store, **options)
+    return result, keep(here, asked, owned, store, result, problem.n)
 
 
 def _summary(result: Result) -> None:

@@ -35,7 +35,6 @@ import inspect
 import itertools
 import json
 import os
-import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +48,7 @@ from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
 from dual2.experiments.case import Case
 from dual2.experiments.config_checks import FOR_ALL, FOR_SOME, Checks, Table, Variants
 from dual2.experiments.topologies import NETWORKS, build_network
+from dual2.files import parse_toml, read_text
 from dual2.methods import find_method
 from dual2.solving.storage import load_problem
 from dual2.solving.tuning import tune
@@ -100,11 +100,10 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         source = resources.files("dual2.experiments") / "configs" / f"{path}.toml"
         return parse_config(source.read_text(encoding="utf-8"), str(path))
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_text(file)
+    except Dual2Error as error:
         raise Dual2Error(
-            f"{path} cannot be read: {error}. Expected a TOML file, or one of "
-            f"{', '.join(shipped_configs())}."
+            f"{error} Expected a TOML file, or one of {', '.join(shipped_configs())}."
         ) from error
     return parse_config(text, str(path), file.parent)
 
@@ -115,11 +114,7 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     ``text``: TOML; ``name``: what errors call it: a path, or any other name; ``folder``: where the
     paths of problem folders start.
     """
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise Dual2Error(f"{name} is not valid TOML: {error}.") from error
-    return _Reader(name, folder, document).config()
+    return _Reader(name, folder, parse_toml(text, name)).config()
 
 
 class _Reader(Checks):

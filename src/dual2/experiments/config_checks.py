@@ -26,6 +26,10 @@ TEXTS = (*FOR_SOME, "mapping", "spectrum", "integrator")
 """Parameters of methods that may be text."""
 
 
+MOST_COMBINATIONS = 10_000
+"""Most combinations of the values in the lists of one entry."""
+
+
 class Checks:
     """A config's document with the questions that its readers ask of it.
 
@@ -83,6 +87,9 @@ class Checks:
         for key, values in listed.items():
             if not values:
                 self.fail(where, f"{key} = [] found; expected a value, or a list of values.")
+        combinations = math.prod(len(values) for values in listed.values())
+        if combinations > MOST_COMBINATIONS:
+            self.fail(where, f"{combinations} combinations found; at most {MOST_COMBINATIONS}.")
         found: Variants = []
         for values in itertools.product(*listed.values()):
             chosen = dict(zip(listed, values, strict=True))

@@ -12,8 +12,8 @@ same case has the same key everywhere, and a case that differs in any argument h
 
 import csv
 import io
-import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
@@ -25,15 +25,13 @@ import numpy as np
 
 from dual2.errors import Dual2Error
 from dual2.experiments.case import FORMAT, Case, Setting
-from dual2.files import write_atomically
-from dual2.solving.storage import to_json
+from dual2.files import read_json, read_text, remove_leftovers, write_atomically
+from dual2.solving.storage.documents import numbers_of_words, to_json
 
 __all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
 
 SKIPPED, FAILED = "SKIPPED", "FAILED"
 """Besides the members of :class:`dual2.Status`: the method cannot do it; an error ended the run."""
-
-_WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,8 +132,7 @@ class Store:
         record = {"format": FORMAT, "case": run.case.as_dict()}
         record |= {name: getattr(run, name) for name in _RECORD}
         record["trace"] = {"columns": list(columns), "rows": next(iter(rows.values()), 0)}
-        for rest in (self.folder / "runs").glob(f".{run.case.key}.*"):
-            rest.unlink()  # of a process that was killed while it wrote
+        remove_leftovers(self.folder / "runs", f"{run.case.key}.")
         if columns:
             table = zip(*(column.tolist() for column in columns.values()), strict=True)
             write_atomically(self._file(run.case.key, ".csv"), to_csv(columns, table))
@@ -145,16 +142,16 @@ class Store:
         """Read a run by its case or key."""
         key = wanted.key if isinstance(wanted, Case) else wanted
         file = self._file(key, ".json")
-        if not file.is_file():
+        if not file.exists():
             raise Dual2Error(f"There is no finished run {key} in {self.folder}.")
         try:
-            record = json.loads(file.read_text(encoding="utf-8"))
+            record = read_json(file)
             if record["format"] != FORMAT:
                 raise ValueError(f"its format is {record['format']}, not {FORMAT}")
             trace = _read_trace(file.with_suffix(".csv"), **record["trace"])
-            details = {name: _numbers(record[name]) for name in _RECORD}
+            details = {name: numbers_of_words(record[name]) for name in _RECORD}
             return StoredRun(case=Case(**record["case"]), trace=trace, **details)
-        except (OSError, KeyError, TypeError, ValueError) as error:
+        except (OSError, LookupError, TypeError, ValueError, csv.Error) as error:
             raise Dual2Error(
                 f"{file} cannot be read as a stored run: {error}. Remove it and run again."
             ) from error
@@ -171,12 +168,14 @@ class Store:
 
     def _planned(self) -> dict[str, list[str]]:
         file = self.folder / "plan.json"
-        if not file.is_file():
+        if not os.path.lexists(file):
             return {}
         try:
-            return json.loads(file.read_text(encoding="utf-8"))["groups"]
-        except (KeyError, ValueError, TypeError) as error:
+            groups = read_json(file)["groups"]
+            known = {str(name): [_demand_key(key) for key in keys] for name, keys in groups.items()}
+        except (LookupError, ValueError, TypeError, AttributeError) as error:
             raise Dual2Error(f"{file} is not a plan of runs: {error}. Remove it.") from error
+        return known
 
     def groups(self) -> list[str]:
         """Groups that have a finished run: planned ones in their order, then others by name."""
@@ -208,10 +207,17 @@ def to_csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
     return buffer.getvalue()
 
 
+def _demand_key(key: Any) -> str:
+    """A key as cases have them; with anything else another folder could be meant."""
+    if not isinstance(key, str) or not re.fullmatch("[a-z0-9-]+", key):
+        raise ValueError(f"{key!r} is no key of a run")
+    return key
+
+
 def _read_trace(file: Path, columns: list[str], rows: int) -> dict[str, np.ndarray]:
     if not columns:
         return {}
-    header, *lines = csv.reader(io.StringIO(file.read_text(encoding="utf-8")))
+    header, *lines = csv.reader(io.StringIO(read_text(file)))
     if header != columns or len(lines) != rows:
         raise ValueError(f"{file.name} is not the trace that belongs to it")
     cells = zip(*lines, strict=True) if lines else [()] * len(header)
@@ -221,13 +227,7 @@ def _read_trace(file: Path, columns: list[str], rows: int) -> dict[str, np.ndarr
 def _column(cells: Iterable[str]) -> np.ndarray:
     cells = list(cells)
     whole = all(cell.lstrip("-").isdigit() for cell in cells)
-    return np.array([(int if whole else float)(cell) for cell in cells])
-
-
-def _numbers(value: Any) -> Any:
-    """The words inf, -inf, nan as numbers again; the inverse of ``to_json``."""
-    if isinstance(value, dict):
-        return {name: _numbers(member) for name, member in value.items()}
-    if isinstance(value, list):
-        return [_numbers(member) for member in value]
-    return _WORDS.get(value, value) if isinstance(value, str) else value
+    column = np.array([(int if whole else float)(cell) for cell in cells])
+    if column.dtype.kind not in "if":
+        raise ValueError("a number of its trace has too many digits")
+    return column

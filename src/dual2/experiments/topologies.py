@@ -77,6 +77,11 @@ TOPOLOGIES: dict[str, Callable[..., Any]] = {
 }
 """Each takes n, then the arguments of its own."""
 
+DENSE = ("complete", "erdos_renyi", "conditioned")
+"""Networks in which every pair of agents is looked at."""
+MOST_PAIRS = 1_000_000
+"""Most pairs of agents that a config may ask for: the graph takes some 500 bytes for each."""
+
 NETWORKS = Builders("network", TOPOLOGIES, "n", NetworkError)
 """The same with a check of the arguments."""
 
@@ -91,4 +96,10 @@ def build_network(n: int, build: str, **options: Any) -> Network:
     >>> build_network(6, "grid").edges.shape, round(build_network(8, "path").kappa, 3)
     ((7, 2), 25.274)
     """
+    pairs = n * n if build in DENSE else n * options.get("reach", 1)
+    if isinstance(pairs, int) and pairs > MOST_PAIRS:
+        raise NetworkError(
+            f"n = {n} found; expected fewer agents: {build!r} would look at {pairs} pairs of them, "
+            f"more than {MOST_PAIRS}."
+        )
     return Network(NETWORKS.build(build, n, options))

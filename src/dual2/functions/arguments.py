@@ -142,6 +142,8 @@ def _title(owner: Any) -> str:
 
 def _numbers(owner: Any, name: str, value: Any) -> Array:
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("they are complex")
         array = np.array(value, dtype=np.float64)
         if value is None:  # which NumPy reads as nan
             raise TypeError("it is missing")

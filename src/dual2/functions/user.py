@@ -248,6 +248,8 @@ def _value_of_rows(owner: Function, oracle: Oracle | None, x: Array, name: str) 
 def _number(owner: Function, name: str, value: Any) -> float:
     """What a user's function returned as its value: a number, or an array of one."""
     try:
+        if np.iscomplexobj(value):
+            raise TypeError("it is complex")
         return float(value if np.ndim(value) == 0 else np.asarray(value).item())
     except (TypeError, ValueError) as error:
         raise ProblemError(
@@ -259,7 +261,12 @@ def _vector_of_rows(owner: Function, name: str, oracle: Oracle, x: Array) -> Arr
     if x.ndim == 2:
         rows = [_vector_of_rows(owner, name, oracle, row) for row in x]
         return np.array(rows).reshape(x.shape)
-    out = np.asarray(oracle(x.copy()), dtype=np.float64)
+    answer = np.asarray(oracle(x.copy()))
+    if answer.dtype.kind not in "biuf":
+        raise ProblemError(
+            f"{owner!r}: {name} returned numbers of the type {answer.dtype}; expected real ones."
+        )
+    out = answer.astype(np.float64, copy=False)
     if out.shape != x.shape:
         raise ProblemError(
             f"{owner!r}: {name} returned shape {out.shape} for an argument of shape {x.shape}; "

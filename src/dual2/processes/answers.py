@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from dual2.errors import Dual2Error
-from dual2.files import refuse_existing, write_atomically
+from dual2.files import refuse_existing
 from dual2.solving.result import Result
 from dual2.solving.storage import to_json
 
@@ -24,9 +24,10 @@ def refuse_answers(folder: Path, out: Path | None, owned: Sequence[int], force: 
         refuse_existing(file, force)
 
 
-def write_own(folder: Path, owned: Sequence[int], result: Result) -> None:
-    """The answer of each own agent, ``FOLDER/<agent>.json``: its x_i and what is public."""
+def own_answers(folder: Path, owned: Sequence[int], result: Result) -> dict[Path, str]:
+    """The answer of each own agent for ``FOLDER/<agent>.json``: its x_i and what is public."""
     public = result.as_dict()
-    for agent, x in zip(owned, result.x, strict=True):
-        document = {"agent": agent} | public | {"x": x.tolist()}
-        write_atomically(folder / f"{agent}.json", to_json(document))
+    return {
+        folder / f"{agent}.json": to_json({"agent": agent} | public | {"x": x.tolist()})
+        for agent, x in zip(owned, result.x, strict=True)
+    }

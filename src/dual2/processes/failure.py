@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import numpy as np
 
-from dual2.errors import Dual2Error
+from dual2.errors import Dual2Error, PeerError
 from dual2.files import digest
 from dual2.runtime import Transport
 from dual2.runtime.waiting import NeighbourTimeout
@@ -22,7 +22,8 @@ def ending_together(transport: Transport) -> Iterator[list[int]]:
 
     If all processes fail within ``GRACE``, those of equal cause speak once and each exits by
     itself. If only some do, they say which rank, which agents and why, and abort the others, which
-    cannot go on. Exit code 2 for bad input, 130 for an interrupt, 1 for anything else.
+    cannot go on. Exit code 2 for bad input, 4 for a process that is missing or at fault,
+    130 for an interrupt, 1 for anything else.
 
     Yields a list, to be filled with the agents that this process owns, for the message.
     """
@@ -54,8 +55,9 @@ def _fail(transport: Transport, owned: list[int], error: BaseException) -> int:
 def _exit_code(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return 130
-    expected = isinstance(error, Dual2Error) and not isinstance(error, NeighbourTimeout)
-    return 2 if expected else 1
+    if isinstance(error, PeerError):
+        return 4
+    return 2 if isinstance(error, Dual2Error) else 1
 
 
 def _cause(error: BaseException) -> str:

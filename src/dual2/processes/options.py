@@ -6,11 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from dual2.errors import Dual2Error
+from dual2.processes.checkpoints import INTERVAL
 from dual2.runtime.waiting import TIMEOUT
 
 REDUCTIONS = ("tree", "mpi")
 """How maxima and sums are formed: along a tree of the graph, or by MPI's own reductions."""
-_WITH_VALUE = ("partition", "reduce", "checkpoint", "timeout", "log_dir")
+_FOR_SEVERAL = ("partition", "reduce", "timeout", "log_dir")
+_WITH_VALUE = (*_FOR_SEVERAL, "checkpoint")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class ProcessOptions:
     force: bool = False
     partition: Path | None = None
     reduce: str = "tree"
-    checkpoint: float = 60.0
+    checkpoint: float = INTERVAL
     """Seconds between checkpoints; 0 is after every stopping test."""
     timeout: float = TIMEOUT
     log_dir: Path | None = None
@@ -50,7 +52,7 @@ class ProcessOptions:
 
     def refuse_alone(self) -> None:
         """An error if an option for several processes was given to one."""
-        plain, names = ProcessOptions(self.folder), ("gather", *_WITH_VALUE)
+        plain, names = ProcessOptions(self.folder), ("gather", *_FOR_SEVERAL)
         given = [_flag(name) for name in names if getattr(self, name) != getattr(plain, name)]
         if given:
             raise Dual2Error(

@@ -51,7 +51,7 @@ class ProgressReader(ExitStack):
             return False
         try:
             method, tol, rounds, kkt = json.loads(line.removeprefix(MARK))
-        except ValueError:
+        except (ValueError, TypeError, RecursionError):
             return True
         self._bar = self._bar or self.enter_context(Bar(method, tol))
         self._bar.update(rounds, kkt)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dual2.errors import PeerError
 from dual2.network import AnyNetwork
 from dual2.runtime.transport import Transport
 
@@ -27,9 +28,23 @@ def gather_at_first(
     if sizes is None or values is None:
         return None
     table = sizes.reshape(-1, 2)
+    _demand_complete(table, values, n)
     parts = np.split(values, np.cumsum(table[:, 1])[:-1])
     found = dict(zip(table[:, 0].tolist(), parts, strict=True))
     return [found[i] for i in range(n)]
+
+
+def _demand_complete(table: Array, values: Array, n: int) -> None:
+    """An error unless every agent has given one answer, of the length it says, in numbers."""
+    agents, sizes = table.T
+    missing = np.setdiff1d(np.arange(n), agents)
+    if missing.size or len(agents) != n or sizes.min() < 0 or sizes.sum() != values.size:
+        who = f"agent {missing[0]} is missing" if missing.size else "lengths do not match"
+        raise PeerError(f"The answers of the {n} agents could not be gathered: {who}.")
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        agent = agents[np.searchsorted(np.cumsum(sizes), wrong[0], side="right")]
+        raise PeerError(f"agent {agent} gave {values[wrong[0]]:g} as part of its answer.")
 
 
 def gather_everywhere(

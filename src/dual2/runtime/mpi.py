@@ -11,10 +11,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dual2.errors import CapabilityError
+from dual2.errors import CapabilityError, PeerError, counted
 from dual2.network import AnyNetwork
 from dual2.runtime.partition import assign
 from dual2.runtime.transport import Messages, Transport
+from dual2.runtime.tree import without_nan
 from dual2.runtime.waiting import TIMEOUT, wait_all
 
 Array = np.ndarray
@@ -105,7 +106,7 @@ class Mpi(Transport):
         for rank, array in outgoing.items():
             self.observe(kind, rank, array)
             requests.append(self.neighbours.Isend(array, rank, _AGREE))
-        self.wait(requests, [*incoming, *outgoing], kind)
+        self.wait(requests, [*incoming, *outgoing], kind, [a.size for a in incoming.values()])
 
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Along the tree, or by MPI's own reduction."""
@@ -118,15 +119,42 @@ class Mpi(Transport):
         return self._all(self.MPI.MAX, rows.max(axis=0)) if direct else super().max(rows, network)
 
     def _all(self, operation: Any, values: Array) -> Array:
+        values = without_nan(values) if self.strict else values
         answer = np.empty_like(values)
         self.observe("reduce", -1, values)
         self.wait([self.comm.Iallreduce(values, answer, operation)], [_ANOTHER], "reduce")
+        if self.strict and np.isnan(answer).any():
+            raise PeerError(
+                "Another process has sent NaN to a reduction of MPI, which does not tell who. Run "
+                "with --reduce tree (in Python Mpi(reduce='tree')) to learn its rank."
+            )
         return answer
 
-    def wait(self, requests: list[Any], ranks: Sequence[int | str], what: str) -> None:
-        """Wait for requests, or fail when the time is over."""
+    def wait(
+        self,
+        requests: list[Any],
+        ranks: Sequence[int | str],
+        what: str,
+        lengths: Sequence[int] = (),
+    ) -> None:
+        """Wait for requests, or fail when the time is over.
+
+        The first requests bring so many numbers (``lengths``); a message with more or fewer is an
+        error that names its sender.
+        """
         patience = 1.0 if self.settled else _PATIENCE
-        wait_all(self.MPI.Request, requests, ranks, patience * self.timeout, what)
+        statuses = [self.MPI.Status() for _ in requests]
+        try:
+            wait_all(self.MPI.Request, requests, ranks, patience * self.timeout, what, statuses)
+        except self.MPI.Exception as error:
+            fine = (self.MPI.SUCCESS, self.MPI.ERR_PENDING)
+            odd = [r for r, s in zip(ranks, statuses, strict=True) if s.Get_error() not in fine]
+            raise PeerError(_complaint(odd[0] if odd else _ANOTHER, what, error)) from error
+        for rank, length, status in zip(ranks, lengths, statuses, strict=False):
+            found = status.Get_count(self.MPI.DOUBLE)
+            if found != length:
+                some = "part of a number" if found < 0 else counted(found, "number")
+                raise PeerError(_complaint(rank, what, f"{some}, {length} expected"))
 
     # -- before and after the run --------------------------------------------------------------
     def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
@@ -158,7 +186,10 @@ class Mpi(Transport):
         self.observe(kind, to, own)
         request = gather(own.flatten(), into)
         limit = self.timeout if seconds is None else seconds
-        wait_all(self.MPI.Request, [request], [_ANOTHER], limit, kind)
+        try:
+            wait_all(self.MPI.Request, [request], [_ANOTHER], limit, kind)
+        except self.MPI.Exception as error:
+            raise PeerError(_complaint(_ANOTHER, kind, error)) from error
 
     def abort(self, code: int) -> None:
         """End all processes at once."""
@@ -168,6 +199,14 @@ class Mpi(Transport):
         """Show a message that leaves to the observer."""
         if self.observer is not None:
             self.observer(kind, self.rank, rank, array)
+
+
+def _complaint(who: int | str, what: str, why: object) -> str:
+    name = f"rank {who}" if isinstance(who, int) else who
+    return (
+        f"{name} sent a message of the wrong length ({what}: {why}). It may run another version of "
+        "dual2, or other data; the checkpoints stay."
+    )
 
 
 class Shipment:
@@ -188,6 +227,7 @@ class Shipment:
     def __init__(self, mpi: Mpi, stage: Array, outgoing: Messages, incoming: Messages) -> None:
         self.mpi, self.stage, self.outgoing = mpi, stage, outgoing
         self.ranks = [*incoming, *outgoing]
+        self.lengths = [len(rows) * stage.shape[1] for rows in incoming.values()]
         self.requests: list[Any] = []
         self._start, self._idle = mpi.MPI.Prequest.Startall, True
         width = stage.shape[1]
@@ -206,7 +246,7 @@ class Shipment:
                 self.mpi.observe("rows", rank, self.stage[rows])
         self._idle = False
         self._start(self.requests)
-        self.mpi.wait(self.requests, self.ranks, "rows")
+        self.mpi.wait(self.requests, self.ranks, "rows", self.lengths)
         self._idle = True
 
     def __del__(self) -> None:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dual2.errors import NetworkError
+from dual2.files import read_text
 from dual2.network import AnyNetwork
 
 Assignment = NDArray[np.int64]
@@ -116,9 +117,9 @@ def cut_edges(network: AnyNetwork, assignment: Assignment) -> int:
 
 def _numbers_in(file: Path) -> list[int]:
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = read_text(file).splitlines()
         return [int(word) for line in lines for word in line.partition("#")[0].split()]
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         raise NetworkError(
             f"{file} is not a partition: {error}. Expected the rank of agent 0, 1, … separated by "
             "blanks or lines."

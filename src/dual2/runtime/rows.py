@@ -6,12 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg.blas import dnrm2
 
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
 from dual2.engine.threads import EXCHANGE, Member
+from dual2.errors import PeerError
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
@@ -136,7 +138,9 @@ class Runtime:
         self.links = Links(*found.neighbours, recurrence, buffers)
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
         callbacks, exchange = self.packed.callbacks, self.agreement.transport.exchange
-        callbacks.add(SHIP, 0, exchange(buffers[STAGE], found.outgoing, found.incoming))
+        ship = exchange(buffers[STAGE], found.outgoing, found.incoming)
+        guard = Guard(buffers[STAGE], found.ghosts, self.agreement.owners)
+        callbacks.add(SHIP, 0, lambda: (ship(), guard.check()))
         self.team = Team(threads, callbacks.address)
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
@@ -197,6 +201,50 @@ class Runtime:
         out = np.empty(self.packed.size)
         self.call(adjoints, rows, out)
         return out
+
+
+class Guard:
+    """Looks at rows that come from other processes, before anything is made of them.
+
+    A run that diverges does so everywhere at about the same time, and ends with its status. A row
+    with NaN or huge numbers among modest ones of here has another cause: whoever sent it.
+
+    Parameters
+    ----------
+    stage : ndarray
+        The own rows, then those of the ghosts.
+    ghosts, owners : ndarray
+        Numbers of the neighbours elsewhere; rank of each agent.
+
+    Examples
+    --------
+    >>> stage = np.array([[1.0], [np.nan]])
+    >>> Guard(stage, np.array([7]), np.array(7 * [0] + [1])).check()
+    Traceback (most recent call last):
+    dual2.errors.PeerError: agent 7 (rank 1) sent a row with nan in place 0, ...
+    """
+
+    HUGE, MODEST = 1e150, 1e100
+
+    def __init__(self, stage: Array, ghosts: Array, owners: Array) -> None:
+        self.own, self.others = np.split(stage, [len(stage) - len(ghosts)])
+        self.ghosts, self.owners = ghosts, owners
+        self._flat = self.others.reshape(-1)
+
+    def check(self) -> None:
+        """An error that names the agent of a row that cannot be right."""
+        if dnrm2(self._flat) < self.HUGE:  # a norm that cannot overflow
+            return
+        modest = bool(np.all(np.abs(self.own) < self.MODEST))
+        wrong = np.argwhere(~(np.abs(self.others) < self.HUGE))
+        if modest and wrong.size:
+            row, place = wrong[0].tolist()
+            agent = int(self.ghosts[row])
+            raise PeerError(
+                f"agent {agent} (rank {self.owners[agent]}) sent a row with "
+                f"{self.others[row, place]:g} in place {place}, while all rows here are below "
+                f"{self.MODEST:g}. Look at that agent's data and functions; the checkpoints stay."
+            )
 
 
 class OwnEdges(NamedTuple):

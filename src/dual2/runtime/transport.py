@@ -41,10 +41,12 @@ class Transport:
         Number of this process, and of all.
     settled : bool
         Whether set-up, when kernels are compiled, is over: from then on others answer soon.
+    strict : bool
+        Whether NaN in an agreement is an error that names who sent it: during the iterations.
     """
 
     rank, size = 0, 1
-    settled = False
+    settled = strict = False
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
@@ -63,14 +65,14 @@ class Transport:
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
             return _sum_here(total, network.tree)
-        return combine(self.route(network), np.add, total, self.swap)
+        return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def max(self, rows: Array, network: AnyNetwork) -> Array:
         """Maximum over all agents of a network."""
         if self.size == 1:
             return np.max(rows, axis=0)
         total = np.array(rows, dtype=np.float64, order="C")
-        return combine(self.route(network), np.maximum, total, self.swap)
+        return combine(self.route(network), np.maximum, total, self.swap, self.strict)
 
     def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send arrays to ranks, and fill those that come from ranks."""
@@ -153,6 +155,15 @@ class Agreement:
     def largest(self, rows: ArrayLike) -> Array:
         """Largest value over the agents, column by column; (rows, m) to (m,)."""
         return self.transport.max(self._counted(rows), self.network)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The iterations: all is compiled, others are expected to answer soon and with numbers."""
+        self.transport.settled = self.transport.strict = True
+        try:
+            yield
+        finally:
+            self.transport.strict = False
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dual2.errors import PeerError
 from dual2.network.gossip import Tree
 
 Array = np.ndarray
@@ -90,26 +91,58 @@ def _find_level(children: Array, parents: Array, owners: Array, rank: int, place
 
 
 def combine(
-    route: Route, operation: np.ufunc, total: Array, swap: Callable[[Messages, Messages, str], None]
+    route: Route,
+    operation: np.ufunc,
+    total: Array,
+    swap: Callable[[Messages, Messages, str], None],
+    strict: bool = False,
 ) -> Array:
     """Up the tree and down; ``total`` has the rows of the own agents and is used up.
 
-    ``swap`` sends arrays to ranks and fills those that come from ranks.
+    ``swap`` sends arrays to ranks and fills those that come from ranks. If ``strict``, nobody sends
+    NaN: what is no number here (a run that diverges) travels as infinity, and NaN that comes is an
+    error that names the rank.
     """
+    send, receive = (without_nan, _demand_numbers) if strict else (np.asarray, _take)
     for level in route.levels:
         rows = np.empty((len(level.parents), total.shape[1]))
         rows[level.local] = total[level.rows]
         if level.incoming or level.outgoing:
             incoming = {r: np.empty((len(at), rows.shape[1])) for r, at in level.incoming.items()}
-            swap({r: total[at] for r, at in level.outgoing.items()}, incoming, "agree up")
+            swap({r: send(total[at]) for r, at in level.outgoing.items()}, incoming, "agree up")
             for r, at in level.incoming.items():
-                rows[at] = incoming[r]
+                rows[at] = receive(incoming[r], r)
         operation.at(total, level.parents, rows)
     answer = np.empty(total.shape[1])
     if route.root is None:
         swap({}, {route.source: answer}, "agree down")
+        receive(answer, route.source)
     else:
-        answer[:] = total[route.root]
+        answer[:] = send(total[route.root])
     if route.targets:
         swap(dict.fromkeys(route.targets, answer), {}, "agree down")
     return answer
+
+
+def without_nan(values: Array) -> Array:
+    """A copy with infinity in the place of NaN.
+
+    Examples
+    --------
+    >>> without_nan(np.array([1.0, np.nan]))
+    array([ 1., inf])
+    """
+    return np.where(np.isnan(values), np.inf, values)
+
+
+def _take(values: Array, rank: int) -> Array:
+    return values
+
+
+def _demand_numbers(values: Array, rank: int) -> Array:
+    if np.isnan(values).any():
+        raise PeerError(
+            f"rank {rank} sent NaN where all agents agree on a sum or a maximum. Its data or its "
+            "program are at fault; the checkpoints stay."
+        )
+    return values

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from time import monotonic, sleep
 from typing import Any
 
-from dual2.errors import Dual2Error
+from dual2.errors import PeerError
 
 TIMEOUT = 60.0
 """Seconds after which a neighbour that does not answer is given up, unless told otherwise."""
@@ -50,7 +50,7 @@ class Machine:
 _machine = Machine()
 
 
-class NeighbourTimeout(Dual2Error, TimeoutError):
+class NeighbourTimeout(PeerError, TimeoutError):
     """A neighbour did not answer in time."""
 
 
@@ -60,13 +60,16 @@ def wait_all(
     others: Sequence[int | str],
     seconds: float,
     what: str,
+    statuses: Sequence[Any] | None = None,
 ) -> None:
     """Wait until all requests (of ``MPI.Request``) are complete; poll, for so many seconds at most.
 
     ``others`` are the other ends of the requests, ranks or words, and ``what`` is exchanged: both
-    for the message.
+    for the message. ``statuses`` (of ``MPI.Status``) are filled, one for each request.
     """
     complete = request_type.Testall
+    if statuses is not None:
+        complete = lambda requests: request_type.Testall(requests, statuses)  # noqa: E731
     begun = monotonic()
     if begun >= _machine.crowded_until and _machine.poll(complete, requests, begun):
         return

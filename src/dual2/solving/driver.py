@@ -61,6 +61,11 @@ class StateKeeper(Protocol):
         """Whether it is time to save, by the clock of this process."""
         ...
 
+    @property
+    def held(self) -> bool:
+        """Whether saving has failed here, so that no process may go on saving."""
+        ...
+
     def save(self, rounds: int, state: dict[str, Any]) -> None:
         """Keep the state after so many rounds."""
         ...
@@ -166,9 +171,9 @@ class Driver:
         x, duals = self.point
         self.origin = x.copy(), duals.copy()
         self.kkt = self.stopping.observe(x, duals).kkt
-        self.runtime.agreement.transport.settled = True
-        self._trace()
-        with on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+        running = self.runtime.agreement.running
+        with running(), on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+            self._trace()
             while (status := self._limit()) is None:
                 found = self._advance()
                 self._trace()
@@ -210,8 +215,11 @@ class Driver:
             return Request.INTERRUPT
         if self.time_limit is not None and seconds >= self.time_limit:
             return Request.TIME
-        due = self.checkpoints is not None and self.checkpoints.due
-        return Request.SAVE if due else Request.NONE
+        if self.checkpoints is None:
+            return Request.NONE
+        if self.checkpoints.held:
+            return Request.HOLD
+        return Request.SAVE if self.checkpoints.due else Request.NONE
 
     def _decide(self, found: Residual) -> Status | None:
         """Whether the run ends with this test; keeps the best point, calls back and saves."""

@@ -21,6 +21,7 @@ from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
+from dual2.solving.restoring import demand_continuable
 from dual2.solving.result import Result
 
 Array = np.ndarray
@@ -122,7 +123,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
         state = start.state if isinstance(start, Result) else start
         same = not problem.anywhere(str(state.get("mark", "")) != driver.mark)
         if same:
-            driver.restore(dict(state))
+            _continue(driver, state)
         if isinstance(start, Result):
             if same:
                 driver.adopt(start.trace)
@@ -136,6 +137,28 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
         x, lam = _starting_point(problem, start)
         driver.algorithm.start(x, lam / driver.units)
     _try_values(driver, problem)
+
+
+def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
+    """Restore a state that fits; what a fresh one looks like shows at the cold start."""
+    rt = driver.runtime
+    driver.algorithm.start(np.zeros(rt.packed.size), np.zeros((rt.n, rt.p)))
+    x, duals = driver.point
+    more = {"best_x": x.shape, "best_duals": duals.shape}
+    fresh = driver.state()
+    demand_continuable(state, fresh, more, rt.n)
+    try:
+        driver.restore(dict(state))
+    except (LookupError, TypeError, ValueError) as error:
+        lacking = ", ".join(sorted(fresh.keys() - state.keys())) or repr(error)
+        raise ProblemError(
+            f"The stored state cannot be continued: it does not fit or lacks {lacking}."
+        ) from error
+    if not all(np.isfinite(part).all() for part in driver.point):
+        raise ProblemError(
+            "The stored state cannot be continued: its iterates are not finite. Start afresh, or "
+            "from the pair (x, duals) of the result."
+        )
 
 
 def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:

@@ -1,16 +1,14 @@
 """What ``solve`` returns: the answer, what it cost, and how good it is."""
 
-import json
 import os
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dual2.errors import Dual2Error, ProblemError, counted
-from dual2.files import read_arrays, write_arrays
+from dual2.errors import Dual2Error, counted
 
 FORMAT = 1
 Array = np.ndarray
@@ -195,54 +193,16 @@ class Result:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything, including what is needed to continue, atomically to one .npz file."""
-        arrays: dict[str, Any] = {f"state/{k}": v for k, v in self.state.items()}
-        arrays |= {f"trace/{k}": v for k, v in self.trace.items()}
-        arrays["duals"] = self.duals
-        arrays["owned"] = np.array(self.owned, dtype=np.int64)
-        arrays["sizes"] = np.array([part.size for part in self.x])
-        arrays["meta"] = np.array(json.dumps(self.as_dict()))
-        write_arrays(path, arrays, np.savez_compressed)
+        from dual2.solving.storage.answers import save_result
+
+        save_result(self, Path(path))
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> "Result":
-        """Read what :meth:`save` wrote."""
-        try:
-            arrays = read_arrays(path)
-            meta = json.loads(str(arrays["meta"]))
-            version = meta["format"]
-        except (KeyError, ValueError, TypeError) as error:
-            why = error.__cause__ or error
-            raise ProblemError(f"{path} is not a saved result of dual2: {why}") from error
-        if version != FORMAT:
-            raise ProblemError(f"{path} has format {version}, this version reads {FORMAT}.")
-        part = lambda mark: {k[len(mark) :]: v for k, v in arrays.items() if k.startswith(mark)}  # noqa: E731
-        owned = arrays.get("owned", np.arange(len(meta["x"]))).tolist()
-        found = Result.from_dict(meta)
-        return replace(
-            found, duals=arrays["duals"], trace=part("trace/"), state=part("state/"), owned=owned
-        )
+        """Read what :meth:`save` wrote; an error names the file and the entry that is wrong."""
+        from dual2.solving.storage.answers import load_result
 
-    @staticmethod
-    def from_dict(document: Mapping[str, Any]) -> "Result":
-        """What :meth:`as_dict` tells: no trace, no state, of the prices their mean only."""
-        dual = np.array(document["dual"], dtype=float)
-        x = [np.array(part, dtype=float) for part in document["x"]]
-        return Result(
-            x=x,
-            y=np.array(document["y"], dtype=float),
-            dual=dual,
-            duals=np.tile(dual, (len(x), 1)),
-            objective=document["objective"],
-            status=Status(document["status"]),
-            counts=Counts(**document["counts"]),
-            certificate=Certificate(**document["certificate"]),
-            trace={},
-            parameters={k: (v["value"], v["source"]) for k, v in document["parameters"].items()},
-            seconds=document["seconds"],
-            explanation=document["explanation"],
-            versions=document["versions"],
-            owned=list(range(len(x))),
-        )
+        return load_result(Path(path))
 
 
 def _short(value: Any) -> str:

@@ -110,8 +110,8 @@ def solve(
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
     checkpoints : StateKeeper, optional
-        Where to keep the state from time to time: an object with ``due`` and ``save(rounds,
-        state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
+        Where to keep the state from time to time: an object with ``due``, ``held`` and
+        ``save(rounds, state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
         :class:`dual2.methods.accuracy.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
@@ -135,7 +135,9 @@ def solve(
     """
     _check_problem(problem, network)
     _check_limits(tol, atol, max_rounds, time_limit)
-    _check_requests(seed, callback, {"record": record, "reduce": reduce, "throw": throw})
+    _check_requests(
+        seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
+    )
     share = share_of(problem, network, find_transport(runtime))
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
@@ -204,11 +206,19 @@ def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | 
         raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
 
 
-def _check_requests(seed: Any, callback: Any, switches: Mapping[str, Any]) -> None:
+def _check_requests(
+    seed: Any, callback: Any, checkpoints: Any, switches: Mapping[str, Any]
+) -> None:
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise CapabilityError(f"seed = {seed!r} found; expected a whole number ≥ 0.")
     if callback is not None and not callable(callback):
         raise CapabilityError(f"callback = {callback!r} found; expected a Python function or None.")
+    if checkpoints is not None and not all(
+        hasattr(checkpoints, k) for k in ("due", "held", "save")
+    ):
+        raise CapabilityError(
+            f"checkpoints = {checkpoints!r} found; expected an object with due, held and save."
+        )
     for name, value in switches.items():
         if not isinstance(value, bool | np.bool_):
             raise CapabilityError(f"{name} = {value!r} found; expected True or False.")

@@ -6,6 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
+from dual2.errors import PeerError
 from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 
@@ -18,10 +19,19 @@ class Request(IntEnum):
     NONE = 0
     SAVE = 1
     """A checkpoint is due."""
-    TIME = 2
-    INTERRUPT = 3
-    BROKEN = 4
+    HOLD = 2
+    """The last checkpoint could not be written: nobody must save, that the older ones stay."""
+    TIME = 3
+    INTERRUPT = 4
+    BROKEN = 5
     """Its iterates are no longer finite."""
+
+
+def _wish(number: float) -> Request:
+    """The request that has been agreed on; honest processes ask for nothing else."""
+    if number not in list(Request):
+        raise PeerError(f"Another process asks for {number:g}; expected 0 … {max(Request)}.")
+    return Request(int(number))
 
 
 _NEARLY = 10.0
@@ -108,7 +118,7 @@ class StoppingTest:
         """The largest ratio, infinite where one is not a number, and the largest request."""
         own = np.where(np.isnan(ratios), np.inf, ratios)
         worst, asked = self.runtime.largest(np.column_stack([own, np.full(len(own), request)]))
-        return float(worst), Request(int(asked))
+        return float(worst), _wish(asked)
 
     def _measure(
         self, x: Array, duals: Array, forces: Array, request: Request = Request.NONE

@@ -128,7 +128,7 @@ class IDAPG(Subsolver):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
         super().restore(state)
-        self.now, self.extra = int(state["now"]), int(state["extra"])
+        self.now, self.extra = int(state["now"]) % 2, int(state["extra"])
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""

@@ -14,13 +14,11 @@ import networkx as nx
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.errors import ProblemError, counted, unknown_name
+from dual2.errors import Dual2Error, ProblemError, unknown_name
 from dual2.functions import Function
 from dual2.network import Network
 from dual2.problem import Agent
-
-NETWORK_ENTRIES = ("nodes", "edges", "weights")
-"""What a network's table may hold."""
+from dual2.solving.storage.tables import read_network, read_numbers, read_sparse
 
 OF = "of"
 """Entry for the field ``function`` of a function made from another (``function`` is its name)."""
@@ -67,24 +65,37 @@ def encode_network(network: Network) -> dict[str, Any]:
     return {"nodes": nodes, "edges": network.edges, "weights": network.weights}
 
 
-def decode(value: Any) -> Any:
-    """The inverse of :func:`encode`."""
+def decode(value: Any, where: str) -> Any:
+    """The inverse of :func:`encode`; ``where`` names the place in errors."""
     if isinstance(value, list):
-        return np.array(value) if _real(value) else [decode(member) for member in value]
+        if _real(value):
+            return read_numbers(value, where)
+        return [decode(member, f"{where}[{k}]") for k, member in enumerate(value)]
+    if isinstance(value, bool | str):
+        raise ProblemError(f"{where} is {value!r}; expected a number, an array or a table.")
     if not isinstance(value, dict):
         return value
     if "sparse" in value:
-        parts = tuple(np.asarray(value[name]) for name in ("data", "indices", "indptr"))
-        return sp.csr_array(parts, shape=tuple(value["shape"]))
+        return read_sparse(value, where, dense=where != "A")
     if "function" not in value:
-        raise ProblemError(f"expected a table with an entry 'function', found {sorted(value)}.")
+        raise ProblemError(
+            f"{where}: expected a table with an entry 'function', found {sorted(value)}."
+        )
     name = value["function"]
-    if name not in known_functions():
-        raise ProblemError(unknown_name("function", str(name), sorted(known_functions())))
-    arguments = {key: decode(member) for key, member in value.items() if key != "function"}
+    if not isinstance(name, str) or name not in known_functions():
+        raise ProblemError(
+            f"{where}: {unknown_name('function', str(name), sorted(known_functions()))}"
+        )
+    members = {key: member for key, member in value.items() if key != "function"}
+    arguments = {key: decode(member, f"{where}.{key}") for key, member in members.items()}
     if OF in arguments:
         arguments["function"] = arguments.pop(OF)
-    return known_functions()[name](**arguments)
+    try:
+        return known_functions()[name](**arguments)
+    except Dual2Error as error:
+        raise ProblemError(f"{where}: {error}") from error
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+        raise ProblemError(f"{where}: {name} cannot be made of this: {error}") from error
 
 
 def _real(value: list[Any]) -> bool:
@@ -92,28 +103,12 @@ def _real(value: list[Any]) -> bool:
     return any(isinstance(v, float) or (isinstance(v, list) and _real(v)) for v in value)
 
 
-def decode_network(table: dict[str, Any]) -> Network:
+def decode_network(table: Any) -> Network:
     """A network from edges and, optionally, nodes (labels) and weights (a rule or numbers)."""
-    for name in table:
-        if name not in NETWORK_ENTRIES:
-            raise ProblemError(unknown_name("entry of network", name, NETWORK_ENTRIES))
-    edges = np.asarray(table["edges"], dtype=np.int64)
-    edges = edges.reshape(0, 2) if edges.size == 0 else edges
-    nodes = table.get("nodes", list(range(edges.max(initial=0) + 1)))
-    weights = table.get("weights", "laplacian")
-    numbers = np.ones(len(edges)) if isinstance(weights, str) else np.asarray(weights)
-    if edges.ndim != 2 or edges.shape[1] != 2 or not np.isin(edges, range(len(nodes))).all():
-        raise ProblemError(
-            f"network: edges must be pairs of numbers from 0 to {len(nodes) - 1}, the positions "
-            "of their ends in nodes."
-        )
-    if numbers.shape != (len(edges),):
-        raise ProblemError(
-            f"network: {counted(len(edges), 'edge')} and {counted(numbers.size, 'weight')} found; "
-            "expected one weight per edge, in their order, or the name of a rule."
-        )
+    nodes, edges, weights = read_network(table)
     graph = nx.Graph()
     graph.add_nodes_from(nodes)
+    numbers = np.ones(len(edges)) if isinstance(weights, str) else weights
     for (i, j), number in zip(edges, numbers, strict=True):
         graph.add_edge(nodes[i], nodes[j], weight=float(number))
     if isinstance(weights, str):

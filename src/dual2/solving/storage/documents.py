@@ -10,7 +10,6 @@ a line of its own, some 220 lines for a matrix of 20 rows and 10 columns.
 """
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dual2.errors import ProblemError
-from dual2.files import read_arrays, write_arrays, write_atomically
+from dual2.files import parse_toml, read_arrays, read_text, write_arrays, write_atomically
 
 TEXT = "document"
 """Key of the TOML text inside an npz file."""
@@ -46,6 +45,24 @@ def _spelled(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return _spelled(value.tolist())
     return str(value) if isinstance(value, float) and not np.isfinite(value) else value
+
+
+_WORDS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+def numbers_of_words(value: Any) -> Any:
+    """The words inf, -inf, nan as numbers again; the inverse of :func:`to_json`.
+
+    Examples
+    --------
+    >>> numbers_of_words({"L": ["inf", 2]})
+    {'L': [inf, 2]}
+    """
+    if isinstance(value, dict):
+        return {name: numbers_of_words(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [numbers_of_words(member) for member in value]
+    return _WORDS.get(value, value) if isinstance(value, str) else value
 
 
 def to_toml(document: dict[str, Any]) -> str:
@@ -107,19 +124,24 @@ def split(value: Any, limit: float, where: str = "") -> tuple[Any, dict[str, NDA
 
 
 def join(value: Any, arrays: dict[str, NDArray[Any]], path: Path) -> Any:
-    """Put the arrays back, the inverse of :func:`split`."""
+    """Put the arrays back, the inverse of :func:`split`; each is used up, none serves twice."""
     if isinstance(value, list):
         return [join(member, arrays, path) for member in value]
     if not isinstance(value, dict):
         return value
-    if value.keys() == {"array"}:
-        if value["array"] not in arrays:
-            raise ProblemError(
-                f"{path} refers to the array {value['array']!r}, which is not in "
-                f"{path.with_suffix('.npz').name}. Found there: {', '.join(arrays) or 'nothing'}."
-            )
-        return arrays[value["array"]]
-    return {name: join(member, arrays, path) for name, member in value.items()}
+    if value.keys() != {"array"}:
+        return {name: join(member, arrays, path) for name, member in value.items()}
+    key = value["array"]
+    if not isinstance(key, str) or key not in arrays:
+        raise ProblemError(
+            f"{path} refers to the array {key!r}, which is not in "
+            f"{path.with_suffix('.npz').name}, or for a second time. "
+            f"Left there: {', '.join(arrays) or 'nothing'}."
+        )
+    found = arrays.pop(key)
+    if found.dtype.kind == "U":
+        raise ProblemError(f"{path}: the array {key!r} is text; expected numbers.")
+    return found
 
 
 def write_document(path: Path, document: dict[str, Any], limit: float) -> None:
@@ -143,15 +165,27 @@ def read_document(path: Path) -> dict[str, Any]:
                 f"{path} has no entry {TEXT!r}, the TOML text that says what its arrays mean. "
                 "Write it with dual2.save_problem."
             )
-        text = str(arrays.pop(TEXT))
+        text = text_of(arrays.pop(TEXT), f"{path}, entry {TEXT!r}")
     else:
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise ProblemError(f"{path} cannot be read: {error}.") from error
+        text = read_text(path)
         beside = path.with_suffix(".npz")
         arrays = read_arrays(beside) if beside.exists() else {}
+    document = join(parse_toml(text, path), arrays, path)
+    if arrays:
+        raise ProblemError(
+            f"{path} has nothing to say about the arrays {', '.join(arrays)}. Remove them, or "
+            'refer to each as {array = "name"}.'
+        )
+    return document
+
+
+def text_of(array: NDArray[Any], where: str) -> str:
+    """The text that an array of no dimension holds; ``where`` names it in errors."""
     try:
-        return join(tomllib.loads(text), arrays, path)
-    except tomllib.TOMLDecodeError as error:
-        raise ProblemError(f"{path} is not valid TOML: {error}.") from error
+        if array.shape == () and array.dtype.kind == "U":
+            return str(array)
+    except ValueError as error:  # numbers that are no characters
+        raise ProblemError(f"{where}: {error}.") from error
+    raise ProblemError(
+        f"{where}: an array of shape {array.shape} and type {array.dtype} found; expected text."
+    )

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError, counted
-from dual2.files import digest, refuse_existing
+from dual2.files import digest, read_bytes, refuse_existing
 from dual2.functions import Function
 from dual2.network import Network
 from dual2.problem import Agent, Problem
@@ -35,6 +35,27 @@ SMALL = 200
 
 PUBLIC_FILES = ("problem.toml", "problem.npz")
 SUFFIXES = (".npz", ".toml")
+
+NUMBER, TEXT, TRUTH = (int, float), (str,), (bool,)
+OPTIONS = {
+    "method": TEXT,
+    "subsolver": TEXT,
+    "rho": (*NUMBER, *TEXT),
+    "tol": NUMBER,
+    "atol": NUMBER,
+    "max_rounds": NUMBER,
+    "time_limit": NUMBER,
+    "constants": TEXT,
+    "accuracy": TEXT,
+    "record": TRUTH,
+    "progress": TRUTH,
+    "seed": (int,),
+    "reduce": TRUTH,
+    "throw": TRUTH,
+}
+"""Types of arguments of ``solve`` that a folder may keep; those of methods are up to them."""
+NO_OPTIONS = ("problem", "network", "start", "reference", "callback", "runtime", "checkpoints")
+"""Arguments of ``solve`` that a folder cannot keep."""
 
 T = TypeVar("T")
 
@@ -94,7 +115,7 @@ def save_problem(
         "format": FORMAT,
         "h": encode(problem.h, "h"),
         "network": encode_network(network),
-        "options": encode(dict(options or {}), "options"),
+        "options": _options(encode(dict(options or {}), "options")),
     }
     agents = [
         {"format": FORMAT} | encode_agent(agent, f"agent {i}")
@@ -142,17 +163,33 @@ def load_problem(path: str | os.PathLike[str]) -> Folder:
 def load_public(path: str | os.PathLike[str]) -> Public:
     """Read the public part of a problem folder; no agent's file is opened."""
     file = Path(path) / "problem.toml"
-    if not file.is_file():
+    if not file.exists():
         raise ProblemError(
             f"{path} is not a problem folder: there is no {file}. Make one with "
             "'dual2 example DIR' or dual2.save_problem."
         )
     document = _read(file, {"h", "network"}, {"options"})
-    h = _explained(file, lambda: decode(document["h"]))
+    h = _explained(file, lambda: decode(document["h"], "h"))
     if not isinstance(h, Function):
         raise ProblemError(f"{file}: h is {h!r}: expected a table with an entry 'function'.")
     network = _explained(file, lambda: decode_network(document["network"]))
-    return Public(h, network, document.get("options", {}))
+    return Public(h, network, _explained(file, lambda: _options(document.get("options", {}))))
+
+
+def _options(found: Any) -> dict[str, Any]:
+    """The options of ``solve``, each of a type that it takes."""
+    if not isinstance(found, dict):
+        raise ProblemError(f"options is {found!r}; expected a table of arguments of solve.")
+    for name, value in found.items():
+        if name in NO_OPTIONS:
+            raise ProblemError(
+                f"options.{name} found, which no folder can keep. Give it to solve in Python."
+            )
+        kinds = OPTIONS.get(name)
+        if kinds is not None and type(value) not in kinds:
+            wanted = " or ".join(kind.__name__ for kind in kinds)
+            raise ProblemError(f"options.{name} is {value!r}; expected {wanted}.")
+    return found
 
 
 def load_agent(path: str | os.PathLike[str]) -> Agent:
@@ -160,7 +197,7 @@ def load_agent(path: str | os.PathLike[str]) -> Agent:
     file = Path(path)
     document = _read(file, {"A", "f"}, {"g"})
     del document["format"]
-    return _explained(file, lambda: Agent(**{k: decode(v) for k, v in document.items()}))
+    return _explained(file, lambda: Agent(**{k: decode(v, k) for k, v in document.items()}))
 
 
 def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[int, Agent]:
@@ -168,7 +205,7 @@ def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[in
     folder, found = Path(path) / "agents", {}
     for number in numbers:
         files = [folder / f"{number}{suffix}" for suffix in SUFFIXES]
-        files = [file for file in files if file.is_file()]
+        files = [file for file in files if file.exists()]
         if len(files) != 1:
             there = " and ".join(file.name for file in files) or "no file of it"
             raise ProblemError(
@@ -182,7 +219,7 @@ def load_agents(path: str | os.PathLike[str], numbers: Iterable[int]) -> dict[in
 def public_digest(path: str | os.PathLike[str]) -> bytes:
     """Hash (16 bytes) of the public files, byte by byte: equal where the public parts are."""
     files = [Path(path) / name for name in PUBLIC_FILES]
-    return digest(*(file.read_bytes() if file.is_file() else b"" for file in files))
+    return digest(*(read_bytes(file) if file.exists() else b"" for file in files))
 
 
 def agent_files(path: str | os.PathLike[str], n: int) -> list[Path]:
@@ -232,5 +269,5 @@ def _explained(file: Path, build: Callable[[], T]) -> T:
         return build()
     except Dual2Error as error:
         raise type(error)(f"{file}: {error}") from error
-    except (TypeError, ValueError, KeyError, IndexError) as error:
+    except (TypeError, ValueError, LookupError, ArithmeticError, MemoryError) as error:
         raise ProblemError(f"{file}: {type(error).__name__}: {error}") from error

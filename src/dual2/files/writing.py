@@ -1,17 +1,20 @@
 """Files written so that a reader sees the old content or the new, never a part; digests."""
 
+import glob
 import hashlib
 import io
 import os
+import platform
+import re
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
-from dual2.errors import Dual2Error, ProblemError
+from dual2.errors import Dual2Error
 
 DIGEST_SIZE = 16
 
@@ -47,7 +50,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     path = Path(path)
     data = content.encode() if isinstance(content, str) else content
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}{_mark()}")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -61,6 +64,58 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
     return path
 
 
+def remove_leftovers(folder: Path, prefix: str) -> None:
+    """Remove what killed writers left beside files whose names begin with ``prefix``.
+
+    A temporary file carries the machine and the process of its writer: those of processes that
+    still live on this machine stay, as do those of other machines for an hour.
+
+    Examples
+    --------
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     rest = Path(folder) / f".x.json.{_machine()}.99999999.abc"
+    ...     rest.touch()
+    ...     remove_leftovers(Path(folder), "x")
+    ...     rest.exists()
+    False
+    """
+    for file in folder.glob(f".{glob.escape(prefix)}*"):
+        found = _LEFTOVER.search(file.name)
+        if found is None or not file.is_file():
+            continue
+        here = found["machine"] == _machine()
+        if here and _alive(int(found["process"])):
+            continue
+        if here or time.time() - file.stat().st_mtime > _FOREIGN:
+            file.unlink(missing_ok=True)
+
+
+_LEFTOVER = re.compile(r"\.(?P<machine>[\w-]+)\.(?P<process>\d{1,9})\.[^.]+$")
+_FOREIGN = 3600.0
+"""Seconds after which the temporary file of another machine counts as left behind."""
+
+
+def _machine() -> str:
+    return re.sub(r"[^\w-]", "-", platform.node()) or "machine"
+
+
+def _mark() -> str:
+    """What the name of a temporary file says about its writer."""
+    return f".{_machine()}.{os.getpid()}."
+
+
+def _alive(process: int) -> bool:
+    if process == os.getpid() or os.name != "posix":  # elsewhere os.kill would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def write_arrays(
     path: str | os.PathLike[str], arrays: dict[str, Any], save: Callable[..., None] = np.savez
 ) -> None:
@@ -68,15 +123,6 @@ def write_arrays(
     buffer = io.BytesIO()
     save(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())
-
-
-def read_arrays(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
-    """The arrays of an npz file; no pickles."""
-    try:
-        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (OSError, ValueError, EOFError, AttributeError, BadZipFile) as error:
-        raise ProblemError(f"{path} cannot be read as an npz file: {error}.") from error
 
 
 def digest(*parts: Any) -> bytes:
