@@ -24,6 +24,8 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 2): "the coupling length",
+    ("solving.balance.balanced", P): "lengths of the rows",
+    ("solving.stopping.StoppingTest._weight", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",
     ("methods.id2a._choose", 1): "conditions of the subsolver",
@@ -34,9 +36,12 @@ SET_UP = {
 }
 LOOP = {
     ("methods.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
-    ("solving.stopping.StoppingTest._agree", 4): "stopping test, local",
-    ("solving.stopping.StoppingTest._sums", 2 * P): "stopping test, sums",
-    ("problem.bounds.separates", 1): "infeasibility",
+    ("solving.stopping.StoppingTest._agree", 2): "stopping test, local",
+    ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
+    ("solving.stopping.StoppingTest._confirmed", 1): "whether the price is felt",
+    ("problem.bounds.separates", 2): "infeasibility",
+    ("problem.residual.kkt", 1): "certificate",
+    ("problem.residual.kkt", 4 * P + 1): "certificate",
 }
 END = {
     ("solving.driver.Driver.counts", 6): "counts",
@@ -44,9 +49,6 @@ END = {
     ("solving.solve._assemble", P): "price and coupling",
     ("solving.solve._objective", 1): "objective",
     ("solving.solve._certify", 1): "consensus",
-    ("problem.residual.kkt", 1): "certificate",
-    ("problem.residual.kkt", 2): "certificate",
-    ("problem.residual.kkt", P): "certificate",
     ("problem.bounds.gap", 1): "certificate",
     ("problem.bounds.proximal_step", P + 1): "certificate",
     ("problem.bounds.response_gap", 1): "certificate",
