@@ -36,7 +36,7 @@ ORDER = 4.0
 def both(case: Instance) -> tuple[Loop, Callable[[Callable[..., None]], CLoop]]:
     """The library's loop, and the C loop with the same parameters: (I-W)/2 = (scale/2)C."""
     own, n, p = Loop(case.problem, case.network, "NPGA-ED"), case.problem.n, case.problem.p
-    steps = [own.parameters["alpha"], own.parameters["beta"], own.parameters["scale"] / 2]
+    steps = [own.parameters["alpha"], own.parameters["beta"], own.parameters["mixing_scale"] / 2]
 
     def make(function: Callable[..., None]) -> CLoop:
         x, lam = np.zeros(case.x.size), np.zeros((n, p))

@@ -25,7 +25,7 @@ N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 2): "the coupling length",
     ("solving.balance.balanced", P): "lengths of the rows",
-    ("solving.stopping.StoppingTest._weight", P): "lengths of the rows",
+    ("solving.stopping.StoppingTest.__post_init__", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",
     ("methods.id2a._choose", 1): "conditions of the subsolver",

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
-from functools import cached_property
 
 import numpy as np
 
@@ -70,6 +69,11 @@ class StoppingTest:
     tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ)
     sums: int = 0  # and of the coupling (A, prox h)
 
+    def __post_init__(self) -> None:
+        """Lengths of the rows of the A_i, (n, p), and Σ_i |A_i,j|², agreed once."""
+        self._norms = np.array([agent.row_norms for agent in self.runtime.problem.agents])
+        self._weight = self.runtime.total(self._norms**2)
+
     def test(
         self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE
     ) -> Residual:
@@ -97,16 +101,6 @@ class StoppingTest:
     def _rounding(self) -> float:
         """With tol = 0 nothing passes but what atol forgives."""
         return ROUNDING if self.tol > 0 else 0.0
-
-    @cached_property
-    def _norms(self) -> Array:
-        """(n, p): lengths of the rows of the A_i."""
-        return np.array([agent.row_norms for agent in self.runtime.problem.agents])
-
-    @cached_property
-    def _weight(self) -> Array:
-        """Σ |A_i,j|², agreed once."""
-        return self.runtime.total(self._norms**2)
 
     def _local(self, x: Array, duals: Array) -> tuple[Array, Array]:
         """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
