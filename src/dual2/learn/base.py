@@ -83,7 +83,7 @@ class VerticalModel(BaseEstimator):
 
     fit_intercept: bool = True
     max_iter: int = MANY
-    tol: float = 1e-7
+    tol: float = 1e-8
     warm_start: bool = False
     standardize: bool = False
     parties: Any = None
