@@ -157,3 +157,28 @@ def test_warm_starts_and_callbacks_are_in_the_users_units():
 def test_unknown_scale():
     with pytest.raises(d2.CapabilityError, match="scale = 'rows' found; expected 'auto' or 'none'"):
         d2.solve(rows_in(np.ones(4), COUPLINGS["point"]), PAIR, scale="rows")
+
+
+@pytest.mark.parametrize("method", ["iD2A", "NPGA-ED", "Tracking-ADMM"])
+def test_units_of_variables_change_nothing(method):
+    """Agents who write their variables in units twelve decades apart; start, gap and answer too."""
+    rng, found = np.random.default_rng(6), []
+    matrices = [rng.standard_normal((2, 3)) for _ in range(2)]
+    P = np.eye(3) + 0.5
+    for sizes in ([1.0, 1.0], [2.0**20, 2.0**-20]):
+        agents = [
+            d2.Agent(A / e, d2.Quadratic(P / e**2, np.ones(3) / e), d2.L1Norm(0.1 / e))
+            for A, e in zip(matrices, sizes, strict=True)
+        ]
+        problem = d2.Problem(agents, d2.IndicatorPoint([0.5, -0.5]))
+        result = d2.solve(problem, PAIR, method=method)
+        assert result.status == "CONVERGED"
+        assert ("curvatures differ" in result.explain()) == (sizes[0] > 1)
+        again = d2.solve(problem, PAIR, method=method, start=(result.x, result.dual))
+        assert again.counts.rounds < result.counts.rounds
+        traced = d2.solve(problem, PAIR, method=method, reference=result.x, max_rounds=100)
+        found.append((result, sizes, traced.trace["gap"][-1] < 0.1))
+    (one, _, _), (two, sizes, near) = found
+    for x, y, e in zip(one.x, two.x, sizes, strict=True):
+        np.testing.assert_allclose(x, y / e, rtol=1e-6, atol=1e-7)
+    assert near

@@ -24,7 +24,8 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 2): "the coupling length",
-    ("solving.balance.balanced", P): "lengths of the rows",
+    ("solving.balance._balanced_rows", P): "lengths of the rows",
+    ("solving.balance._balanced_agents", 2): "largest and smallest curvature",
     ("solving.stopping.StoppingTest.__post_init__", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",

@@ -14,7 +14,7 @@ import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, Matrix, check_rows
-from dual2.functions.base import TOLERANCE, Indicator
+from dual2.functions.base import TOLERANCE, Function, Indicator
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
 ROUNDING = 1e-12
@@ -147,6 +147,10 @@ class IndicatorPolyhedron(Indicator):
             f"{', …' if len(rows) > 6 else ''} contradict each other. Relax one of their bounds.",
             rows, sides,
         )  # fmt: skip
+
+    def rescaled(self, units: Array) -> Function:
+        """Columns over the units."""
+        return IndicatorPolyhedron(self.M / units, self.lower, self.upper)
 
     def _value(self, x: Array) -> Array:
         lower, upper = self._bounds

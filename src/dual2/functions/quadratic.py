@@ -19,7 +19,7 @@ from dual2.functions.arguments import (
     entries,
     matrix,
 )
-from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.base import TOLERANCE, Function, one_unit
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 _EPS = float(np.finfo(float).eps)
@@ -183,6 +183,11 @@ class Quadratic(SpectralFunction):
     def _form(self) -> PiecewiseQuadratic | None:
         return PiecewiseQuadratic(curvature=self.P, slope=self.q) if self.P.ndim == 1 else None
 
+    def rescaled(self, units: Array) -> Function:
+        """P and q over the units."""
+        P = self.P / units**2 if self.P.ndim == 1 else self.P / np.outer(units, units)
+        return Quadratic(P, self.q / units)
+
     def _value(self, x: Array) -> Array:
         return (x * (0.5 * self._apply(x) + self.q)).sum(axis=-1)
 
@@ -244,6 +249,13 @@ class LeastSquares(SpectralFunction):
     def dim(self) -> int | None:
         """Number of columns of M."""
         return self.M.shape[1]
+
+    def rescaled(self, units: Array) -> Function | None:
+        """Columns over the units; with a ridge for one unit only."""
+        unit = one_unit(units)
+        if self.ridge and unit is None:
+            return None
+        return LeastSquares(self.M / units, self.b, self.ridge / unit**2 if unit else 0.0)
 
     def _value(self, x: Array) -> Array:
         residual = np.square(x @ self.M.T - self.b).sum(axis=-1)

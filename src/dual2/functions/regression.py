@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from dual2.functions.arguments import Array, Entries, Labels, Matrix, NonnegativeNumber, check_rows
-from dual2.functions.base import Function, support_of_all
+from dual2.functions.base import Function, one_unit, support_of_all
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -61,6 +61,15 @@ class LogisticRegression(Function):
     @cached_property
     def _norm(self) -> float:
         return float(np.linalg.norm(self.M, 2))
+
+    def rescaled(self, units: Array) -> Function | None:
+        """Columns over the units; with a ridge for one unit only."""
+        unit = one_unit(units)
+        if self.ridge and unit is None:
+            return None
+        return LogisticRegression(
+            self.M / units, self.labels, self.ridge / unit**2 if unit else 0.0
+        )
 
     def _value(self, x: Array) -> Array:
         losses = np.logaddexp(0.0, -self.labels * (x @ self.M.T)).sum(axis=-1)

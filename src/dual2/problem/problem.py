@@ -210,12 +210,13 @@ class Problem:
         self,
         x: Sequence[ArrayLike],
         lam: ArrayLike,
-        atol: float = 0.0,
+        atol: float | Vector = 0.0,
         rows: float | Vector | None = None,
     ) -> KKT:
         """Relative residual of the optimality conditions, see :class:`KKT`.
 
-        ``atol`` is taken off the residuals, ``rows`` (unless given the same) off those of the rows.
+        ``atol`` is taken off the residuals, ``rows`` (unless given the same) off those of the rows;
+        both may be vectors, one for each agent and each row.
         """
         row_atol = atol if rows is None else rows
         return residual.kkt(self, self.point(x), self.price(lam), atol, row_atol)

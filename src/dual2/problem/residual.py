@@ -100,15 +100,18 @@ class RowSums(NamedTuple):
     """Σ |A_i,j|²."""
 
 
-def kkt(problem: Problem, x: list[Vector], lam: Vector, atol: float, rows: float | Vector) -> KKT:
+def kkt(
+    problem: Problem, x: list[Vector], lam: Vector, atol: float | Vector, rows: float | Vector
+) -> KKT:
     """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
     if problem.anywhere(not finite(lam, *x)):
         nowhere = np.full(problem.p, np.nan)
         return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
     ratios, parts = np.empty(len(problem.agents)), []
+    floors = np.broadcast_to(atol, len(problem.agents))
     for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
         norms, (local, magnitude) = agent.row_norms, agent_terms(agent, part, lam)
-        ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), atol)
+        ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), floors[i])
         product = agent.apply(part)
         own = product, agent.sizes(part, product), norms * force, norms**2
         parts.append(np.concatenate([*own, [magnitude]]))
@@ -117,7 +120,7 @@ def kkt(problem: Problem, x: list[Vector], lam: Vector, atol: float, rows: float
     total = problem.total(parts)
     sums = RowSums(*np.split(total[:-1], 4))
     coupling, row, y = judge_rows(problem.h, lam, sums, rows)
-    product = judge_product(problem.h, lam, sums, y, float(total[-1]), atol)
+    product = judge_product(problem.h, lam, sums, y, float(total[-1]), float(floors.min()))
     return KKT(worst, number or 0, coupling, row, product, sums.s, y)
 
 
@@ -132,7 +135,7 @@ def agent_terms(agent: Agent, x: Vector, lam: Vector) -> tuple[Local, float]:
 
 
 def judge_agents(
-    local: Local, mu: Any, pulls: Any, atol: float, rounding: float = ROUNDING
+    local: Local, mu: Any, pulls: Any, atol: float | Vector, rounding: float = ROUNDING
 ) -> tuple[Any, Any]:
     """Ratios and φ_i of :class:`KKT`; ``pulls`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
     force = np.maximum(np.maximum(local.gradient, local.pull), mu * local.size)

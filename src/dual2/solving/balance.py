@@ -7,6 +7,10 @@ Multiplying row j of every A_i by D_j > 0 and giving h its argument in the old u
 leaves x alone and changes the units of s and λ only. With D_j ∝ (Σ_i |A_i,j|²)^(-1/2) no row is
 longer than another, and every constant, step size and prediction is that of the balanced problem.
 One sum of p squared lengths is all that leaves an agent. Powers of two make the change exact.
+
+Variables are put in balance too where the L_i differ by many decades: x_i = e_i x_i' with a power
+of two that makes the curvatures L_i e_i² about equal. That is the agent's own affair; what is
+agreed is the largest and the smallest L_i.
 """
 
 from dataclasses import dataclass
@@ -23,6 +27,8 @@ from dual2.problem import Agent, Problem
 Array = np.ndarray
 SPREAD = 10.0
 """Rows whose lengths differ by at most this factor are left as they are."""
+CURVATURES = 1e4
+"""Variables of agents whose L_i differ by at most this factor are left as they are."""
 
 
 @dataclass(frozen=True)
@@ -35,12 +41,15 @@ class Balance:
         What is solved: the problem itself where nothing had to be done.
     units : ndarray, shape (p,)
         D: the price of the problem is ``units`` times the price of what is solved.
+    lengths : ndarray
+        The flat x of the problem is ``lengths`` times that of what is solved.
     said : str
         What was done, for the answer's explanation; empty if nothing was.
     """
 
     problem: Any
     units: Array
+    lengths: Array
     said: str = ""
 
 
@@ -62,23 +71,58 @@ def balanced(problem: Problem, scale: str = "auto") -> Balance:
     """
     if scale not in ("auto", "none"):
         raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
-    units = np.ones(problem.p)
     if scale == "none":
-        return Balance(problem, units)
+        return Balance(problem, np.ones(problem.p), np.ones(sum(problem.dims)))
+    units, h, rows = _balanced_rows(problem)
+    factors, agents, columns = _balanced_agents(problem)
+    if rows or columns:
+        agents = [Agent(_scaled(a.A, units), a.f, a.g) for a in agents] if rows else agents
+        problem = problem.with_agents(agents, h)
+    said = " and ".join(part for part in (rows, columns) if part)
+    return Balance(problem, units, np.repeat(factors, problem.dims), said)
+
+
+def _balanced_rows(problem: Problem) -> tuple[Array, Function, str]:
+    """Factors of the rows, h in those units, and what to say."""
+    none = np.ones(problem.p), problem.h, ""
     lengths = np.sqrt(problem.total([agent.row_norms**2 for agent in problem.agents]))
     known = lengths[lengths > 0]
     spread = float(known.max() / known.min()) if known.size else 1.0
     if not SPREAD < spread < np.inf:
-        return Balance(problem, units)
+        return none
     units, h = _units(problem.h, lengths)
     if np.all(units == units[0]):
-        return Balance(problem, np.ones(problem.p))
-    agents = [Agent(_scaled(agent.A, units), agent.f, agent.g) for agent in problem.agents]
-    said = (
-        f"the rows of the coupling differ in length by a factor of {spread:.0e} and were "
-        f"multiplied by powers of two from {units.min():.3g} to {units.max():.3g}"
+        return none
+    return (
+        units,
+        h,
+        (
+            f"the rows of the coupling, which differ in length by a factor of {spread:.0e}, were "
+            f"multiplied by powers of two from {units.min():.3g} to {units.max():.3g}"
+        ),
     )
-    return Balance(problem.with_agents(agents, h), units, said)
+
+
+def _balanced_agents(problem: Problem) -> tuple[Array, list[Agent], str]:
+    """Factors e_i of the agents' variables, the agents in those units, and what to say."""
+    bends = [agent.f.L if 0 < agent.f.L < np.inf else np.nan for agent in problem.agents]
+    logs = np.log2(bends)
+    ends = np.where(np.isnan(logs), -np.inf, [logs, -logs]).T
+    most, least = problem.largest(ends)
+    factors, agents = np.ones(len(bends)), list(problem.agents)
+    if not np.log2(CURVATURES) < most + least < np.inf:
+        return factors, agents, ""
+    for i, agent in enumerate(problem.agents):
+        factor = 1.0 if np.isnan(logs[i]) else 2.0 ** round(((most - least) / 2 - logs[i]) / 2)
+        old = np.full(agent.dim, 1.0 / factor)
+        f, g = agent.f.rescaled(old), agent.g.rescaled(old)
+        if f is not None and g is not None:
+            factors[i], agents[i] = factor, Agent(factor * agent.A, f, g)
+    said = (
+        "the variables of agents, whose curvatures differ by a factor of "
+        f"{2 ** (most + least):.0e}, were written in units that are powers of two"
+    )
+    return factors, agents, said
 
 
 def _units(h: Function, lengths: Array) -> tuple[Array, Function]:

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from dual2.methods.method import Plan
+from dual2.solving.balance import Balance
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import Counts, Status
 from dual2.solving.stopping import Request, Residual, StoppingTest
@@ -91,8 +92,8 @@ class Driver:
     checkpoints : StateKeeper or None
         Asked at each stopping test; where one process finds that it is time, all save.
 
-    units : ndarray or float
-        Prices in the user's units over those of the plan, row by row.
+    balance : Balance or None
+        The units of the plan's problem beside the user's.
 
     Attributes
     ----------
@@ -113,12 +114,12 @@ class Driver:
         record: bool,
         callback: Callable[[dict[str, Any]], Any] | None,
         checkpoints: StateKeeper | None = None,
-        units: Array | float = 1.0,
+        balance: Balance | None = None,
     ) -> None:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
-        self.units = units
-        self.stopping = StoppingTest(plan.runtime, tol, atol, units)
+        self.units, self.lengths = (balance.units, balance.lengths) if balance else (1.0, 1.0)
+        self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths)
         self.stride = stride = plan.algorithm.stride
         self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
@@ -233,8 +234,9 @@ class Driver:
             self.priceless = not found.dual.any()
             return Status.CONVERGED
         if self.callback is not None:
+            point = {"x": x * self.lengths, "duals": duals * self.units}
             info = {"rounds": self.algorithm.rounds, "kkt": found.kkt, "full": found.full}
-            if self.callback(info | {"seconds": s.seconds, "x": x, "duals": duals * self.units}):
+            if self.callback(info | {"seconds": s.seconds} | point):
                 self.interrupt()
         if self._interrupted and self._alone:
             return Status.INTERRUPTED
@@ -307,7 +309,7 @@ class Driver:
         """|x - x*|/|x*|, or |x| where x* = 0."""
         rt = self.runtime
         rows = np.zeros((rt.n, 2))
-        rows[0] = [float(v @ v) for v in (self.algorithm.x - reference, reference)]
+        rows[0] = [float(v @ v) for v in (self.algorithm.x * self.lengths - reference, reference)]
         with rt.agreement.uncounted():
             distance, size = np.sqrt(rt.total(rows))
         return float(distance / size) if size > 0 else float(distance)

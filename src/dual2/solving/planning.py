@@ -135,7 +135,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
             )
     if not same:
         x, lam = _starting_point(problem, start)
-        driver.algorithm.start(x, lam / driver.units)
+        driver.algorithm.start(x / driver.lengths, lam / driver.units)
     _try_values(driver, problem)
 
 

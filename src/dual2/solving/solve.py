@@ -106,8 +106,8 @@ def solve(
         Whether a problem outside the method's class may be reduced to one inside, by slack
         variables or by moving h to one agent; see :mod:`dual2.solving.reductions`.
     scale : {"auto", "none"}
-        Whether the rows of the coupling may be put in balance, see :mod:`dual2.solving.balance`;
-        the answer is in your units either way.
+        Whether rows of the coupling and agents' variables may be put in balance, see
+        :mod:`dual2.solving.balance`; the answer is in your units either way.
     throw : bool
         Raise :class:`NotSolved` unless the status is CONVERGED.
     checkpoints : StateKeeper, optional
@@ -146,7 +146,7 @@ def solve(
     balance = balanced(share, scale)
     plan = plan_for(found, balance.problem, network, settings, reduce)
     if balance.said:
-        told = plan.parameters | {"scale": ("rows", balance.said)}
+        told = plan.parameters | {"scale": ("powers of two", balance.said)}
         text = f"Scaling: {balance.said}.\n{plan.explanation}"
         plan = replace(plan, parameters=told, explanation=text)
     flat = None if reference is None else flatten(share, reference, "reference")
@@ -160,7 +160,7 @@ def solve(
         record,
         callback,
         checkpoints,
-        balance.units,
+        balance,
     )
     driver.mark = fingerprint(plan)
     begin(driver, share, start)
@@ -237,7 +237,7 @@ def _assemble(
         x, duals = driver.best_point()
     elif driver.priceless:
         duals[:] = 0.0
-    duals = duals * driver.units
+    x, duals = x * driver.lengths, duals * driver.units
     parts, dual = problem.split(x), problem.total(duals) / problem.n
     kkt = problem.kkt(parts, dual, atol)
     if status == Status.CONVERGED and kkt.kkt > tol:

@@ -65,7 +65,8 @@ class StoppingTest:
     runtime: Runtime
     tol: float
     atol: float
-    units: Array | float = 1.0  # atol of a row is in the user's units, see Balance
+    units: Array | float = 1.0  # atol is in the user's units, see Balance: of prices,
+    lengths: Array | float = 1.0  # and of the flat x
     tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ)
     sums: int = 0  # and of the coupling (A, prox h)
 
@@ -73,6 +74,9 @@ class StoppingTest:
         """Lengths of the rows of the A_i, (n, p), and Σ_i |A_i,j|², agreed once."""
         self._norms = np.array([agent.row_norms for agent in self.runtime.problem.agents])
         self._weight = self.runtime.total(self._norms**2)
+        offsets = self.runtime.block.xptr[:-1]
+        flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))
+        self._atol = self.atol * flat[np.minimum(offsets, len(flat) - 1)]
 
     def test(
         self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE
@@ -106,7 +110,7 @@ class StoppingTest:
         """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
         known = self.runtime.stationarity(x, duals)
         pulls = (self._norms * np.abs(duals)).sum(axis=1)
-        return judge_agents(known, self.runtime.block.mu, pulls, self.atol, self._rounding)
+        return judge_agents(known, self.runtime.block.mu, pulls, self._atol, self._rounding)
 
     def _agree(self, ratios: Array, request: Request) -> tuple[float, Request]:
         """The largest ratio, infinite where one is not a number, and the largest request."""
@@ -139,7 +143,7 @@ class StoppingTest:
         least = _NEARLY * self.tol * self._local(x, none)[1]
         felt = problem.anywhere(bool(np.any(pulls > least)))
         rows, enough = self.atol * self.units, _SURELY * self.tol
-        if not felt and (kkt := problem.kkt(parts, none, self.atol, rows).kkt) <= enough:
+        if not felt and (kkt := problem.kkt(parts, none, self._atol, rows).kkt) <= enough:
             return Residual(kkt, True, none, found.request)
-        kkt = problem.kkt(parts, dual, self.atol, rows).kkt
+        kkt = problem.kkt(parts, dual, self._atol, rows).kkt
         return Residual(kkt, kkt <= enough, dual, found.request)
