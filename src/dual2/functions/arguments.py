@@ -13,6 +13,8 @@ from dual2.errors import ProblemError
 Array = NDArray[np.float64]
 Entries = float | Array
 """A number for every coordinate, or one number per coordinate."""
+Groups = NDArray[np.int64]
+"""A number for each coordinate, the same for those that belong together."""
 
 
 def store(owner: Any, **values: Any) -> None:

@@ -15,7 +15,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dual2.errors import CapabilityError, ProblemError
-from dual2.functions.arguments import Array, Entries, common_dim, number, read_fields
+from dual2.functions.arguments import (
+    Array,
+    Entries,
+    Groups,
+    common_dim,
+    entries,
+    number,
+    read_fields,
+)
 
 if TYPE_CHECKING:
     from dual2.functions.piecewise import PiecewiseQuadratic
@@ -84,6 +92,22 @@ class Function:
             return self.form.conjugate_smooth
         return self.mu > 0 and type(self)._conjugate_grad is not Function._conjugate_grad
 
+    @property
+    def separable(self) -> bool:
+        """Whether f(x) = Σ_j f_j(x_j)."""
+        return self.form is not None
+
+    def groups(self, dim: int) -> Groups:
+        """A number for each coordinate, the same for those that f does not separate.
+
+        Examples
+        --------
+        >>> from dual2.functions import IndicatorBall, L1Norm, Stacked
+        >>> Stacked([L1Norm(1.0), IndicatorBall(1.0)], [2, 3]).groups(5).tolist()
+        [0, 1, 2, 2, 2]
+        """
+        return np.arange(dim, dtype=np.int64) * self.separable
+
     @cached_property
     def form(self) -> "PiecewiseQuadratic | None":
         """The function as a separable piecewise quadratic, if it is one."""
@@ -99,9 +123,14 @@ class Function:
         """Gradient of f at x, of the same shape as x."""
         return self._grad(self._points(x))
 
-    def prox(self, v: ArrayLike, step: float) -> Array:
-        """argmin_u step·f(u) + ½|u - v|²."""
-        return self._prox(self._points(v), _positive(self, step))
+    def prox(self, v: ArrayLike, step: Any) -> Array:
+        """argmin_u step·f(u) + ½|u - v|².
+
+        With one step per coordinate (the same within each of the ``groups``) it is the minimiser of
+        Σ_groups step·f_group(u) + ½|u - v|².
+        """
+        points = self._points(v)
+        return self._prox(points, _positive(self, step, points.shape[-1]))
 
     def conjugate_value(self, w: ArrayLike) -> Any:
         """f*(w) = sup_x <w, x> - f(x)."""
@@ -186,7 +215,7 @@ class Function:
             self._lack("no gradient: it has kinks or bounds", "use its prox (as g or h)")
         return form._grad(x)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         form = self._needed("no prox", "use it where only its gradient is needed (as f)")
         return form._prox(v, step)
 
@@ -198,7 +227,7 @@ class Function:
         advice = "add a quadratic (plus_quadratic) or use prox"
         return self._needed("no gradient of its conjugate", advice)._conjugate_grad(w)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         """Moreau: prox_{s f*}(v) = v - s·prox_{f/s}(v/s), unless the form knows better."""
         if self.form is not None:
             return self.form._conjugate_prox(v, step)
@@ -272,10 +301,20 @@ def _reduced(values: Array) -> Any:
     return float(values) if np.ndim(values) == 0 else values
 
 
-def _positive(owner: Function, step: float) -> float:
+def _positive(owner: Function, step: Any, dim: int) -> Any:
     if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox
         return step
-    return number(f"{type(owner).__name__}.prox", "step", step, above=0.0)
+    name = f"{type(owner).__name__}.prox"
+    if np.ndim(step) == 0:
+        return number(name, "step", step, above=0.0)
+    steps = np.asarray(entries(name, "step", step, above=0.0))
+    _, first, inverse = np.unique(owner.groups(dim), return_index=True, return_inverse=True)
+    if steps.shape != (dim,) or np.any(steps != steps[first[inverse]]):
+        raise ProblemError(
+            f"{name}: steps of shape {steps.shape} found; expected one number, or {dim} that "
+            "are equal within the groups of coordinates that the function does not separate."
+        )
+    return steps if len(first) > 1 else float(steps[0])
 
 
 def _plain(value: Any, default: Any) -> bool:

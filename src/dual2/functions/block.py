@@ -8,6 +8,7 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
+    Entries,
     Finite,
     Matrix,
     NonnegativeNumber,
@@ -44,7 +45,7 @@ class L2Norm(Function):
     def _value(self, x: Array) -> Array:
         return self.weight * np.linalg.norm(x, axis=-1)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         norm = np.linalg.norm(v, axis=-1, keepdims=True)
         threshold = step * self.weight
         return v * np.where(norm > threshold, 1.0 - threshold / np.where(norm > 0, norm, 1.0), 0.0)
@@ -52,7 +53,7 @@ class L2Norm(Function):
     def _conjugate_value(self, w: Array) -> Array:
         return self.conjugate._value(w)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self.conjugate._prox(v, step)
 
     def _recession(self, u: Array) -> Array:
@@ -93,13 +94,13 @@ class IndicatorBall(Indicator):
         slack = TOLERANCE * max(1.0, self.radius, float(center))
         return np.where(distance > self.radius + slack, np.inf, 0.0)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         away = v - self.center
         norm = np.linalg.norm(away, axis=-1, keepdims=True)
         factor = np.where(norm > self.radius, self.radius / np.where(norm > 0, norm, 1.0), 1.0)
         return self.center + away * factor
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self.conjugate._prox(v, step)
 
     def _domain_support(self, u: Array) -> Array:
@@ -132,11 +133,11 @@ class IndicatorSimplex(Indicator):
         outside = (x.min(axis=-1) < -slack) | (np.abs(x.sum(axis=-1) - self.total) > slack)
         return np.where(outside, np.inf, 0.0)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         return np.maximum(v - _level(v, self.total), 0.0)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
-        return np.minimum(v, _level(v, step * self.total))
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        return np.minimum(v, _level(v, float(step) * self.total))
 
     def _domain_support(self, u: Array) -> Array:
         return self.total * u.max(axis=-1)
@@ -195,11 +196,11 @@ class IndicatorHalfspace(Indicator):
         slack = TOLERANCE * max(1.0, abs(self.b) / length)
         return np.where((x @ a - self.b) / length > slack, np.inf, 0.0)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         a, square = self._normal(v.shape[-1])
         return v - (np.maximum(v @ a - self.b, 0.0) / square)[..., None] * a
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         a, square = self._normal(v.shape[-1])
         return (np.maximum(v @ a - step * self.b, 0.0) / square)[..., None] * a
 
@@ -267,11 +268,11 @@ class IndicatorAffine(Indicator):
         slack = TOLERANCE * max(1.0, float(np.linalg.norm(c)))
         return np.where(np.linalg.norm(x @ Q.T - c, axis=-1) > slack, np.inf, 0.0)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         Q, c = self.basis
         return v - (v @ Q.T - c) @ Q
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         Q, c = self.basis
         return (v @ Q.T - step * c) @ Q
 

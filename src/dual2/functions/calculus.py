@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, Entries, common_dim, entries, number
+from dual2.functions.arguments import Array, Entries, Groups, common_dim, entries, number
 from dual2.functions.base import Function, reciprocal, support_of_all
 
 
@@ -81,6 +81,15 @@ class Affined(Function):
         return own if self.function.dim is None else self.function.dim
 
     @property
+    def separable(self) -> bool:
+        """Whether f is."""
+        return self.function.separable
+
+    def groups(self, dim: int) -> Groups:
+        """Those of f."""
+        return self.function.groups(dim)
+
+    @property
     def mu(self) -> float:
         """c·mu_f + q."""
         return self.scale * self.function.mu + self.curvature
@@ -113,7 +122,7 @@ class Affined(Function):
         inner = self.function._grad(x - self.center)
         return self.scale * inner + self.slope + self.curvature * x
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         kappa = 1.0 + step * self.curvature
         inner = (v - step * self.slope) / kappa - self.center
         return self.center + self.function._prox(inner, step * self.scale / kappa)
@@ -132,7 +141,7 @@ class Affined(Function):
             return self.center + self.function._prox(inner, self.scale / self.curvature)
         return self.center + self.function._conjugate_grad((w - self.slope) / self.scale)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         sigma = step + self.curvature
         rest = v - self.slope - sigma * self.center
         inner = self.scale * self.function._conjugate_prox(rest / self.scale, sigma / self.scale)
@@ -189,6 +198,15 @@ class Conjugate(Function):
         return self.function.dim
 
     @property
+    def separable(self) -> bool:
+        """Whether f is."""
+        return self.function.separable
+
+    def groups(self, dim: int) -> Groups:
+        """Those of f."""
+        return self.function.groups(dim)
+
+    @property
     def mu(self) -> float:
         """1/L_f."""
         return reciprocal(self.function.L)
@@ -224,7 +242,7 @@ class Conjugate(Function):
     def _grad(self, x: Array) -> Array:
         return self.function._conjugate_grad(x)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         return self.function._conjugate_prox(v, step)
 
     def _conjugate_value(self, w: Array) -> Array:
@@ -233,7 +251,7 @@ class Conjugate(Function):
     def _conjugate_grad(self, w: Array) -> Array:
         return self.function._grad(w)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self.function._prox(v, step)
 
     def _domain_support(self, u: Array) -> Array:

@@ -44,17 +44,22 @@ class LogisticLoss(Function):
         """scale/4, the largest if they differ."""
         return 0.25 * float(np.max(self.scale))
 
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
     def _value(self, x: Array) -> Array:
         return (self.scale * np.logaddexp(0.0, -self.labels * x)).sum(axis=-1)
 
     def _grad(self, x: Array) -> Array:
         return -self.scale * self.labels * expit(-self.labels * x)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         margin, _ = logistic_root(1.0, step * self.scale, self.labels * v)
         return self.labels * margin
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         _, probability = logistic_root(step, self.scale, self.labels * v)
         return -self.labels * self.scale * probability
 
@@ -101,6 +106,11 @@ class PoissonLoss(Function):
     counts: Nonnegative
     scale: Positive = 1.0
 
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
     def _value(self, x: Array) -> Array:
         with np.errstate(over="ignore"):
             return (self.scale * (np.exp(x) - self.counts * x)).sum(axis=-1)
@@ -109,10 +119,10 @@ class PoissonLoss(Function):
         with np.errstate(over="ignore"):
             return self.scale * (np.exp(x) - self.counts)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         return poisson_root(1.0, step * self.scale, self.counts, v)[0]
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return poisson_root(step, self.scale, self.counts, v)[1]
 
     def _conjugate_value(self, w: Array) -> Array:
@@ -131,7 +141,7 @@ class PoissonLoss(Function):
         return (self.scale * growth).sum(axis=-1)
 
 
-def logistic_root(sigma: float, kappa: Entries, rho: Array) -> tuple[Array, Array]:
+def logistic_root(sigma: Entries, kappa: Entries, rho: Array) -> tuple[Array, Array]:
     """Roots m of sigma·m - kappa/(1 + exp(m)) = rho, and the probabilities 1/(1 + exp(m)).
 
     Taken nonnegative by the symmetry m -> -m. A start that is at most 1 away follows from
@@ -157,7 +167,7 @@ def logistic_root(sigma: float, kappa: Entries, rho: Array) -> tuple[Array, Arra
     return np.where(mirrored, -m, m), np.where(mirrored, expit(m), expit(-m))
 
 
-def poisson_root(sigma: float, kappa: Entries, counts: Entries, r: Array) -> tuple[Array, Array]:
+def poisson_root(sigma: Entries, kappa: Entries, counts: Entries, r: Array) -> tuple[Array, Array]:
     """Roots z of sigma·z + kappa·(exp(z) - counts) = r, and kappa·(exp(z) - counts).
 
     ω = kappa·exp(z)/sigma solves ω + log(ω) = (r + kappa·counts)/sigma + log(kappa/sigma).

@@ -133,7 +133,7 @@ class PiecewiseQuadratic(Function):
             self._lack("no gradient: it has kinks or bounds", "use its prox (as g or h)")
         return self.curvature * (x - self.center) + self.slope
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         kappa = 1.0 + step * self.curvature
         return self._fold((v - step * self.linear) / kappa, step / kappa)
 
@@ -156,7 +156,7 @@ class PiecewiseQuadratic(Function):
         curvature = np.where(np.equal(self.curvature, 0.0), 1.0, self.curvature)
         return self._fold((w - self.linear) / curvature, 1.0 / curvature)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         weight = 1.0 / (step + np.asarray(self.curvature))
         return v - step * self._fold((v - self.linear) * weight, weight)
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.functions.arguments import Array, Bounds, Matrix, check_rows
+from dual2.functions.arguments import Array, Bounds, Entries, Matrix, check_rows
 from dual2.functions.base import TOLERANCE, Indicator
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
@@ -159,7 +159,7 @@ class IndicatorPolyhedron(Indicator):
         outside = (y / lengths < low - slack[0]) | (y / lengths > up + slack[1])
         return np.where(outside.any(axis=-1), np.inf, 0.0)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         if v.ndim == 1:
             return self._project(np.ascontiguousarray(v))
         return np.array([self._project(np.ascontiguousarray(row)) for row in v])

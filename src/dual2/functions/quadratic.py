@@ -10,6 +10,7 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
+    Entries,
     Finite,
     Matrix,
     NonnegativeNumber,
@@ -70,10 +71,10 @@ class SpectralFunction(Function, ABC):
         V = self.spectrum[1]
         return x if V is None else x @ V.T
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         return self._back((self._rotate(v) - step * self.tilts) / (1.0 + step * self.spectrum[0]))
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         values = self.spectrum[0]
         return self._back((values * self._rotate(v) + step * self.tilts) / (values + step))
 

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
-from dual2.functions.arguments import Array, Labels, Matrix, NonnegativeNumber, check_rows
+from dual2.functions.arguments import Array, Entries, Labels, Matrix, NonnegativeNumber, check_rows
 from dual2.functions.base import Function, support_of_all
 
 
@@ -69,10 +69,10 @@ class LogisticRegression(Function):
     def _grad(self, x: Array) -> Array:
         return -(self.labels * expit(-self.labels * (x @ self.M.T))) @ self.M + self.ridge * x
 
-    def _prox(self, v: Array, step: float) -> Array:
-        return self._each_row(v, step, 1.0)
+    def _prox(self, v: Array, step: Entries) -> Array:
+        return self._each_row(v, float(step), 1.0)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         x = self._prox(v / step, 1.0 / step)
         return v - step * x if step < self.L else self._grad(x)
 

@@ -6,7 +6,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.functions.arguments import Array, Finite, Labels, Positive, PositiveNumber
+from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 
@@ -39,7 +39,12 @@ class SmoothLoss(Function, ABC):
     def _conjugate_value(self, w: Array) -> Array:
         return self._dual._value(w)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    @property
+    def separable(self) -> bool:
+        """Always."""
+        return True
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self._dual._prox(v, step)
 
     def _recession(self, u: Array) -> Array:
@@ -84,7 +89,7 @@ class HuberLoss(SmoothLoss):
     def _grad(self, x: Array) -> Array:
         return self.scale * np.clip(x - self.y, -self.delta, self.delta)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         kappa = step * self.scale
         reach = kappa * self.delta
         return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
@@ -130,7 +135,7 @@ class SquaredHingeLoss(SmoothLoss):
     def _grad(self, x: Array) -> Array:
         return -2.0 * self.scale * self.labels * np.maximum(0.0, 1.0 - self.labels * x)
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         kappa = 2.0 * step * self.scale
         margin = self.labels * v
         return self.labels * np.maximum(margin, (margin + kappa) / (1.0 + kappa))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from dual2.errors import ProblemError, counted
-from dual2.functions.arguments import Array, Entries, number, store
+from dual2.functions.arguments import Array, Entries, Groups, number, store
 from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.user import as_function
@@ -87,6 +87,14 @@ class Stacked(Function):
         """The conjugates of the blocks, stacked."""
         return Stacked([f.conjugate for f in self.functions], self.sizes)
 
+    def groups(self, dim: int) -> Groups:
+        """Those of the blocks, one after the other."""
+        found, used = [], 0
+        for function, size in self._blocks:
+            found.append(used + function.groups(size))
+            used = int(found[-1].max()) + 1
+        return np.concatenate(found)
+
     def _form(self) -> PiecewiseQuadratic | None:
         forms = [f.form and f.form.broadcast(d) for f, d in self._blocks]
         known = [form for form in forms if form is not None]
@@ -111,8 +119,13 @@ class Stacked(Function):
     def _grad(self, x: Array) -> Array:
         return np.concatenate([f._grad(part) for f, part in self._parts(x)], axis=-1)
 
-    def _prox(self, v: Array, step: float) -> Array:
-        return np.concatenate([f._prox(part, step) for f, part in self._parts(v)], axis=-1)
+    def _prox(self, v: Array, step: Entries) -> Array:
+        steps = np.split(np.broadcast_to(step, v.shape[-1:]), np.cumsum(self.sizes)[:-1])
+        parts = zip(self._parts(v), steps, strict=True)
+        return np.concatenate(
+            [f._prox(part, t if f.groups(len(t)).any() else float(t[0])) for (f, part), t in parts],
+            axis=-1,
+        )
 
     def _conjugate_value(self, w: Array) -> Array:
         return np.sum([f._conjugate_value(part) for f, part in self._parts(w)], axis=0)
@@ -120,7 +133,7 @@ class Stacked(Function):
     def _conjugate_grad(self, w: Array) -> Array:
         return np.concatenate([f._conjugate_grad(part) for f, part in self._parts(w)], axis=-1)
 
-    def _conjugate_prox(self, v: Array, step: float) -> Array:
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         parts = [f._conjugate_prox(part, step) for f, part in self._parts(v)]
         return np.concatenate(parts, axis=-1)
 

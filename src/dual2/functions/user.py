@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, number, refuse
+from dual2.functions.arguments import Array, Entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function, reciprocal
 
 Oracle = Callable[..., Any]
@@ -81,7 +81,7 @@ class Proximable(Function):
     def _value(self, x: Array) -> Array:
         return _value_of_rows(self, self._user_value, x, "value")
 
-    def _prox(self, v: Array, step: float) -> Array:
+    def _prox(self, v: Array, step: Entries) -> Array:
         return _vector_of_rows(self, "prox", lambda row: self._user_prox(row, step), v)
 
     def __repr__(self) -> str:
