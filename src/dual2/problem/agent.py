@@ -70,6 +70,16 @@ class Agent:
         v = np.asarray(v, dtype=np.float64)
         return self.A.rmatvec(v) if isinstance(self.A, LinearOperator) else self.A.T @ v
 
+    def apply_sizes(self, x: ArrayLike) -> NDArray[np.float64]:
+        """|A||x|, entry by entry: what A x is made of; |A x| where A is an operator."""
+        if isinstance(self.A, LinearOperator):
+            return np.abs(self.apply(x))
+        return self._sizes @ np.abs(np.asarray(x, dtype=np.float64))
+
+    @cached_property
+    def _sizes(self) -> Any:
+        return abs(self.A)
+
     @cached_property
     def _sigma(self) -> tuple[float, float]:
         values = squared_singular_values([self.A])

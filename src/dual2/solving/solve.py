@@ -212,6 +212,9 @@ def _assemble(driver: Driver, plan: Plan, status: Status, tol: float, atol: floa
     certificate = _certify(problem, parts, dual, duals, kkt)
     if driver.separator is not None:
         certificate = replace(certificate, separator=driver.separator.tolist())
+    if driver.ray is not None:
+        ray = [part.tolist() for part in runtime.packed.split(driver.ray)]
+        certificate = replace(certificate, ray=ray)
     return Result(
         x=parts,
         y=y,
