@@ -94,7 +94,7 @@ class StoppingTest:
         found = self._measure(x, duals, forces, request)
         self.tests += 1
         self.sums += 1
-        return self._confirmed(found, x) if found.met else found
+        return self.confirm(found, x) if found.met else found
 
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
@@ -134,7 +134,7 @@ class StoppingTest:
         kkt = max(local, coupling)
         return Residual(kkt, kkt <= self.tol, dual, asked)
 
-    def _confirmed(self, found: Residual, x: Array) -> Residual:
+    def confirm(self, found: Residual, x: Array) -> Residual:
         """By the plain definitions; a price that nobody feels is tried as 0, and then is 0."""
         problem, dual = self.runtime.problem, found.dual
         assert dual is not None
