@@ -1,0 +1,309 @@
+"""Second derivatives: Hessians of smooth functions, generalised Jacobians of proxes.
+
+A prox is Lipschitz, hence differentiable almost everywhere; where it has a kink, one of its
+generalised derivatives (Clarke, 1983) is taken. All are symmetric with eigenvalues in [0, 1].
+A vector of length d stands for a diagonal matrix; None says that nothing is known, as of a user's
+Python function. What the compiled loops use is in ``jacobians``.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import singledispatch
+
+import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import expit
+
+from dual2.functions.arguments import Array, Entries
+from dual2.functions.base import Function
+from dual2.functions.block import (
+    IndicatorAffine,
+    IndicatorBall,
+    IndicatorHalfspace,
+    IndicatorSimplex,
+    L2Norm,
+)
+from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.polyhedron import IndicatorPolyhedron
+from dual2.functions.quadratic import LeastSquares, Quadratic, SpectralFunction
+from dual2.functions.regression import LogisticRegression
+from dual2.functions.smooth_losses import HuberLoss, SmoothLoss, SquaredHingeLoss
+from dual2.functions.stacked import Stacked
+
+Matrix = Array | None
+"""(d, d), or (d,) for a diagonal matrix, or None where it is not known."""
+_ACTIVE = 1e-9
+"""Distance, relative to the bound, at which a row of a polyhedron counts as active."""
+
+
+def dense(matrix: Array) -> Array:
+    """A diagonal written out.
+
+    Examples
+    --------
+    >>> dense(np.array([1.0, 2.0])).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    return np.diag(matrix) if matrix.ndim == 1 else matrix
+
+
+def stack(parts: Sequence[Matrix]) -> Matrix:
+    """The block diagonal matrix of some, a vector if all of them are."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if all(part.ndim == 1 for part in known):
+        return np.concatenate(known)
+    return block_diag(*map(dense, known))
+
+
+# -- of the prox -----------------------------------------------------------------------------
+
+
+def prox_jacobian(f: Function, v: Array, step: Entries) -> Matrix:
+    """A generalised derivative at v of prox_{step·f}; steps may differ between ``f.groups``.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorBox
+    >>> prox_jacobian(IndicatorBox(0.0, 1.0), np.array([0.5, 2.0]), 1.0).tolist()
+    [1.0, 0.0]
+    """
+    return _separable(f.form, v, step) if f.form is not None else _jacobian(f, v, step)
+
+
+def _separable(f: PiecewiseQuadratic, v: Array, step: Entries) -> Array:
+    """1/(1 + step·curvature) where the prox is inside a piece, 0 at a kink or bound."""
+    weight = 1.0 / (1.0 + step * np.asarray(f.curvature))
+    u = (v - step * f.linear) * weight
+    low, high = u - weight * step * f.slope_right, u - weight * step * f.slope_left
+    x = np.where(low > f.kink, low, high)
+    inside = (low > f.kink) | (high < f.kink) | (low == high)
+    return np.where(inside & (f.lower < x) & (x < f.upper), weight, 0.0)
+
+
+@singledispatch
+def _jacobian(f: Function, v: Array, step: Entries) -> Matrix:
+    """Of a function with a Hessian: (I + step·H)⁻¹ at the prox."""
+    curve = hessian(f, f.prox(v, step)) if f.smooth else None
+    if curve is None:
+        return None
+    if curve.ndim == 1:
+        return 1.0 / (1.0 + step * curve)
+    return np.linalg.inv(np.eye(len(v)) + float(np.max(step)) * curve)
+
+
+@_jacobian.register
+def _(f: SpectralFunction, v: Array, step: Entries) -> Matrix:
+    values, vectors = f.spectrum
+    weights = 1.0 / (1.0 + step * values)
+    return weights if vectors is None else (vectors * weights) @ vectors.T
+
+
+@_jacobian.register
+def _(f: SmoothLoss, v: Array, step: Entries) -> Matrix:
+    return 1.0 - _separable(f.conjugate, v / step, 1.0 / np.asarray(step))
+
+
+@_jacobian.register
+def _(f: Conjugate, v: Array, step: Entries) -> Matrix:
+    inner = prox_jacobian(f.function, v / step, 1.0 / np.asarray(step))
+    if inner is None:
+        return None
+    return 1.0 - inner if inner.ndim == 1 else np.eye(len(v)) - inner
+
+
+@_jacobian.register
+def _(f: Affined, v: Array, step: Entries) -> Matrix:
+    kappa = 1.0 + step * f.curvature
+    at = (v - step * f.slope) / kappa - f.center
+    inner = prox_jacobian(f.function, at, step * f.scale / kappa)
+    return None if inner is None else inner / kappa
+
+
+@_jacobian.register
+def _(f: Stacked, v: Array, step: Entries) -> Matrix:
+    cuts = np.cumsum(f.sizes)[:-1]
+    points, steps = np.split(v, cuts), np.split(np.broadcast_to(step, v.shape), cuts)
+    parts = zip(f.functions, points, steps, strict=True)
+    return stack([prox_jacobian(part, *of_group(part, at, t)) for part, at, t in parts])
+
+
+def of_group(f: Function, v: Array, step: Array) -> tuple[Array, Entries]:
+    """The point and its steps, as one number where f does not separate."""
+    return v, step if f.groups(len(v)).any() else float(step[0])
+
+
+@_jacobian.register
+def _(f: L2Norm, v: Array, step: Entries) -> Matrix:
+    length, radius = float(np.linalg.norm(v)), float(np.max(step)) * f.weight
+    if length <= radius:
+        return np.full(len(v), 1.0 if radius == 0 else 0.0)
+    ratio, unit = radius / length, v / length
+    return (1.0 - ratio) * np.eye(len(v)) + ratio * np.outer(unit, unit)
+
+
+@_jacobian.register
+def _(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
+    away = v - f.center
+    length = float(np.linalg.norm(away))
+    if length <= f.radius:
+        return np.full(len(v), 1.0 if f.radius > 0 else 0.0)
+    unit = away / length
+    return f.radius / length * (np.eye(len(v)) - np.outer(unit, unit))
+
+
+@_jacobian.register
+def _(f: IndicatorSimplex, v: Array, step: Entries) -> Matrix:
+    free = (f.prox(v, 1.0) > 0).astype(float)
+    return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
+
+
+@_jacobian.register
+def _(f: IndicatorHalfspace, v: Array, step: Entries) -> Matrix:
+    a = np.broadcast_to(f.a, v.shape)
+    if a @ v <= f.b or not a.any():
+        return np.ones(len(v))
+    return np.eye(len(v)) - np.outer(a, a) / (a @ a)
+
+
+@_jacobian.register
+def _(f: IndicatorAffine, v: Array, step: Entries) -> Matrix:
+    Q = f.basis[0]
+    return np.eye(len(v)) - Q.T @ Q
+
+
+@_jacobian.register
+def _(f: IndicatorPolyhedron, v: Array, step: Entries) -> Matrix:
+    """The projection on the linear space of the face on which v is projected."""
+    z, m = f.prox(v, 1.0), len(f.M)
+    lower, upper = np.broadcast_to(f.lower, (m,)), np.broadcast_to(f.upper, (m,))
+    level, lengths = f.M @ z, np.linalg.norm(f.M, axis=1)
+    near = _ACTIVE * (np.abs(level) + lengths * float(np.linalg.norm(z)))
+    active = f.M[((level - lower <= near) | (upper - level <= near)) & (lengths > 0)]
+    if not len(active) or np.array_equal(z, v):
+        return np.ones(len(v))
+    _, sizes, rows = np.linalg.svd(active, full_matrices=False)
+    Q = rows[sizes > _ACTIVE * sizes.max()]
+    return np.eye(len(v)) - Q.T @ Q
+
+
+# -- Hessians --------------------------------------------------------------------------------
+
+
+def hessian(f: Function, x: Array) -> Matrix:
+    """The second derivative of a smooth f at x; a generalised one where the gradient has kinks.
+
+    Examples
+    --------
+    >>> from dual2.functions import SquaredNorm
+    >>> hessian(SquaredNorm(3.0), np.zeros(2)).tolist()
+    [3.0, 3.0]
+    """
+    if f.form is not None:
+        return np.broadcast_to(f.form.curvature, x.shape) if f.form.smooth else None
+    return _hessian(f, x)
+
+
+@singledispatch
+def _hessian(f: Function, x: Array) -> Matrix:
+    return None
+
+
+@_hessian.register
+def _(f: Quadratic, x: Array) -> Matrix:
+    return f.P
+
+
+@_hessian.register
+def _(f: LeastSquares, x: Array) -> Matrix:
+    return f.M.T @ f.M + f.ridge * np.eye(len(x))
+
+
+@_hessian.register
+def _(f: LogisticRegression, x: Array) -> Matrix:
+    probability = expit(f.labels * (f.M @ x))
+    weight = probability * (1.0 - probability)
+    return (f.M.T * weight) @ f.M + f.ridge * np.eye(len(x))
+
+
+@_hessian.register
+def _(f: LogisticLoss, x: Array) -> Matrix:
+    probability = expit(f.labels * x)
+    return f.scale * probability * (1.0 - probability)
+
+
+@_hessian.register
+def _(f: PoissonLoss, x: Array) -> Matrix:
+    return f.scale * np.exp(x)
+
+
+@_hessian.register
+def _(f: HuberLoss, x: Array) -> Matrix:
+    return np.where(np.abs(x - f.y) <= f.delta, f.scale, 0.0)
+
+
+@_hessian.register
+def _(f: SquaredHingeLoss, x: Array) -> Matrix:
+    return np.where(f.labels * x < 1.0, 2.0 * np.asarray(f.scale), 0.0)
+
+
+@_hessian.register
+def _(f: Affined, x: Array) -> Matrix:
+    inner = hessian(f.function, x - f.center)
+    if inner is None or inner.ndim == 1:
+        return None if inner is None else f.scale * inner + f.curvature
+    return f.scale * inner + f.curvature * np.eye(len(x))
+
+
+@_hessian.register
+def _(f: Stacked, x: Array) -> Matrix:
+    return stack(_by_part(f, hessian, x))
+
+
+def least_curvature(f: Function, dim: int) -> Array:
+    """A matrix (or diagonal) below every second derivative of f on R^dim, kinks left out.
+
+    The Hessian itself where f is quadratic, else μ·I; infinite where a coordinate is fixed.
+
+    Examples
+    --------
+    >>> from dual2.functions import ElasticNet
+    >>> least_curvature(ElasticNet(1.0, 0.5), 2).tolist()
+    [0.5, 0.5]
+    """
+    if f.form is not None:
+        fixed = np.equal(f.form.lower, f.form.upper)
+        return np.broadcast_to(np.where(fixed, np.inf, f.form.curvature), (dim,)).astype(float)
+    return _least(f, dim)
+
+
+@singledispatch
+def _least(f: Function, dim: int) -> Array:
+    return np.full(dim, f.mu)
+
+
+@_least.register(Quadratic)
+@_least.register(LeastSquares)
+def _(f: SpectralFunction, dim: int) -> Array:
+    found = hessian(f, np.zeros(dim))
+    return np.zeros(dim) if found is None else found
+
+
+@_least.register
+def _(f: Affined, dim: int) -> Array:
+    inner = least_curvature(f.function, dim)
+    return f.scale * inner + (f.curvature if inner.ndim == 1 else f.curvature * np.eye(dim))
+
+
+@_least.register
+def _(f: Stacked, dim: int) -> Array:
+    parts = zip(f.functions, f.sizes, strict=True)
+    found = stack([least_curvature(part, size) for part, size in parts])
+    return np.zeros(dim) if found is None else found
+
+
+def _by_part(f: Stacked, rule: Callable[[Function, Array], Matrix], x: Array) -> list[Matrix]:
+    points = np.split(x, np.cumsum(f.sizes)[:-1])
+    return [rule(part, at) for part, at in zip(f.functions, points, strict=True)]
