@@ -134,6 +134,38 @@ def test_agreements_do_not_depend_on_the_processes(name, ranks):
 
 
 @pytest.mark.parametrize("name", GRAPHS)
+def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
+    """All at once, some agents at a time, and in several processes."""
+    network, width = d2.Network(GRAPHS[name]), 70
+    values = np.random.default_rng(4).standard_normal((network.n, width)) ** 7
+    here = Agreement(network)
+
+    def total(agreement):
+        asked = []
+
+        def fill(rows, out):
+            asked.append(len(rows))
+            out[:] = values[agreement.owned[rows]]
+
+        return agreement.total_of(width, fill), asked, agreement
+
+    expected = here.total(values)
+    found, asked, _ = total(here)
+    assert np.array_equal(found, expected) and asked == [network.n]
+    assert here.sums == 1 and here.agree_rounds == 2 * network.tree.height
+    assert here.agree_floats == 2 * 2 * (network.n - 1) * width
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    long = d2.Network(nx.random_labeled_tree(300, seed=1))
+    values = np.random.default_rng(5).standard_normal((300, width)) ** 7
+    found, asked, _ = total(Agreement(long))
+    assert len(asked) == 5 and np.array_equal(found, Agreement(long).total(values))
+    values = values[: network.n]
+    answers, _ = in_threads(network, 2, lambda t: total(Agreement(network, t)))
+    for found, _, agreement in answers:
+        assert np.array_equal(found, here.total(values)) and agreement.sums == 1
+
+
+@pytest.mark.parametrize("name", GRAPHS)
 def test_many_numbers_are_summed_in_the_same_order(name):
     network = d2.Network(GRAPHS[name])
     values = np.random.default_rng(3).standard_normal((network.n, 4000)) ** 5

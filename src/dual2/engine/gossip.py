@@ -164,3 +164,29 @@ def climb(total, children, parents):
     for e in range(children.shape[0]):
         for k in range(total.shape[1]):
             total[parents[e], k] += total[children[e], k]
+
+
+@compiled
+def walk_down(rows, depths, stack, top):
+    """Take the rows of consecutive agents of a walk; returns how deep the last one is.
+
+    ``stack`` has the partial sums of the agents from the root to the last one, ``top`` the depth
+    of the one before the first row (-1: none). Each agent's own row comes first, then the sums of
+    its children in their order: what :func:`climb` computes, with less memory.
+    """
+    for e in range(depths.shape[0]):
+        fold(stack, top, depths[e])
+        top = depths[e]
+        for k in range(stack.shape[1]):
+            stack[top, k] = rows[e, k]
+    return top
+
+
+@compiled
+def fold(stack, top, depth):
+    """Add the partial sums from depth ``top`` up to ``depth`` to those above them."""
+    while top >= depth and top > 0:
+        for k in range(stack.shape[1]):
+            stack[top - 1, k] += stack[top, k]
+        top -= 1
+    return top

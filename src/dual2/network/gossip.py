@@ -45,6 +45,41 @@ class Tree:
     levels: list[NDArray[np.int64]]
     height: int
 
+    @cached_property
+    def walk(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Agents from the root down, every subtree in one piece, and how deep each is.
+
+        Children come in the order of their numbers. In this order a sum needs no more than one
+        partial result for each depth.
+
+        Examples
+        --------
+        >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
+        >>> [part.tolist() for part in tree.walk]
+        [[1, 0, 2, 3], [0, 1, 1, 1]]
+        """
+        n = len(self.parent)
+        size, place, depth = (np.full(n, value, dtype=np.int64) for value in (1, 0, 0))
+        for children in self.levels:
+            np.add.at(size, self.parent[children], size[children])
+        for level, children in enumerate(reversed(self.levels), start=1):
+            family = children[np.argsort(self.parent[children], kind="stable")]
+            parents = self.parent[family]
+            before = np.cumsum(size[family]) - size[family]
+            first = np.concatenate([[True], parents[1:] != parents[:-1]])
+            place[family] = (
+                place[parents]
+                + 1
+                + before
+                - before[np.flatnonzero(first)].repeat(
+                    np.diff(np.append(np.flatnonzero(first), len(family)))
+                )
+            )
+            depth[children] = level
+        order = np.empty(n, dtype=np.int64)
+        order[place] = np.arange(n)
+        return order, depth[order]
+
 
 def spanning_tree(n: int, edges: NDArray[np.int64]) -> Tree:
     """Breadth-first tree from an approximate centre of the graph.

@@ -81,7 +81,8 @@ class Runtime:
     """One row per agent of this process, what they exchange, and what that costs.
 
     A method's text is row-wise but for three verbs: ``mix`` is 𝐂V on the rows of this process,
-    ``total`` and ``largest`` reduce over all agents, see :class:`~dual2.runtime.Agreement`.
+    ``total`` (of a few numbers; of arrays ``total_of``) and ``largest`` reduce over all agents, see
+    :class:`~dual2.runtime.Agreement`.
 
     Parameters
     ----------
@@ -110,6 +111,7 @@ class Runtime:
         self.problem, self.network = share_of(problem, network), network
         self.agreement = self.problem.agreement
         self.total, self.largest = self.agreement.total, self.agreement.largest
+        self.total_of = self.agreement.total_of
         self.packed = packed = packing.pack(self.problem, smooth)
         self.block, self.n, self.p = packed.block, packed.n, packed.p
         self._connect(packed.work, packed.has_callbacks)

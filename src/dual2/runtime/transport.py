@@ -18,13 +18,15 @@ from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.problem import Agent, Problem
 from dual2.problem.singular import Sigma, squared_singular_values
-from dual2.runtime.tree import Route, combine, find_route
+from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
 """Arrays by the rank of the other end."""
 _MANY = 10_000
 """Entries from which a compiled sum is faster than NumPy's."""
+ROOM = 4_000_000
+"""Numbers that are held at once where agents compute their part of a sum one after the other."""
 
 
 class Transport:
@@ -116,7 +118,9 @@ class Agreement:
     """All agents of a network, wherever they live.
 
     A maximum or a sum goes up the spanning tree and its value down again: 2·height rounds and
-    2(n-1) messages, counted so whatever the processes do instead.
+    2(n-1) messages, counted so whatever the processes do instead. A few numbers are agreed on
+    (``agree_rounds``); arrays of p or p² numbers are summed (``sums``, whose rounds are those of
+    any exchange of p-vectors).
 
     Parameters
     ----------
@@ -130,7 +134,9 @@ class Agreement:
     owned : ndarray of int64
         Numbers of the agents in this process, ascending.
     agree_rounds, agree_floats : int
-        What the agreements cost so far.
+        What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
+    sums : int
+        How often ``total_of`` was called.
 
     Examples
     --------
@@ -145,8 +151,32 @@ class Agreement:
         self.rank, self.size = self.transport.rank, self.transport.size
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
-        self.agree_rounds = self.agree_floats = 0
+        self.agree_rounds = self.agree_floats = self.sums = 0
         self._counting = True
+
+    def total_of(self, width: int, fill: Fill) -> Array:
+        """Exact sum over the agents of one array each: the verb of methods over sums.
+
+        ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
+        the rows of ``out``, for some agents at a time where there are many. What they write must
+        depend on the agent alone. Everybody gets the same bits, in one process or in several.
+
+        Examples
+        --------
+        >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
+        >>> def fill(rows, out):
+        ...     out[:] = rows[:, None] + [1.0, 10.0]
+        >>> agreement.total_of(2, fill).tolist(), agreement.sums
+        ([6.0, 33.0], 1)
+        """
+        self.sums += self._counting
+        self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
+        count, transport = len(self.owned), self.transport
+        if self.size == 1 and count * width > ROOM:
+            return sum_on_a_walk(width, fill, self.network.tree, ROOM)
+        rows = np.empty((count, width))
+        fill(np.arange(count), rows)
+        return transport.sum(rows, self.network)
 
     def total(self, rows: ArrayLike) -> Array:
         """Sum over the agents, column by column; (rows, m) to (m,)."""

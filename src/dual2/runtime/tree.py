@@ -9,11 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dual2.engine.gossip import fold, walk_down
 from dual2.errors import PeerError
 from dual2.network.gossip import Tree
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
+Fill = Callable[[Array, Array], object]
+"""``fill(rows, out)`` writes the arrays of the agents in places ``rows`` to the rows of ``out``."""
 
 
 class Level(NamedTuple):
@@ -146,3 +149,16 @@ def _demand_numbers(values: Array, rank: int) -> Array:
             "program are at fault; the checkpoints stay."
         )
     return values
+
+
+def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int) -> Array:
+    """The sum of what ``fill`` writes, all agents here, ``room`` numbers at a time."""
+    order, depths = tree.walk
+    some, top = max(64, room // width), -1
+    stack, rows = np.empty((tree.height + 1, width)), np.empty((min(some, len(order)), width))
+    for first in range(0, len(order), some):
+        part = order[first : first + some]
+        fill(part, rows[: len(part)])
+        top = walk_down(rows[: len(part)], depths[first : first + some], stack, top)
+    fold(stack, top, 0)
+    return stack[0].copy()

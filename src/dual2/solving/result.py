@@ -23,6 +23,7 @@ class Status(StrEnum):
     STALLED = "STALLED"
     DIVERGED = "DIVERGED"
     INFEASIBLE = "INFEASIBLE"
+    UNBOUNDED = "UNBOUNDED"
     INTERRUPTED = "INTERRUPTED"
 
 
@@ -47,6 +48,10 @@ ADVICE = {
         "The coupling cannot be met: some direction separates what the agents can produce from "
         "what h accepts (certificate.separator). Relax the bounds or the right-hand side."
     ),
+    Status.UNBOUNDED: (
+        "The objective falls for ever along a direction (certificate.ray) that keeps every "
+        "constraint. Bound the variables that move along it, or check the signs of the costs."
+    ),
     Status.INTERRUPTED: "Continue with start=result.",
 }
 """What to do about each status."""
@@ -64,8 +69,8 @@ class NotSolved(Dual2Error, RuntimeError):
 class Counts:
     """Calls and messages, counted where they happen."""
 
-    rounds: int = 0  # exchanges of p-vectors with the neighbours
-    vectors: int = 0  # p-vectors sent to each neighbour
+    rounds: int = 0  # exchanges of p-vectors with the neighbours, 2·height for an exact sum
+    vectors: int = 0  # p-vectors sent to each neighbour by gossip
     agree_rounds: int = 0  # exchanges of scalars for maxima and sums over all agents
     floats: int = 0  # numbers sent in all, by all agents
     grad_f: int = 0  # local oracle calls, the maximum over agents
@@ -75,6 +80,12 @@ class Counts:
     prox_h: int = 0  # prox (or gradient) of h*
     iterations: int = 0  # of the subsolver
     outer: int = 0  # of the outer loop
+    sums: int = 0  # exact sums of arrays over the network
+
+    @property
+    def latency(self) -> int:
+        """What a person waits for: all exchanges, of p-vectors and of scalars."""
+        return self.rounds + self.agree_rounds
 
     @property
     def matvec(self) -> int:
@@ -97,6 +108,7 @@ class Certificate:
     x_error: float | None  # bound of |x - x*|, None where the theory gives none
     reason: str  # where x_error comes from, or why there is none
     separator: list[float] | None = None  # direction that proves infeasibility
+    ray: list[list[float]] | None = None  # one per agent, along which the objective falls for ever
 
 
 @dataclass(frozen=True)
