@@ -91,7 +91,7 @@ def _jacobian(f: Function, v: Array, step: Entries) -> Matrix:
         return None
     if curve.ndim == 1:
         return 1.0 / (1.0 + step * curve)
-    return np.linalg.inv(np.eye(len(v)) + float(np.max(step)) * curve)
+    return np.asarray(np.linalg.inv(np.eye(len(v)) + float(np.max(step)) * curve), dtype=float)
 
 
 @_jacobian.register

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dual2.methods.method import Plan
+from dual2.methods.method import Judging, Plan
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import Counts, Status
 from dual2.solving.stopping import Request, Residual, StoppingTest
@@ -126,9 +126,13 @@ class Driver:
         self.schedule = Schedule(10 * stride, _MILESTONE * stride, anchor=anchor)
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
+        self.ray: Array | None = None
         self.kkt = math.inf
         self.best: Point | None = None
         self.priceless = False
+        self._judging = plan.algorithm if isinstance(plan.algorithm, Judging) else None
+        if self._judging is not None:
+            self._judging.tol, self._judging.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
         self._interrupted = False
 
@@ -190,6 +194,8 @@ class Driver:
     def _advance(self) -> Residual | None:
         """Work up to the next pause, by the clock; test where a test is due."""
         s, begun = self.schedule, time.perf_counter()
+        if self._judging is not None:
+            return self._advance_judging(self._judging, begun)
         target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
         self.algorithm.advance(target, CHUNK)
         rounds, found = self.algorithm.rounds, None
@@ -200,6 +206,16 @@ class Driver:
             s.test = max(int(rounds * _TEST_RATIO), rounds + 5 * self.stride)
         s.seconds += time.perf_counter() - begun
         return found
+
+    def _advance_judging(self, algorithm: Judging, begun: float) -> Residual:
+        """One sum of an algorithm that tests its own iterates."""
+        algorithm.request = self._request(self.schedule.seconds)
+        self.algorithm.advance(self.algorithm.rounds + self.stride, CHUNK)
+        self.schedule.seconds += time.perf_counter() - begun
+        found = algorithm.verdict
+        self.separator, self.ray = found.separator, found.ray
+        met = found.end == Status.CONVERGED
+        return Residual(found.kkt, met, found.dual, Request(found.request))
 
     def _limit(self) -> Status | None:
         """Whether to end here. Several processes end together: their requests wait for a test."""
@@ -240,7 +256,10 @@ class Driver:
             return Status.INTERRUPTED
         if found.request in _ENDS and not self._alone:
             return _ENDS[found.request]
-        if self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
+        if self._judging is not None:
+            if self._judging.verdict.end:
+                return Status(self._judging.verdict.end)
+        elif self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
             return status
         if found.request == Request.SAVE and self.checkpoints is not None:
             self.checkpoints.save(self.algorithm.rounds, self.state())

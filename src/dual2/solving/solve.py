@@ -245,6 +245,9 @@ def _assemble(
     certificate = _certify(problem, parts, dual, duals, kkt)
     if driver.separator is not None:
         certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
+    if driver.ray is not None:
+        ray = [part.tolist() for part in runtime.packed.split(driver.ray)]
+        certificate = replace(certificate, ray=ray)
     return Result(
         x=parts,
         y=kkt.s,

@@ -1,0 +1,262 @@
+"""All agents of this process: what they put into a sum."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
+from dual2.engine.pack import is_separable
+from dual2.functions.domains import inside_value, to_barrier, to_recession
+from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.newton.closed_form import (
+    CONE,
+    ROUNDING,
+    TERMS,
+    Task,
+    respond,
+    settle,
+    support_rows,
+)
+from dual2.methods.newton.local import Force, Local, Look
+from dual2.methods.newton.message import (
+    DIRECTION,
+    FAILS,
+    MAGNITUDE,
+    MISSED,
+    MOVED,
+    OBJECTIVE,
+    OUTSIDE,
+    RATIO,
+    SUPPORT,
+    SUPPORT_SIZE,
+    SURVEY,
+    VALUE,
+    Layout,
+    half_size,
+)
+from dual2.methods.newton.semismooth import make_desk, respond_others, settle_others
+from dual2.problem import Agent
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+STRONG = 1e-10
+"""Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a sum asks: prices, directions, and what stands in the message."""
+
+    layout: Layout
+    trials: Array
+    directions: Array
+    y: Array
+    request: int = 0
+
+
+@dataclass
+class Springs:
+    """Proximal terms (r_i/2)|x_i - x̄_i|² of the agents, and their present answers x."""
+
+    r: Array
+    anchor: Array
+    x: Array
+    ray: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class Agents:
+    """The agents of a runtime, those in closed form compiled, the others one by one."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime, self.problem, block = runtime, runtime.problem, runtime.block
+        n, self.p = runtime.n, runtime.p
+        matrix = block.akind != OPERATOR_A
+        own = [is_separable(prox_blocks(a.g, a.dim)) for a in self.problem.agents]
+        self.split = (np.array(own, dtype=bool) & matrix).astype(np.int64)
+        self.easy = (self.split.astype(bool) & (block.fkind == SIMPLE_F)).astype(np.int64)
+        kernels = [_has_kernel(a) for a in self.problem.agents]
+        known = np.array(kernels, dtype=bool) & matrix & (block.fkind != CALLBACK_F)
+        self.others = (known & (self.easy == 0)).astype(np.int64)
+        self.locals = {i: Local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
+        self.alone = [i for i in self.locals if not self.others[i]]
+        width, threads = (
+            max(int(np.diff(block.xptr).max()), self.p, TERMS) + 1,
+            runtime.team.threads,
+        )
+        self._room = np.zeros((threads, 4, width))
+        curve = np.array([min(a.g.mu, 1e300) for a in self.problem.agents])
+        widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
+        self._desk = make_desk(curve, threads, widest, self.p)
+        self._found: dict[int, list[Array]] = {}
+        self.tried = np.zeros(n, dtype=np.int64)
+        self.survey = np.zeros((n, self.p + SURVEY))
+        self.asked = 0
+
+    # -- strong convexity -------------------------------------------------------------------------
+    def flat(self) -> Array:
+        """Which agents lack strong convexity: f_i + g_i needs a proximal term."""
+        found = np.zeros(self.runtime.n, dtype=bool)
+        block = self.runtime.block
+        for i in range(self.runtime.n):
+            if i in self.locals:
+                mu, top = self.locals[i].strength
+            else:
+                own = slice(block.xptr[i], block.xptr[i + 1])
+                free = block.coef[5, own] < block.coef[6, own]
+                curve = block.coef[0, own][free]
+                mu, top = float(curve.min(initial=np.inf)), float(curve.max(initial=0.0))
+            found[i] = not mu > STRONG * top
+        return found
+
+    # -- a sum ------------------------------------------------------------------------------------
+    def total(self, question: Question, springs: Springs, tol: float) -> Array:
+        """The message of all agents, summed."""
+        layout = question.layout
+        task = self._task(question.trials, springs, question.y, tol, layout)
+        looks = task._replace(trials=question.directions, squares=layout.starts[2])
+        self.asked += len(question.trials)
+
+        def fill(rows: Array, out: Array) -> None:
+            out[:] = 0.0
+            rows = np.ascontiguousarray(rows)
+            run, block = self.runtime.run, self.runtime.block
+            run(respond, block, self.easy, task, rows, out)
+            if self.others.any():
+                run(respond_others, block, self.others, task, self._desk, rows, out, self.tried)
+            if layout.directions:
+                run(support_rows, block, self.split, looks, rows, out)
+            self._fill_others(rows, out, question, springs, tol)
+            if layout.survey:
+                out[:, layout.starts[4] : layout.starts[5]] = self.survey[rows]
+
+        return self.runtime.total_of(layout.width, fill)
+
+    def _task(
+        self, trials: Array, springs: Springs, y: Array, tol: float, layout: Layout | None = None
+    ) -> Task:
+        jacobians = 0 if layout is None else layout.jacobians
+        bound = layout.starts[1] if layout is not None and layout.bound else -1
+        return Task(
+            np.ascontiguousarray(trials), springs.r, springs.anchor, springs.x, y, self._room,
+            float(tol), layout.trial if layout else 0, jacobians,
+            layout.starts[0] if layout else 0, bound,
+        )  # fmt: skip
+
+    def _fill_others(
+        self, rows: Array, out: Array, question: Question, springs: Springs, tol: float
+    ) -> None:
+        layout, xptr = question.layout, self.runtime.block.xptr
+        for e, i in enumerate(rows):
+            if i == 0 and question.request:
+                out[e, layout.starts[5] + question.request - 1] = 1.0
+            own = slice(xptr[i], xptr[i + 1])
+            if not self.split[i]:
+                self._fill_supports(i, springs.x[own], question, out[e])
+            if layout.ray and springs.ray.size:
+                self._fill_ray(i, springs.ray[own], out[e, layout.starts[3] : layout.starts[4]])
+            if i in self.locals:
+                mine = Springs(springs.r, springs.anchor[own], springs.x[own])
+                self._fill_local(i, question, mine, tol, out[e])
+
+    def _fill_local(
+        self, i: int, question: Question, springs: Springs, tol: float, out: Array
+    ) -> None:
+        """Trials, Jacobians and M of one agent, whose own part of x is in ``springs``."""
+        part, layout, p = self.locals[i], question.layout, self.p
+        lower, half, answers = np.tril_indices(p), half_size(p), []
+        for t, price in enumerate(question.trials if not self.others[i] else ()):
+            force = Force(part.A.T @ price, float(springs.r[i]), springs.anchor)
+            look, tried = part.solve(force, springs.x)
+            self.tried[i] += tried
+            answers.append(look.z)
+            at = t * layout.trial
+            out[at : at + p] = part.A @ look.z
+            out[at + p : at + 2 * p] = part.sizes @ np.abs(look.z)
+            out[at + 2 * p : at + layout.trial] = measure(part, force, look, tol)
+            if t < layout.jacobians:
+                at = layout.starts[0] + t * half
+                out[at : at + half] = part.jacobian(force, look)[lower]
+        if layout.bound:
+            at = layout.starts[1]
+            out[at : at + half] = part.bound(float(springs.r[i]))[lower]
+        self._found[i] = answers
+
+    def _fill_supports(self, i: int, x: Array, question: Question, out: Array) -> None:
+        """Numbers of each direction for an agent whose g does not split by coordinate."""
+        agent, part = self.problem.agents[i], self.locals[i]
+        for t, u in enumerate(question.directions):
+            at = question.layout.starts[2] + t * DIRECTION
+            w = -(part.A.T @ u)
+            v = to_barrier(agent.g, w)
+            support, missed = float(agent.g.domain_support(v)), float(np.linalg.norm(w - v))
+            reach = float(np.linalg.norm(part.sizes.T @ np.abs(u)))
+            ratios = np.abs(question.y)[part.rows > 0] / part.rows[part.rows > 0]
+            extent = max(float(np.linalg.norm(x)), float(ratios.max(initial=0.0)))
+            outside = missed > CONE * reach or not np.isfinite(support)
+            support = support if np.isfinite(support) else 0.0
+            out[at + SUPPORT], out[at + SUPPORT_SIZE] = support, abs(support)
+            out[at + MISSED], out[at + OUTSIDE] = missed * extent, float(outside)
+
+    def _fill_ray(self, i: int, d: Array, out: Array) -> None:
+        """A d, |A||d|, the rate at which f + g falls along d, and its magnitude."""
+        agent, size, p = self.problem.agents[i], float(np.linalg.norm(d)), self.p
+        if not size > 0:
+            return
+        unit = d / size
+        rate = float(agent.f.recession(unit)) + float(agent.g.recession(unit))
+        out[:p], out[p : 2 * p] = agent.apply(d), agent.apply_sizes(d)
+        out[2 * p] = size * rate
+        out[2 * p + 1] = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
+
+    # -- after a sum ------------------------------------------------------------------------------
+    def settle(self, price: Array, trial: int, springs: Springs) -> None:
+        """Take the answers to the price of a trial."""
+        x, xptr = springs.x.copy(), self.runtime.block.xptr
+        task = self._task(price[None], springs, price, 0.0)
+        self.runtime.run(settle, self.runtime.block, self.easy, task, x)
+        if self.others.any():
+            self.runtime.run(settle_others, self.runtime.block, self.others, task, self._desk, x)
+        for i in self.alone:
+            x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
+        springs.x[:] = x
+
+    def find_ray(self, springs: Springs) -> Array:
+        """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever."""
+        ray, xptr = np.zeros_like(springs.x), self.runtime.block.xptr
+        for i, agent in enumerate(self.problem.agents):
+            own = slice(xptr[i], xptr[i + 1])
+            d = springs.x[own] - springs.anchor[own]
+            size = float(np.linalg.norm(d))
+            if springs.r[i] > 0 and size > 0:
+                unit = to_recession(agent.g, to_recession(agent.f, d / size))
+                length = float(np.linalg.norm(unit))
+                unit = unit / length if length > 1e-6 else np.zeros_like(unit)
+                rate = float(agent.f.recession(unit)) + float(agent.g.recession(unit))
+                ray[own] = size * length * unit if np.isfinite(rate) else 0.0
+        return ray
+
+
+def _has_kernel(agent: Agent) -> bool:
+    """Whether the prox of g is compiled."""
+    return all(block.kind != Kind.CALLBACK for block in prox_blocks(agent.g, agent.dim))
+
+
+def measure(part: Local, force: Force, look: Look, tol: float) -> Array:
+    """The numbers of a trial for an agent, see :mod:`.message`; as in ``closed_form.measure``."""
+    x, away, out = look.z, look.z - force.anchor, np.empty(6)
+    gradient = part.f.grad(x)
+    smooth, kinks = float(part.f.value(x)), inside_value(part.g, x)
+    pulled, far = float(force.c @ x), float(away @ away)
+    out[VALUE] = smooth + kinks + pulled + 0.5 * force.r * far
+    out[MAGNITUDE] = abs(smooth) + abs(kinks) + abs(pulled) + 0.5 * force.r * far
+    out[OBJECTIVE] = abs(smooth) + abs(kinks) + abs(float(gradient @ x))
+    out[MOVED] = force.r * far
+    size = float(np.linalg.norm(x))
+    pressure = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(force.c)))
+    left = force.r * np.sqrt(far) + (part.L + force.r) * look.moved
+    if left <= ROUNDING * ((part.L + force.r) * size + pressure):
+        left = 0.0
+    scale = max(pressure, part.mu * size)
+    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0 else np.inf
+    out[FAILS] = float(left > tol * scale)
+    return out

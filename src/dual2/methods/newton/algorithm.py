@@ -1,0 +1,357 @@
+"""Newton's method on the dual, over exact sums along the spanning tree.
+
+The dual problem is min_λ ψ(λ) + h*(λ) with ψ(λ) = -Σ_i min_x f_i + g_i + <A_iᵀλ, x>. Everybody
+answers prices exactly; one sum brings S = Σ A_i x_i(λ), values and Σ A_i J_i A_iᵀ for some twenty
+prices at once, from which everybody computes alike which of them to take and the next twenty.
+Where f_i + g_i is not strongly convex a proximal term is added, and moved from time to time.
+"""
+
+import time
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from dual2.methods.method import Judging, Verdict
+from dual2.methods.newton import flat as springs_of
+from dual2.methods.newton.agents import Agents, Question, Springs
+from dual2.methods.newton.coupling import (
+    EPS,
+    Point,
+    choose,
+    equilibrate,
+    look,
+    propose,
+)
+from dual2.methods.newton.message import FLAT, MOVED, VARIABLES, Layout, half_size
+from dual2.methods.newton.stopping import (
+    judge,
+    proves_infeasible,
+    proves_unbounded,
+    separators,
+)
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+SURVEY, FIRST, TRIALS, JACOBIAN = range(4)
+"""What the next sum is for: as the second but with the agents' sizes too, from which the r_i follow
+if some need them; the answers at λ and M; trials; the Jacobian at λ."""
+_MANY = 100_000
+"""Most numbers of Jacobians in a message: up to here every trial comes with its own."""
+_HEAVY = 2e9
+"""Multiply-adds for the Jacobians of all trials above which only the first has one."""
+_IDLE = 3
+"""Steps without progress after which a point is final."""
+
+
+def _empty() -> Array:
+    return np.zeros(0)
+
+
+@dataclass
+class Shared:
+    """What everybody knows, the same in every process; saved and restored.
+
+    ``around`` is the last regularisation that was needed, ``best`` the least |r| since the anchors
+    moved, ``widest`` the largest scale of each row and ``largest`` the largest objective seen,
+    ``longest`` the longest scaled price, ``flat`` how many agents lack strong convexity and
+    ``variables`` how many there are in all.
+    """
+
+    lam: Array
+    S: Array
+    load: Array
+    numbers: Array
+    G: Array
+    M: Array
+    step: Array
+    widest: Array
+    separator: Array = field(default_factory=_empty)
+    phase: int = SURVEY
+    sums: int = 0
+    outers: int = 0
+    steps: int = 0
+    taken: int = 0
+    idle: int = 0
+    retreats: int = 0
+    flat: int = 0
+    variables: float = 0.0
+    best: float = np.inf
+    around: float = 0.0
+    largest: float = 0.0
+    longest: float = 0.0
+    kkt: float = np.inf
+    end: str = ""
+
+
+class Newton(Judging):
+    """The method on one block of agents; each call of ``advance`` is at least one sum.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Where the agents are.
+    max_sums : int
+        Most sums.
+    """
+
+    conserved = ""
+    vectors = 0
+
+    def __init__(self, runtime: Runtime, max_sums: int) -> None:
+        self.runtime, self.max_sums, self.h = runtime, max_sums, runtime.problem.h
+        self.agents = Agents(runtime)
+        self.height = runtime.network.tree.height
+        self.stride = max(2 * self.height, 1)
+        self.flat = self.agents.flat()
+        self._asked = 0
+        self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
+
+    # -- start, save, restore ---------------------------------------------------------------------
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p); anchors begin at x, or at the nearest point of g."""
+        rt, p = self.runtime, self.runtime.p
+        price = np.zeros(p)
+        if rt.anywhere(lam):
+            price = rt.total(lam) / rt.problem.n
+        zero = np.zeros(p)
+        square = np.zeros((p, p))
+        self.now = Shared(price, zero, zero, np.zeros(6), square, square, zero, zero)
+        self.springs = Springs(np.zeros(rt.n), x.copy(), x.copy())
+        self.floor = np.zeros(rt.n)
+        cold = not rt.anywhere(x)
+        for i in np.flatnonzero(self.flat) if cold else ():
+            own = slice(rt.block.xptr[i], rt.block.xptr[i + 1])
+            self.springs.anchor[own] = rt.problem.agents[i].g.prox(self.springs.anchor[own], 1.0)
+        self.sizes = springs_of.take_survey(self.agents, self.flat, self.springs.anchor)
+        self.agents.tried[:] = self.agents.asked = 0
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from the state; nothing is sent."""
+        now, zero = self.now, np.zeros(self.runtime.p)
+        self.scaling = equilibrate(now.M, self.h)
+        if now.phase in (TRIALS, JACOBIAN):
+            self.point = self._look(now.lam, now.S, now.load, now.numbers)
+        else:
+            numbers = now.numbers
+            self.point = Point(
+                now.lam, zero, zero, numbers, zero, zero, zero, zero, np.inf, 0.0, 0.0
+            )
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        own = {f.name: np.copy(getattr(self.now, f.name)) for f in fields(Shared)}
+        springs = self.springs
+        parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
+        parts |= {"floor": self.floor, "tried": self.agents.tried}
+        return own | {k: v.copy() for k, v in parts.items()} | {"asked": self.agents.asked}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(Shared)}
+        known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
+        self.now = Shared(**known)
+        own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
+        self.springs, self.floor = Springs(*own), np.array(state["floor"])
+        self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
+        self._prepare()
+
+    # -- what others read -------------------------------------------------------------------------
+    @property
+    def x(self) -> Array:
+        """Flat primal iterate: the agents' answers to λ."""
+        return self.springs.x
+
+    @property
+    def duals(self) -> Array:
+        """λ, the same row for every agent."""
+        return np.broadcast_to(self.now.lam, (self.runtime.n, self.runtime.p))
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges so far: 2·height for each sum."""
+        return 2 * self.height * self.now.sums
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far, by the names of :class:`dual2.Counts`."""
+        asked, most = self.agents.asked, int(self.agents.tried.max(initial=0))
+        local = max(asked, most)
+        return {
+            "grad_f": local, "prox_g": local, "A": asked, "AT": asked, "prox_h": asked,
+            "iterations": self.now.sums, "outer": self.now.outers, "sums": self.now.sums,
+        }  # fmt: skip
+
+    # -- the loop ---------------------------------------------------------------------------------
+    def advance(self, rounds: int, seconds: float) -> None:
+        """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
+        end, first = time.perf_counter() + seconds, True
+        while not self.now.end and self.rounds < max(rounds, 1):
+            if not first and time.perf_counter() >= end:
+                break
+            first = False
+            self._sum()
+        ended = self.now.end
+        self.verdict = Verdict(
+            self.now.kkt, self.now.lam, ended, self._asked,
+            self.now.separator if ended == "INFEASIBLE" else None,
+            self.springs.ray if ended == "UNBOUNDED" else None,
+        )  # fmt: skip
+
+    def _sum(self) -> None:
+        """One sum, and what follows from it."""
+        now = self.now
+        now.sums += 1
+        question, deltas = self._ask()
+        total = self.agents.total(question, self.springs, self.tol)
+        self._asked = question.layout.read_request(total)
+        if now.phase == SURVEY and self._survey(question.layout.read_survey(total)):
+            return
+        if not np.isfinite(total).all():
+            now.end = "DIVERGED"
+            return
+        if now.phase in (SURVEY, FIRST):
+            self._begin(question, total)
+        elif now.phase == JACOBIAN:
+            self._take_jacobian(question.layout.read_jacobian(total, 0))
+        else:
+            self._step(question, total, deltas)
+        self._examine(question, total)
+        if not now.end and now.sums >= self.max_sums:
+            now.end = "STALLED"
+
+    def _ask(self) -> tuple[Question, Array]:
+        """The next question, and the regularisations behind its trials."""
+        now, p = self.now, self.runtime.p
+        if now.phase != TRIALS:
+            layout = Layout(
+                p, 1, 1, now.phase != JACOBIAN, 0, now.phase == FIRST and now.outers > 0,
+                now.phase == SURVEY,
+            )  # fmt: skip
+            return self._question(layout, now.lam[None], np.zeros((0, p))), np.zeros(1)
+        trials = propose(self.h, self.scaling, self.point, now.G, now.around)
+        candidates = [trials.prices[0] - now.lam, now.lam, now.step]
+        directions = separators(self.h, self.scaling, candidates)
+        count = len(trials.prices)
+        few = count * half_size(p) > _MANY or count * now.variables * p**2 > _HEAVY
+        layout = Layout(p, count, 1 if few else count, False, len(directions))
+        return self._question(layout, trials.prices, directions), trials.deltas
+
+    def _survey(self, told: Array) -> bool:
+        """Whether some agents need a proximal term, which then follows from the survey."""
+        now, p = self.now, self.runtime.p
+        now.flat, now.variables = int(told[p + FLAT]), float(told[p + VARIABLES])
+        if now.flat:
+            r = springs_of.first_weights(self.agents, self.sizes, self.flat, told)
+            self.springs.r, now.phase = r, FIRST
+        return bool(now.flat)
+
+    def _question(self, layout: Layout, trials: Array, directions: Array) -> Question:
+        return Question(layout, trials, directions, self.point.y, self.request)
+
+    def _look(self, lam: Array, S: Array, load: Array, numbers: Array) -> Point:
+        return look(self.h, self.scaling, lam, S, load, numbers)
+
+    def _begin(self, question: Question, total: Array) -> None:
+        """The first answers with these anchors."""
+        now, layout = self.now, question.layout
+        now.M = layout.read_bound(total)
+        self.scaling = equilibrate(now.M, self.h)
+        S, load, numbers = (part[0].copy() for part in layout.read_trials(total))
+        self._accept(self._look(now.lam, S, load, numbers), 0)
+        self._take_jacobian(layout.read_jacobian(total, 0))
+        now.best, now.idle, now.steps, now.around = self.point.residual, 0, 0, 0.0
+        now.largest = max(now.largest, self.point.objective)
+        if layout.ray and proves_unbounded(
+            self.h, self.scaling, layout.read_ray(total), now.longest, self.point.objective
+        ):
+            now.end = "UNBOUNDED"
+        self._test()
+
+    def _step(self, question: Question, total: Array, deltas: Array) -> None:
+        """Take the best of the trials."""
+        now, layout, old = self.now, question.layout, self.point
+        parts = zip(question.trials, *layout.read_trials(total), strict=True)
+        with np.errstate(over="ignore", invalid="ignore"):
+            points = [self._look(*part) for part in parts]
+        chosen = choose(old, points, now.best, self.scaling.gamma)
+        if chosen < 0:
+            self._stuck()
+            return
+        new = points[chosen]
+        ahead = new.envelope < old.envelope - 8.0 * EPS * old.magnitude
+        now.idle = 0 if ahead or new.residual < now.best else now.idle + 1
+        now.best = min(now.best, new.residual)
+        now.step = new.lam - old.lam
+        if deltas[chosen] > 0:
+            now.around = 0.0 if chosen == 0 else float(deltas[chosen])
+        self._accept(new, chosen)
+        now.steps, now.taken = now.steps + 1, now.taken + 1
+        self._take_jacobian(layout.read_jacobian(total, chosen))
+        self._test()
+        if not now.end and now.idle >= _IDLE:
+            self._stuck()
+        elif not now.end and self.now.flat and self._inner_done():
+            self._move_anchors(False)
+
+    def _accept(self, point: Point, trial: int) -> None:
+        now = self.now
+        self.point = point
+        now.lam, now.S, now.load, now.numbers = (np.array(part) for part in point[:4])
+        self.agents.settle(now.lam, trial, self.springs)
+        now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
+        now.longest = max(now.longest, float(np.linalg.norm(now.lam / self.scaling.D)))
+
+    def _take_jacobian(self, G: Array | None) -> None:
+        """Σ A_i J_i A_iᵀ at λ; another sum brings it if it did not travel."""
+        self.now.phase = JACOBIAN if G is None else TRIALS
+        if G is not None:
+            self.now.G = G
+
+    # -- decisions --------------------------------------------------------------------------------
+    def _test(self) -> None:
+        now = self.now
+        found = judge(self.h, self.scaling, self.point, now.largest, self.tol, self.atol)
+        now.kkt = found.kkt
+        if found.met and not now.end:
+            now.end = "CONVERGED"
+
+    def _examine(self, question: Question, total: Array) -> None:
+        """Whether one of the directions proves that there is no feasible point."""
+        now, layout = self.now, question.layout
+        if now.end == "CONVERGED" or not layout.directions:
+            return
+        for u, numbers in zip(question.directions, layout.read_directions(total), strict=True):
+            if proves_infeasible(self.h, u, numbers, question.y):
+                now.end, now.separator = "INFEASIBLE", u.copy()
+
+    def _inner_done(self) -> bool:
+        """Whether the inner problem is solved well enough to move the anchors."""
+        now, at = self.now, self.point
+        left = at.residual / self.scaling.gamma
+        moved = float(np.sqrt(at.numbers[MOVED]))
+        scale = float(np.linalg.norm(self.scaling.D * np.maximum(at.load, np.abs(at.y))))
+        return left <= 0.1 * moved or left <= 1e-13 * scale or now.steps >= springs_of.STEPS
+
+    def _stuck(self) -> None:
+        """Nothing improves any more: the end, or stronger proximal terms."""
+        if not self.now.flat or self.now.retreats >= springs_of.RETREATS:
+            self.now.end = "STALLED"
+            return
+        self._move_anchors(True)
+
+    def _move_anchors(self, stuck: bool) -> None:
+        now, springs = self.now, self.springs
+        springs.ray = self.agents.find_ray(springs)
+        springs.anchor[:] = springs.x
+        if stuck:
+            now.retreats += 1
+            self.floor = 3.0 * springs.r
+            springs.r = 10.0 * springs.r
+        else:
+            tol = max(self.tol, 1e-13)
+            grow = springs_of.growth(now.steps, now.M, now.lam, now.widest, tol)
+            least = np.where(self.flat, springs_of.LEAST * self.runtime.block.lip, 0.0)
+            springs.r = np.maximum(springs.r / grow, np.maximum(least, self.floor))
+        now.largest = max(now.largest, self.point.objective)
+        now.outers, now.phase = now.outers + 1, FIRST

@@ -1,0 +1,257 @@
+"""Compiled answers of agents whose f_i + g_i splits by coordinate.
+
+With curvature d = d_i + r_i and slope q of coordinate j the minimiser of f + g + <c, ·> +
+(r/2)|· - x̄|² is that of a parabola at u = -(c + q - r·x̄)/d, once the kink and the bounds are
+added; its derivative with respect to -c is 1/d inside a piece and 0 at a kink or bound.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.compiled import compiled, inlined, spliced
+from dual2.engine.local import DENSE_A, adjoint, apply, dot
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
+from dual2.methods.newton.message import (
+    DIRECTION,
+    FAILS,
+    MAGNITUDE,
+    MISSED,
+    MOVED,
+    OBJECTIVE,
+    OUTSIDE,
+    RATIO,
+    SUPPORT,
+    SUPPORT_SIZE,
+    VALUE,
+)
+
+ROUNDING = 16.0 * 2.220446049250313e-16
+"""A residual of at most this times the magnitude of its own terms is rounding."""
+SMOOTH, KINKS, PULLED, FORCED, GRADIENT, FAR, LEFT = range(7)
+"""Terms of the numbers of a trial: the smooth part of f_i + g_i, the rest, <c, x>, <∇f_i, x>,
+|∇f_i|², |x - x̄|², and what the local solution leaves of the stationarity."""
+TERMS = 7
+CONE = 1e-9
+"""Distance to the barrier cone, relative to |A_i|ᵀ|u|, that counts as none."""
+
+
+@inlined
+def coordinate(coef, j, c, r, anchor):
+    """Minimiser in one coordinate, and 1/d, negative where it sits at a kink or bound."""
+    curve = coef[0, j] + r
+    weight = 1.0 / curve if curve > 0.0 else 1.0
+    u = -(c + coef[1, j] - r * anchor) * weight
+    low, high = u - weight * coef[3, j], u - weight * coef[2, j]
+    x = min(max(coef[4, j], low), high)
+    inside = low > coef[4, j] or high < coef[4, j] or low == high
+    inside = inside and coef[5, j] < x < coef[6, j]
+    x = min(max(x, coef[5, j]), coef[6, j])
+    return x, weight if inside else -weight
+
+
+@spliced
+def add_squares(block, i, weights, out):
+    """out += lower triangle of A_i diag(weights) A_iᵀ, weights ≤ 0 left out."""
+    first, last, place = block.xptr[i], block.xptr[i + 1], block.place
+    p, dense = block.cols.shape[1], block.akind[i] == DENSE_A
+    for j in range(first, last):
+        weight = weights[j - first]
+        if weight <= 0.0:
+            continue
+        if dense:
+            row, e = place[j, 0], 0
+            for a in range(p):
+                t = weight * block.cols[row, a]
+                for b in range(a + 1):
+                    out[e + b] += t * block.cols[row, b]
+                e += a + 1
+        else:
+            for e in range(place[j, 0], place[j, 1]):
+                a = block.sidx[e]
+                for m in range(place[j, 0], place[j, 1]):
+                    b = block.sidx[m]
+                    if b <= a:
+                        out[a * (a + 1) // 2 + b] += weight * block.sval[e] * block.sval[m]
+
+
+@spliced
+def load_of(block, i, x, out):
+    """out = |A_i||x|, entry by entry."""
+    first, last, place = block.xptr[i], block.xptr[i + 1], block.place
+    for k in range(out.shape[0]):
+        out[k] = 0.0
+    for j in range(first, last):
+        size = abs(x[j - first])
+        if block.akind[i] == DENSE_A:
+            for k in range(out.shape[0]):
+                out[k] += size * abs(block.cols[place[j, 0], k])
+        else:
+            for e in range(place[j, 0], place[j, 1]):
+                out[block.sidx[e]] += size * abs(block.sval[e])
+
+
+@spliced
+def measure(block, i, x, c, task, terms, out):
+    """The numbers of a trial for the answer x to the force c, see :mod:`.message`."""
+    first, d, coef = block.xptr[i], x.shape[0], block.coef
+    for k in range(terms.shape[0]):
+        terms[k] = 0.0
+    for j in range(d):
+        k = first + j
+        terms[SMOOTH] += (0.5 * coef[0, k] * x[j] + coef[1, k]) * x[j]
+        side = coef[2, k] if x[j] < coef[4, k] else coef[3, k]
+        terms[KINKS] += side * (x[j] - coef[4, k])
+        terms[PULLED] += c[j] * x[j]
+        terms[FORCED] += (coef[0, k] * x[j] + coef[1, k]) * x[j]
+        terms[GRADIENT] += (block.fcoef[0, k] * x[j] + block.fcoef[1, k]) ** 2
+        terms[FAR] += (x[j] - task.anchor[k]) ** 2
+    tell(block, i, x, c[:d], task.r[i], terms, task.tol, out)
+
+
+@spliced
+def tell(block, i, x, c, r, terms, tol, out):
+    """From the terms to the numbers of a trial."""
+    spring = 0.5 * r * terms[FAR]
+    out[VALUE] = terms[SMOOTH] + terms[KINKS] + terms[PULLED] + spring
+    out[MAGNITUDE] = abs(terms[SMOOTH]) + abs(terms[KINKS]) + abs(terms[PULLED]) + spring
+    out[OBJECTIVE] = abs(terms[SMOOTH]) + abs(terms[KINKS]) + abs(terms[FORCED])
+    out[MOVED] = 2.0 * spring
+    size, force = math.sqrt(dot(x, x)), max(math.sqrt(terms[GRADIENT]), math.sqrt(dot(c, c)))
+    left, scale = r * math.sqrt(terms[FAR]) + terms[LEFT], max(force, block.mu[i] * size)
+    if left <= ROUNDING * ((block.lip[i] + r) * size + force):
+        left = 0.0
+    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0.0 else math.inf
+    out[FAILS] = 1.0 if left > tol * scale else 0.0
+
+
+class Task(NamedTuple):
+    """What the kernels are asked; every field has one type, so that each has one signature."""
+
+    trials: np.ndarray
+    """(T, p): prices, or directions."""
+    r: np.ndarray
+    """(n,): weights of the proximal terms."""
+    anchor: np.ndarray
+    """(D,): their centres x̄."""
+    x: np.ndarray
+    """(D,): the present answers."""
+    y: np.ndarray
+    """(p,): what h answers."""
+    room: np.ndarray
+    """(threads, 4, ·): work vectors."""
+    tol: float
+    stride: int
+    """Numbers of a trial."""
+    jacobians: int
+    """How many trials come with a Jacobian."""
+    squares: int
+    """Where the Jacobians begin."""
+    bound: int
+    """Where M begins; -1 if it does not travel."""
+
+
+@compiled
+def respond(block, easy, task, rows, out, member):
+    """Trials, Jacobians and M of the agents in places ``rows`` that ``easy`` marks."""
+    block, task = unowned((block, task))
+    first, last = own_rows(member, rows.shape[0])
+    p, room, stride = task.trials.shape[1], task.room[member.thread], task.stride
+    x, c, weights, half = room[0], room[1], room[2], p * (p + 1) // 2
+    for e in range(first, last):
+        i = rows[e]
+        if not easy[i]:
+            continue
+        a, d, r = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.r[i]
+        for t in range(task.trials.shape[0]):
+            at = t * stride
+            adjoint(block, i, task.trials[t], c)
+            for j in range(d):
+                x[j], weights[j] = coordinate(block.coef, a + j, c[j], r, task.anchor[a + j])
+            apply(block, i, x[:d], out[e, at : at + p])
+            load_of(block, i, x, out[e, at + p : at + 2 * p])
+            numbers = out[e, at + 2 * p : at + stride]
+            measure(block, i, x[:d], c, task, room[3], numbers)
+            if t < task.jacobians:
+                at = task.squares + t * half
+                add_squares(block, i, weights, out[e, at : at + half])
+        if task.bound >= 0:
+            for j in range(d):
+                curve = block.coef[0, a + j] + r
+                fixed = block.coef[5, a + j] == block.coef[6, a + j]
+                weights[j] = 1.0 / curve if curve > 0.0 and not fixed else 0.0
+            add_squares(block, i, weights, out[e, task.bound : task.bound + half])
+    return 0
+
+
+@compiled
+def settle(block, easy, task, x, member):
+    """x of the agents that ``easy`` marks, at the first trial."""
+    block, task = unowned((block, task))
+    first, last = own_rows(member, easy.shape[0])
+    c = task.room[member.thread, 1]
+    for i in range(first, last):
+        if easy[i]:
+            a = block.xptr[i]
+            adjoint(block, i, task.trials[0], c)
+            for j in range(block.xptr[i + 1] - a):
+                x[a + j], _ = coordinate(block.coef, a + j, c[j], task.r[i], task.anchor[a + j])
+    return 0
+
+
+@spliced
+def sizes_of(block, i, u, x, y, work):
+    """| |A_i|ᵀ|u| |, and the size of x_i: |x_i|, or what it takes to move y alone."""
+    first, last, place = block.xptr[i], block.xptr[i + 1], block.place
+    for k in range(y.shape[0]):
+        work[k] = 0.0
+    reach, size = 0.0, 0.0
+    for j in range(first, last):
+        s = 0.0
+        if block.akind[i] == DENSE_A:
+            for k in range(y.shape[0]):
+                s += abs(block.cols[place[j, 0], k] * u[k])
+                work[k] += block.cols[place[j, 0], k] ** 2
+        else:
+            for e in range(place[j, 0], place[j, 1]):
+                s += abs(block.sval[e] * u[block.sidx[e]])
+                work[block.sidx[e]] += block.sval[e] ** 2
+        reach += s * s
+        size += x[j] * x[j]
+    size = math.sqrt(size)
+    for k in range(y.shape[0]):
+        if work[k] > 0.0:
+            size = max(size, abs(y[k]) / math.sqrt(work[k]))
+    return math.sqrt(reach), size
+
+
+@compiled
+def support_rows(block, split, task, rows, out, member):
+    """Numbers of each direction, for agents whose g_i splits by coordinate (``split``)."""
+    block, task = unowned((block, task))
+    first, last = own_rows(member, rows.shape[0])
+    c, work = task.room[member.thread, 1], task.room[member.thread, 2]
+    for e in range(first, last):
+        i = rows[e]
+        if not split[i]:
+            continue
+        a, d = block.xptr[i], block.xptr[i + 1] - block.xptr[i]
+        for t in range(task.trials.shape[0]):
+            begin = task.squares + t * DIRECTION
+            adjoint(block, i, task.trials[t], c)
+            reach, extent = sizes_of(block, i, task.trials[t], task.x, task.y, work)
+            support, size, missed = 0.0, 0.0, 0.0
+            for j in range(d):
+                far = block.coef[6, a + j] if c[j] < 0.0 else block.coef[5, a + j]
+                if math.isinf(far):
+                    missed += c[j] * c[j]
+                else:
+                    support -= c[j] * far
+                    size += abs(c[j] * far)
+            missed = math.sqrt(missed)
+            out[e, begin + SUPPORT], out[e, begin + SUPPORT_SIZE] = support, size
+            out[e, begin + MISSED] = missed * extent
+            out[e, begin + OUTSIDE] = 1.0 if missed > CONE * reach else 0.0
+    return 0

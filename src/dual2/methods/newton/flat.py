@@ -1,0 +1,97 @@
+"""Proximal terms for agents without strong convexity: how strong they begin, how they fade.
+
+The outer loop is the proximal point method on the primal variables of these agents, which is the
+proximal method of multipliers seen from the dual (Rockafellar, 1976): it converges from anywhere
+for every r_i > 0 and the faster the smaller r_i; inexact inner solutions do no harm if their errors
+are small beside the step.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.functions import Function, IndicatorBall, IndicatorSimplex
+from dual2.methods.newton.agents import Agents
+from dual2.methods.newton.coupling import EPS
+from dual2.methods.newton.message import COSTS, FLAT, KNOWN, VARIABLES, WIDTHS
+
+Array = np.ndarray
+GROWTH = ((2, 10.0), (5, 4.0), (24, 2.0), (10**9, 0.3))
+"""By how much the r_i are divided after so many Newton steps at most."""
+STEPS = 25
+"""Most Newton steps between two moves of the anchors."""
+LEAST = 1e-12
+"""Least r_i relative to L_i."""
+RETREATS = 6
+
+
+def domain_size(g: Function, d: int) -> float:
+    """How large the domain of g is in the coordinates in which it is bounded; 0 if in none.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorBox
+    >>> domain_size(IndicatorBox(0.0, [3.0, 4.0]), 2)
+    5.0
+    """
+    if g.form is not None:
+        width = np.broadcast_to(np.subtract(g.form.upper, g.form.lower), (d,))
+        return float(np.linalg.norm(width[np.isfinite(width)]))
+    if isinstance(g, IndicatorBall):
+        return g.radius
+    return g.total if isinstance(g, IndicatorSimplex) else 0.0
+
+
+class Sizes(NamedTuple):
+    """What the agents without strong convexity know: |∇f_i|, and the size of x_i (0 if unknown)."""
+
+    force: Array
+    size: Array
+
+
+def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
+    """Sizes of forces and variables; what the agents tell of them is left in ``agents.survey``."""
+    xptr, p = agents.runtime.block.xptr, agents.p
+    force, size = np.zeros(len(flat)), np.zeros(len(flat))
+    agents.survey[:, p + VARIABLES] = np.diff(xptr)
+    agents.survey[:, p + FLAT] = flat
+    for i in np.flatnonzero(flat):
+        agent, own = agents.problem.agents[i], x[xptr[i] : xptr[i + 1]]
+        force[i] = np.linalg.norm(agent.f.grad(own))
+        size[i] = domain_size(agent.g, agent.dim) or float(np.linalg.norm(own))
+        agents.survey[i, :p] = agent.apply_sizes(np.ones(agent.dim))
+        told = size[i], float(size[i] > 0), force[i] * size[i]
+        agents.survey[i, p + WIDTHS : p + COSTS + 1] = told
+    return Sizes(force, size)
+
+
+def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Array:
+    """r_i from the sizes of the variables and of the forces on them, and the sums of a survey.
+
+    r_i = max(o_i/w_i², 1e-3 L_i), w_i the size of x_i and o_i = |∇f_i|w_i that of its cost, so that
+    all units cancel.
+    """
+    p, own = agents.p, agents.problem.agents
+    columns, known, count = total[:p], total[p + WIDTHS], total[p + KNOWN]
+    target = np.abs(agents.problem.h.prox(np.zeros(p), 1.0))
+    both = (columns > 0) & (target > 0)
+    share = float(np.median(target[both] / columns[both])) if both.any() else 0.0
+    mean, usual = (known / count, total[p + COSTS] / count) if count else (0.0, 0.0)
+    r = np.zeros(len(flat))
+    for i in np.flatnonzero(flat):
+        L, force = float(own[i].f.L), sizes.force[i]
+        w = sizes.size[i] or np.sqrt(own[i].dim) * share or (force / L if L > 0 else 0.0) or mean
+        w = w or 1.0
+        r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or 1.0
+    return r
+
+
+def growth(steps: int, M: Array, lam: Array, scale: Array, tol: float) -> float:
+    """By how much the r_i are divided after an inner solution in so many steps.
+
+    One unit in the last place of λ must not move a row by a tenth of the tolerance.
+    """
+    grow = next(factor for most, factor in GROWTH if steps <= most)
+    noise = EPS * (np.abs(M) @ np.abs(lam))
+    limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=noise > 0)
+    return float(max(min(grow, limits.min(initial=np.inf)), min(grow, 1.0 / 3.0)))

@@ -1,0 +1,120 @@
+"""What one sum carries: where each number of the message stands."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+Array = np.ndarray
+VALUE, MAGNITUDE, OBJECTIVE, MOVED, RATIO, FAILS = range(6)
+"""Numbers of a trial after S and the load: Σ min f_i + g_i + <A_iᵀλ, x> + (r_i/2)|x - x̄_i|², the
+magnitudes of its terms, Σ |f_i| + |g_i| + |<∇f_i, x_i>|, Σ r_i|x_i - x̄_i|², the sum of the agents'
+stationarity ratios and how many of them exceed the tolerance."""
+SCALARS = 6
+SUPPORT, SUPPORT_SIZE, MISSED, OUTSIDE = range(4)
+"""Numbers of a direction u: Σ σ_i(v_i), the magnitudes of its terms, Σ |w_i - v_i|·(size of x_i),
+how many agents have w_i = -A_iᵀu outside the barrier cone; v_i is its nearest point there."""
+DIRECTION = 4
+WIDTHS, KNOWN, COSTS, FLAT, VARIABLES = range(5)
+"""Numbers of a survey after the p sums of |A_i|: of agents without strong convexity the sizes of
+their variables as far as known, how many are, what they cost, and how many they are; d_i of all."""
+SURVEY = 5
+REQUESTS = 4
+
+
+def half_size(p: int) -> int:
+    """Numbers of a symmetric p × p matrix."""
+    return p * (p + 1) // 2
+
+
+def whole(half: Array, p: int) -> Array:
+    """A symmetric matrix from its lower triangle, row by row.
+
+    Examples
+    --------
+    >>> whole(np.array([1.0, 2.0, 3.0]), 2).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    matrix = np.empty((p, p))
+    rows, columns = np.tril_indices(p)
+    matrix[rows, columns] = half
+    matrix[columns, rows] = half
+    return matrix
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Places in a message with so many trials, of which the first few come with a Jacobian.
+
+    ``bound`` says whether the matrix M of upper bounds travels, ``directions`` how many directions
+    are examined, ``ray`` whether a direction of unboundedness is; ``survey`` whether the agents
+    tell their sizes, see :mod:`.flat`.
+    """
+
+    p: int
+    trials: int
+    jacobians: int
+    bound: bool = False
+    directions: int = 0
+    ray: bool = False
+    survey: bool = False
+
+    @property
+    def trial(self) -> int:
+        """Numbers of one trial without its Jacobian."""
+        return 2 * self.p + SCALARS
+
+    @cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where Jacobians, M, directions, ray, survey and requests begin, and the end."""
+        half = half_size(self.p)
+        sizes = [
+            self.trials * self.trial,
+            self.jacobians * half,
+            half if self.bound else 0,
+            self.directions * DIRECTION,
+            2 * self.p + 2 if self.ray else 0,
+            self.p + SURVEY if self.survey else 0,
+            REQUESTS,
+        ]
+        return tuple(np.cumsum(sizes).tolist())
+
+    @property
+    def width(self) -> int:
+        """Numbers in all."""
+        return self.starts[-1]
+
+    # -- reading a total --------------------------------------------------------------------------
+    def read_trials(self, total: Array) -> tuple[Array, Array, Array]:
+        """S, load and scalars of every trial."""
+        rows = total[: self.starts[0]].reshape(self.trials, self.trial)
+        return rows[:, : self.p], rows[:, self.p : 2 * self.p], rows[:, 2 * self.p :]
+
+    def read_jacobian(self, total: Array, trial: int) -> Array | None:
+        """Σ A_i J_i A_iᵀ of a trial, None if it did not travel."""
+        if trial >= self.jacobians:
+            return None
+        half = half_size(self.p)
+        first = self.starts[0] + trial * half
+        return whole(total[first : first + half], self.p)
+
+    def read_bound(self, total: Array) -> Array:
+        """M = Σ A_i (H_i + r_i I)⁻¹ A_iᵀ."""
+        return whole(total[self.starts[1] : self.starts[2]], self.p)
+
+    def read_directions(self, total: Array) -> Array:
+        """One row of numbers per direction."""
+        return total[self.starts[2] : self.starts[3]].reshape(self.directions, DIRECTION)
+
+    def read_ray(self, total: Array) -> Array:
+        """Σ A_i d_i, Σ |A_i||d_i|, the rate and its magnitude."""
+        return total[self.starts[3] : self.starts[4]]
+
+    def read_survey(self, total: Array) -> Array:
+        """Sums of |A_i| by rows, and the numbers of a survey."""
+        return total[self.starts[4] : self.starts[5]]
+
+    def read_request(self, total: Array) -> int:
+        """The largest request of any process."""
+        asked = np.flatnonzero(total[self.starts[5] :])
+        return int(asked[-1]) + 1 if asked.size else 0

@@ -1,0 +1,146 @@
+"""When a run is over: the optimality conditions, and proofs that there is no solution.
+
+Everything here is computed alike by everybody, from what one sum brought. The conditions are at
+least as strict as those of the certificate, which judges the answer once more at the end.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.functions import Function
+from dual2.functions.domains import to_barrier, to_recession
+from dual2.methods.newton.coupling import EPS, Point, Scaling
+from dual2.methods.newton.message import (
+    FAILS,
+    MISSED,
+    OUTSIDE,
+    RATIO,
+    SUPPORT,
+    SUPPORT_SIZE,
+)
+from dual2.problem.residual import coupling_step
+
+Array = np.ndarray
+PRODUCT = 10.0
+"""How much more than tol of the objective the products of prices and violations may be."""
+ROUNDING = 64.0 * EPS
+CONE, AHEAD, FAR = 1e-9, 1e-10, 1e4
+"""Of a separating direction: distance to the barrier cone that counts as none, least gap relative
+to its terms, and how many times larger than seen a feasible point would have to be."""
+FALL = 1e-6
+"""Least rate, relative to its terms, at which an unbounded objective falls."""
+
+
+class Judgement(NamedTuple):
+    """The largest ratio of a residual to its scale, and whether all tests are met."""
+
+    kkt: float
+    met: bool
+
+
+def group_norm(v: Array, groups: Array) -> Array:
+    """For each row the Euclidean length of its group.
+
+    Examples
+    --------
+    >>> group_norm(np.array([3.0, 4.0, 1.0]), np.array([0, 0, 1])).tolist()
+    [5.0, 5.0, 1.0]
+    """
+    if len(v) == groups.max(initial=-1) + 1:
+        return np.abs(v)
+    return np.sqrt(np.bincount(groups, v * v))[groups]
+
+
+def judge(
+    h: Function, scaling: Scaling, at: Point, largest: float, tol: float, atol: float
+) -> Judgement:
+    """Rows, products of prices and violations, and agents; ``largest`` objective seen so far.
+
+    |S_j - y_j| is compared with max(Σ|A_i||x_i|, |y|)_j for y = prox_{th}(S + tλ) with three step
+    lengths t: the method's own, the ratio of the sizes of S and λ, and one row by row, of the load
+    and the size that the scaled price has in this row (its own may be nothing but rounding).
+    """
+    groups = h.groups(len(at.lam))
+    load = group_norm(at.load, groups)
+    price = scaling.D * float(np.linalg.norm(at.lam / scaling.D))
+    by_row = np.divide(load, price, out=np.ones_like(load), where=(price > 0) & (load > 0))
+    overall = coupling_step(at.S, at.lam)
+    rows = 0.0
+    for t in (scaling.steps, np.full_like(by_row, overall), by_row):
+        rows = max(rows, _row_ratio(at, t, h.prox(at.S + t * at.lam, t), groups, atol))
+    product = max(abs(float(at.lam @ (at.S - at.y))) - atol, 0.0)
+    scale = PRODUCT * max(at.objective, 1e-4 * largest)
+    products = 0.0 if product == 0 else product / scale if scale > 0 else np.inf
+    agents = float(at.numbers[RATIO])
+    met = rows <= tol and products <= tol and at.numbers[FAILS] == 0
+    return Judgement(max(rows, products, agents), bool(met))
+
+
+def _row_ratio(at: Point, t: Array, y: Array, groups: Array, atol: float) -> float:
+    """The largest ratio of a row; one without load may be off by the rounding of tλ."""
+    off = group_norm(at.S - y, groups)
+    scale = np.maximum(group_norm(at.load, groups), group_norm(y, groups))
+    idle = (at.load == 0) & (off <= ROUNDING * t * np.abs(at.lam))
+    left = np.where(idle, 0.0, np.maximum(off - atol, 0.0))
+    ratios = np.divide(left, scale, out=np.where(left > 0, np.inf, 0.0), where=scale > 0)
+    whole = float(np.linalg.norm(at.S - y))
+    size = max(float(np.linalg.norm(at.S)), float(np.linalg.norm(y)))
+    slack = (
+        atol
+        + 16.0 * EPS * float(np.linalg.norm(at.load))
+        + ROUNDING * float(np.linalg.norm(np.where(at.load == 0, t * at.lam, 0.0)))
+    )
+    overall = 0.0 if whole <= slack else (whole - slack) / size if size > 0 else np.inf
+    return max(float(ratios.max(initial=0.0)), overall)
+
+
+# -- no solution -----------------------------------------------------------------------------
+
+
+def separators(h: Function, scaling: Scaling, candidates: list[Array]) -> Array:
+    """Those of the directions in which the domain of h is bounded, each of length one."""
+    found = []
+    for u in candidates:
+        size = float(np.linalg.norm(u))
+        if not 0 < size < np.inf:
+            continue
+        inside = to_barrier(h, u / size)
+        scaled = np.abs(u / size) / scaling.D
+        off = np.abs(u / size - inside) / scaling.D
+        if off.max() <= CONE * scaled.max() and np.isfinite(h.domain_support(inside)):
+            found.append(inside / float(np.linalg.norm(inside)))
+    return np.array(found).reshape(-1, len(scaling.D))
+
+
+def proves_infeasible(h: Function, u: Array, numbers: Array, y: Array) -> bool:
+    """Whether u separates what the agents can produce from what h accepts (Farkas).
+
+    The gap -σ_h(u) - Σ σ_i(v_i) must exceed rounding, and what the distances of -A_iᵀu to the
+    barrier cones could make up for within x_i of ten thousand times the size seen.
+    """
+    own = float(h.domain_support(u))
+    gap = -own - float(numbers[SUPPORT])
+    size = abs(own) + float(np.abs(u) @ np.abs(y)) + float(numbers[SUPPORT_SIZE])
+    return bool(numbers[OUTSIDE] == 0 and gap > AHEAD * size and gap > FAR * numbers[MISSED])
+
+
+def proves_unbounded(
+    h: Function, scaling: Scaling, ray: Array, longest: float, objective: float
+) -> bool:
+    """Whether the objective falls for ever along the agents' directions d_i; see :mod:`.message`.
+
+    s = Σ A_i d_i must lie in the recession cone of h, up to rounding and up to what no price of ten
+    thousand times the length seen could pay for.
+    """
+    p = len(scaling.D)
+    s, load, rate, size = ray[:p], ray[p : 2 * p], float(ray[2 * p]), float(ray[2 * p + 1])
+    length = float(np.linalg.norm(s))
+    t = length * to_recession(h, s / length) if length > 0 else s
+    along = float(np.linalg.norm(t))
+    rate += along * float(h.recession(t / along)) if along > 0 else 0.0
+    off = s - t
+    if not np.isfinite(rate) or np.any(np.abs(off) > CONE * load):
+        return False
+    allowed = FAR * float(np.linalg.norm(scaling.D * off)) * max(longest, np.sqrt(objective))
+    return bool(rate < -FALL * size and -rate > allowed)
