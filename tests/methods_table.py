@@ -43,6 +43,11 @@ EQUATION = _problem(d2.IndicatorPoint(_TARGET), _ZERO)
 FULL = _problem(d2.IndicatorPoint(_TARGET), _ZERO, size=4)
 SMOOTH = _problem(d2.SquaredLoss(_TARGET), _ZERO, size=4)
 RESOURCE = _problem(d2.IndicatorPoint(_TARGET), _ZERO, identity=True)
+FLAT = d2.Problem(
+    [d2.Agent(a.A, a.f.tilt(0.1) if i % 2 else d2.Quadratic(np.zeros(a.dim), 0.1 * i), _BOX)
+     for i, a in enumerate(AT_MOST.agents)],
+    AT_MOST.h,
+)  # fmt: skip
 
 
 def _warm(problem, price):
@@ -163,6 +168,8 @@ ROWS = [
     row("DPMM", [*ON_POINT, *CONES], {"DPMM at most": (AT_MOST, {})}),
     row("IDEA", IN_A_SET[:1], discrete=False, long=20_000),
     row("Proj-IDEA", IN_A_SET, discrete=False, long=20_000),
+    row("Newton", runs={"Newton logistic": (LOGISTIC, {}), "Newton flat": (FLAT, {}),
+                        "Newton warm": (BOXED, _warm(BOXED, 0.1))}),
     row(howto.load("howto_algorithm.md").DUAL_EXTRA, fixed=False),
 ]  # fmt: skip
 """The last one is what the guide prints."""

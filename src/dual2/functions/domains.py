@@ -163,3 +163,35 @@ def _(f: Affined, u: Array) -> Array:
 @_recession.register
 def _(f: Stacked, u: Array) -> Array:
     return np.concatenate([to_recession(part, at) for part, at in _parts(f, u)])
+
+
+def rate_along(f: Function, u: Array) -> float:
+    """lim_t f(x + t·u)/t for a direction u that ``to_recession`` left.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorHalfspace
+    >>> rate_along(IndicatorHalfspace([1.0, 0.0], 1.0).tilt([0.0, 2.0]), np.array([0.0, 3.0]))
+    6.0
+    """
+    return float(f.form.recession(u)) if f.form is not None else _rate(f, u)
+
+
+@singledispatch
+def _rate(f: Function, u: Array) -> float:
+    return float(f.recession(u))
+
+
+@_rate.register
+def _(f: Indicator, u: Array) -> float:
+    return 0.0
+
+
+@_rate.register
+def _(f: Affined, u: Array) -> float:
+    return f.scale * rate_along(f.function, u) + float(np.sum(f.slope * u))
+
+
+@_rate.register
+def _(f: Stacked, u: Array) -> float:
+    return sum(rate_along(part, at) for part, at in _parts(f, u))

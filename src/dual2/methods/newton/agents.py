@@ -6,7 +6,7 @@ import numpy as np
 
 from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
 from dual2.engine.pack import is_separable
-from dual2.functions.domains import inside_value, to_barrier, to_recession
+from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.newton.closed_form import (
     CONE,
@@ -203,7 +203,7 @@ class Agents:
         if not size > 0:
             return
         unit = d / size
-        rate = float(agent.f.recession(unit)) + float(agent.g.recession(unit))
+        rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
         out[:p], out[p : 2 * p] = agent.apply(d), agent.apply_sizes(d)
         out[2 * p] = size * rate
         out[2 * p + 1] = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
@@ -231,7 +231,7 @@ class Agents:
                 unit = to_recession(agent.g, to_recession(agent.f, d / size))
                 length = float(np.linalg.norm(unit))
                 unit = unit / length if length > 1e-6 else np.zeros_like(unit)
-                rate = float(agent.f.recession(unit)) + float(agent.g.recession(unit))
+                rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
                 ray[own] = size * length * unit if np.isfinite(rate) else 0.0
         return ray
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.domains import to_barrier, to_recession
+from dual2.functions.domains import rate_along, to_barrier, to_recession
 from dual2.methods.newton.coupling import EPS, Point, Scaling
 from dual2.methods.newton.message import (
     FAILS,
@@ -138,7 +138,7 @@ def proves_unbounded(
     length = float(np.linalg.norm(s))
     t = length * to_recession(h, s / length) if length > 0 else s
     along = float(np.linalg.norm(t))
-    rate += along * float(h.recession(t / along)) if along > 0 else 0.0
+    rate += along * rate_along(h, t / along) if along > 0 else 0.0
     off = s - t
     if not np.isfinite(rate) or np.any(np.abs(off) > CONE * load):
         return False

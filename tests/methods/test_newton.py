@@ -1,0 +1,226 @@
+"""Newton over exact sums: programs without strong convexity, proofs that there is no solution."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+from scipy.sparse.linalg import aslinearoperator
+
+import dual2 as d2
+from problems import random_problem
+from rounding import EPS
+
+PATH = d2.Network(nx.path_graph(5))
+
+
+def newton(problem, network=PATH, **options):
+    return d2.solve(problem, network, method="Newton", record=False, progress=False, **options)
+
+
+def linear(seed, inequality, n=5, p=3, d=4):
+    """A linear program with boxes, and its data."""
+    rng = np.random.default_rng([seed, 55])
+    A, q = rng.standard_normal((n, p, d)), rng.standard_normal((n, d))
+    b = np.einsum("npd,nd->p", A, rng.uniform(0, 1, (n, d)))
+    h = d2.IndicatorAtMost(b) if inequality else d2.IndicatorPoint(b)
+    box = d2.IndicatorBox(0.0, 1.0)
+    agents = [d2.Agent(a, d2.Quadratic(np.zeros(d), c), box) for a, c in zip(A, q, strict=True)]
+    return d2.Problem(agents, h), np.hstack(A), q.ravel(), b
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_linear_programs(seed):
+    problem, A, q, b = linear(seed, seed % 2)
+    rows = {"A_ub": A, "b_ub": b} if seed % 2 else {"A_eq": A, "b_eq": b}
+    best = linprog(q, **rows, bounds=(0, 1)).fun
+    result = newton(problem)
+    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
+    assert q @ np.concatenate(result.x) == pytest.approx(best, rel=1e-8)
+    assert result.counts.sums <= 60 and result.counts.outer >= 1
+
+
+def test_plain_lasso_is_not_strongly_convex():
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((6, 20)), rng.standard_normal(6)
+    blocks = np.split(X, 5, axis=1)
+    agents = [d2.Agent(A, d2.SquaredNorm(0.0), d2.L1Norm(0.3)) for A in blocks]
+    result = newton(d2.Problem(agents, d2.SquaredLoss(y)))
+    assert result.status == "CONVERGED"
+    x, slope = np.concatenate(result.x), X.T @ (result.y - y)
+    np.testing.assert_allclose(
+        x, np.sign(x - slope) * np.maximum(np.abs(x - slope) - 0.3, 0), atol=1e-7
+    )
+
+
+# -- storage, shapes, functions without kernels --------------------------------------------------
+
+
+@pytest.mark.parametrize("wrap", [sp.csr_array, aslinearoperator], ids=["sparse", "operator"])
+@pytest.mark.parametrize("g", [d2.L1Norm(0.1), d2.IndicatorBall(0.4), d2.Zero()], ids=repr)
+def test_storage_makes_no_difference(wrap, g):
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((5, 3, 4)) * (rng.random((5, 3, 4)) < 0.1)
+    A[:, 0] = rng.standard_normal((5, 4))
+    M = rng.standard_normal((4, 4))
+    fs = [d2.Quadratic([1.0, 2.0, 3.0, 4.0], 1.0), d2.LeastSquares(M, 1.0, ridge=0.5)]
+    for f in fs:
+        problem = d2.Problem([d2.Agent(a, f, g) for a in A], d2.HuberLoss([1.0, -1.0, 0.3], 0.5))
+        other = d2.Problem([d2.Agent(wrap(a), f, g) for a in A], problem.h)
+        one, two = newton(problem), newton(other)
+        assert one.status == two.status == "CONVERGED"
+        np.testing.assert_allclose(np.concatenate(one.x), np.concatenate(two.x), atol=1e-9)
+
+
+def test_compiled_and_numpy_answers_agree():
+    """An agent's kernel against the same agent as NumPy solves it."""
+    from dual2.methods.newton.agents import Agents
+    from dual2.runtime import Runtime
+
+    for seed in (2, 6, 7, 9, 33, 68):
+        problem, network = random_problem(seed)
+        own = Agents(Runtime(problem, network))
+        other = Agents(Runtime(problem, network))
+        other.alone = list(other.locals)
+        other.others[:] = 0
+        _compare(own, other, np.random.default_rng(seed).standard_normal((3, problem.p)))
+
+
+def _compare(own, other, trials):
+    from dual2.methods.newton.agents import Question, Springs
+    from dual2.methods.newton.message import Layout
+
+    n, size = own.runtime.n, own.runtime.packed.size
+    layout = Layout(own.p, 3, 3, bound=True)
+    question = Question(layout, trials, np.zeros((0, own.p)), np.zeros(own.p))
+    springs = Springs(np.full(n, 0.1), np.zeros(size), np.zeros(size))
+    one, two = (agents.total(question, springs, 1e-8) for agents in (own, other))
+    for a, b in zip(layout.read_trials(one)[:2], layout.read_trials(two)[:2], strict=True):
+        np.testing.assert_allclose(a, b, atol=1e5 * EPS * (1 + np.abs(b).max()))
+    for t in range(3):
+        a, b = layout.read_jacobian(one, t), layout.read_jacobian(two, t)
+        np.testing.assert_allclose(a, b, atol=1e-7 * (1e-3 + np.abs(b).max()))
+
+
+def test_an_agent_without_kernels():
+    """A polyhedron is projected on in Python."""
+    rng = np.random.default_rng(4)
+    ramp = d2.IndicatorPolyhedron([[1, 0], [0, 1], [-1, 1]], [0, 0, -0.2], [1, 1, 0.2])
+    agents = [
+        d2.Agent(rng.standard_normal((2, 2)), d2.SquaredNorm(w, 2.0), ramp) for w in range(1, 6)
+    ]
+    s = sum(a.A @ np.array([0.5, 0.6]) for a in agents)
+    problem = d2.Problem(agents, d2.IndicatorPoint(s))
+    one, two = newton(problem), d2.solve(problem, PATH, record=False, tol=1e-10, method="iD2A")
+    assert one.status == "CONVERGED"
+    np.testing.assert_allclose(np.concatenate(one.x), np.concatenate(two.x), atol=1e-6)
+
+
+def test_one_agent_and_one_row():
+    one = d2.Network(nx.empty_graph(1))
+    problem = d2.Problem([d2.Agent([[2.0]], d2.SquaredNorm(1.0))], d2.IndicatorPoint([3.0]))
+    result = newton(problem, one)
+    assert result.status == "CONVERGED" and result.x[0] == pytest.approx([1.5])
+    assert result.counts.rounds == 0 and result.counts.sums >= 1
+
+
+def test_users_functions_are_refused_by_name():
+    agents = [d2.Agent([[1.0]], d2.Smooth(lambda x: x, mu=1.0, L=1.0))] * 5
+    with pytest.raises(d2.CapabilityError, match="agent 0: f must have a second derivative"):
+        newton(d2.Problem(agents, d2.IndicatorPoint([1.0])))
+
+
+# -- counting, cutting, limits -------------------------------------------------------------------
+
+
+def test_counts_and_latency():
+    problem, network = random_problem(4)
+    result = newton(problem, network)
+    c, height = result.counts, network.tree.height
+    assert c.rounds == 2 * height * c.sums and c.latency == c.rounds + c.agree_rounds
+    assert c.iterations == c.sums and c.sums <= 12
+    assert result.parameters["rounds_per_iteration"][0] == 2 * height
+
+
+def test_a_jacobian_that_does_not_travel_costs_a_sum(monkeypatch):
+    problem, network = random_problem(14)
+    whole = newton(problem, network)
+    monkeypatch.setattr("dual2.methods.newton.algorithm._MANY", 0)
+    few = newton(problem, network)
+    assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
+    assert few.counts.floats < whole.counts.floats
+    np.testing.assert_allclose(np.concatenate(few.x), np.concatenate(whole.x), atol=1e-7)
+
+
+def test_a_flat_run_that_was_cut_continues_bit_for_bit():
+    problem, *_ = linear(1, True)
+    whole, part = newton(problem), None
+    for cut in range(4, 4 * whole.counts.sums + 4, 12):
+        part = newton(problem, start=part, max_rounds=cut)
+    part = newton(problem, start=part)
+    assert part.status == "CONVERGED" and part.counts == whole.counts
+    assert all((a == b).all() for a, b in zip(part.x, whole.x, strict=True))
+
+
+def test_a_warm_start_needs_one_sum():
+    problem, network = random_problem(4)
+    first = newton(problem, network)
+    again = newton(problem, network, start=(first.x, first.dual))
+    assert again.status == "CONVERGED" and again.counts.sums <= 2
+
+
+def test_a_callback_ends_a_run():
+    problem, network = random_problem(4)
+    seen = []
+
+    def callback(info):
+        seen.append(info["rounds"])
+        return len(seen) == 2
+
+    result = newton(problem, network, callback=callback, tol=1e-14)
+    assert result.status == "INTERRUPTED" and seen == [2 * network.tree.height * k for k in (1, 2)]
+
+
+# -- no solution ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("excess", [10.0, 1e-2, 1e-5])
+@pytest.mark.parametrize("flat", [False, True])
+def test_infeasible_with_a_proof(excess, flat):
+    rng = np.random.default_rng(8)
+    f = d2.SquaredNorm(0.0) if flat else d2.SquaredNorm(2.0)
+    agents = [
+        d2.Agent(np.abs(rng.standard_normal((3, 2))), f.tilt(rng.standard_normal(2)),
+                 d2.IndicatorBox(0.0, rng.uniform(0.5, 2.0, 2)))
+        for _ in range(5)
+    ]  # fmt: skip
+    reach = sum(a.A @ a.g.upper for a in agents)
+    demand = reach * np.array([0.5, 1.0 + excess, 0.5])
+    problem = d2.Problem(agents, d2.IndicatorBox(demand, np.inf))
+    result = newton(problem)
+    assert result.status == "INFEASIBLE"
+    u = np.array(result.certificate.separator)
+    supply = sum(a.g.domain_support(-a.A.T @ u) for a in agents)
+    assert supply + problem.h.domain_support(u) < 0
+
+
+def test_unbounded_with_a_proof():
+    """Two agents can trade without limit, at a gain."""
+    free = d2.IndicatorNonnegative()
+    costs = [[1.0, 2.0], [-3.0, 1.0], [1.0, 1.0], [2.0, 0.5], [1.0, 1.0]]
+    agents = [d2.Agent([[1.0, -1.0]], d2.Quadratic(np.zeros(2), q), free) for q in costs]
+    problem = d2.Problem(agents, d2.IndicatorPoint([1.0]))
+    result = newton(problem)
+    assert result.status == "UNBOUNDED"
+    ray = [np.array(part) for part in result.certificate.ray]
+    assert all((part >= 0).all() for part in ray)
+    size = sum(np.abs(part).sum() for part in ray)
+    assert abs(problem.coupling(ray)[0]) <= 1e-8 * size
+    assert sum(np.dot(q, part) for q, part in zip(costs, ray, strict=True)) < -0.01 * size
+
+
+def test_no_multiplier_is_no_convergence():
+    """A ball that touches a line: the only feasible point has no price."""
+    agents = [d2.Agent(np.eye(2)[:1], d2.SquaredNorm(1.0, [0.0, 1.0]), d2.IndicatorBall(1.0))] * 5
+    result = newton(d2.Problem(agents, d2.IndicatorPoint([5.0])), max_sums=60)
+    assert result.status != "CONVERGED" or abs(result.y[0] - 5.0) <= 1e-7
