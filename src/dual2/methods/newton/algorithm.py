@@ -243,7 +243,7 @@ class Newton(Judging):
         now.flat, now.variables = int(told[p + FLAT]), float(told[p + VARIABLES])
         if now.flat:
             r = springs_of.first_weights(self.agents, self.sizes, self.flat, told)
-            self.springs.r, now.phase = r, FIRST
+            self.springs.r, self.floor, now.phase = r, springs_of.LEAST * r, FIRST
         return bool(now.flat)
 
     def _question(self, layout: Layout, trials: Array, directions: Array) -> Question:
@@ -295,10 +295,13 @@ class Newton(Judging):
             self._move_anchors(False)
 
     def _accept(self, point: Point, trial: int) -> None:
+        """Take a price and the answers to it; entries that differ from z by rounding become z."""
         now = self.now
-        self.point = point
-        now.lam, now.S, now.load, now.numbers = (np.array(part) for part in point[:4])
-        self.agents.settle(now.lam, trial, self.springs)
+        self.agents.settle(point.lam, trial, self.springs)
+        noise = 8.0 * EPS * (np.abs(point.S) + np.abs(point.y)) / self.scaling.steps
+        price = np.where(np.abs(point.lam - point.z) <= noise, point.z, point.lam)
+        self.point = point._replace(lam=price)
+        now.lam, now.S, now.load, now.numbers = (np.array(part) for part in self.point[:4])
         now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
         now.longest = max(now.longest, float(np.linalg.norm(now.lam / self.scaling.D)))
 
