@@ -14,7 +14,6 @@ from dual2.methods.newton.closed_form import (
     TERMS,
     Task,
     respond,
-    settle,
     support_rows,
 )
 from dual2.methods.newton.local import Force, Local, Look
@@ -26,7 +25,9 @@ from dual2.methods.newton.message import (
     MOVED,
     OBJECTIVE,
     OUTSIDE,
+    PRICED,
     RATIO,
+    SCALARS,
     SUPPORT,
     SUPPORT_SIZE,
     SURVEY,
@@ -34,7 +35,7 @@ from dual2.methods.newton.message import (
     Layout,
     half_size,
 )
-from dual2.methods.newton.semismooth import make_desk, respond_others, settle_others
+from dual2.methods.newton.semismooth import make_desk, respond_others
 from dual2.problem import Agent
 from dual2.runtime import Runtime
 
@@ -211,14 +212,14 @@ class Agents:
     # -- after a sum ------------------------------------------------------------------------------
     def settle(self, price: Array, trial: int, springs: Springs) -> None:
         """Take the answers to the price of a trial."""
-        x, xptr = springs.x.copy(), self.runtime.block.xptr
+        xptr, rows, none = self.runtime.block.xptr, np.arange(self.runtime.n), np.zeros((0, 1))
+        run, block = self.runtime.run, self.runtime.block
         task = self._task(price[None], springs, price, 0.0)
-        self.runtime.run(settle, self.runtime.block, self.easy, task, x)
+        run(respond, block, self.easy, task, rows, none)
         if self.others.any():
-            self.runtime.run(settle_others, self.runtime.block, self.others, task, self._desk, x)
+            run(respond_others, block, self.others, task, self._desk, rows, none, self.tried)
         for i in self.alone:
-            x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
-        springs.x[:] = x
+            springs.x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
 
     def find_ray(self, springs: Springs) -> Array:
         """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever."""
@@ -243,7 +244,7 @@ def _has_kernel(agent: Agent) -> bool:
 
 def measure(part: Local, force: Force, look: Look, tol: float) -> Array:
     """The numbers of a trial for an agent, see :mod:`.message`; as in ``closed_form.measure``."""
-    x, away, out = look.z, look.z - force.anchor, np.empty(6)
+    x, away, out = look.z, look.z - force.anchor, np.empty(SCALARS)
     gradient = part.f.grad(x)
     smooth, kinks = float(part.f.value(x)), inside_value(part.g, x)
     pulled, far = float(force.c @ x), float(away @ away)
@@ -259,4 +260,5 @@ def measure(part: Local, force: Force, look: Look, tol: float) -> Array:
     scale = max(pressure, part.mu * size)
     out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0 else np.inf
     out[FAILS] = float(left > tol * scale)
+    out[PRICED] = float(np.linalg.norm(force.c) > tol * np.linalg.norm(gradient))
     return out

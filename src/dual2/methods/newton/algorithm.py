@@ -23,7 +23,7 @@ from dual2.methods.newton.coupling import (
     look,
     propose,
 )
-from dual2.methods.newton.message import FLAT, MOVED, VARIABLES, Layout, half_size
+from dual2.methods.newton.message import FLAT, MOVED, PRICED, SCALARS, VARIABLES, Layout, half_size
 from dual2.methods.newton.stopping import (
     judge,
     proves_infeasible,
@@ -116,7 +116,7 @@ class Newton(Judging):
             price = rt.total(lam) / rt.problem.n
         zero = np.zeros(p)
         square = np.zeros((p, p))
-        self.now = Shared(price, zero, zero, np.zeros(6), square, square, zero, zero)
+        self.now = Shared(price, zero, zero, np.zeros(SCALARS), square, square, zero, zero)
         self.springs = Springs(np.zeros(rt.n), x.copy(), x.copy())
         self.floor = np.zeros(rt.n)
         cold = not rt.anywhere(x)
@@ -315,6 +315,11 @@ class Newton(Judging):
     def _test(self) -> None:
         now = self.now
         found = judge(self.h, self.scaling, self.point, now.largest, self.tol, self.atol)
+        if not found.met and self.point.numbers[PRICED] == 0 and now.lam.any():
+            none = self.point._replace(lam=np.zeros_like(now.lam))
+            without = judge(self.h, self.scaling, none, now.largest, self.tol, self.atol)
+            if without.met:  # nobody feels the price, whose direction is nothing but rounding
+                found, self.point, now.lam = without, none, none.lam
         now.kkt = found.kkt
         if found.met and not now.end:
             now.end = "CONVERGED"

@@ -22,6 +22,7 @@ from dual2.methods.newton.message import (
     MOVED,
     OBJECTIVE,
     OUTSIDE,
+    PRICED,
     RATIO,
     SUPPORT,
     SUPPORT_SIZE,
@@ -125,6 +126,7 @@ def tell(block, i, x, c, r, terms, tol, out):
         left = 0.0
     out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0.0 else math.inf
     out[FAILS] = 1.0 if left > tol * scale else 0.0
+    out[PRICED] = 1.0 if math.sqrt(dot(c, c)) > tol * math.sqrt(terms[GRADIENT]) else 0.0
 
 
 class Task(NamedTuple):
@@ -144,7 +146,7 @@ class Task(NamedTuple):
     """(threads, 4, ·): work vectors."""
     tol: float
     stride: int
-    """Numbers of a trial."""
+    """Numbers of a trial; 0 where only the answers are wanted."""
     jacobians: int
     """How many trials come with a Jacobian."""
     squares: int
@@ -155,7 +157,10 @@ class Task(NamedTuple):
 
 @compiled
 def respond(block, easy, task, rows, out, member):
-    """Trials, Jacobians and M of the agents in places ``rows`` that ``easy`` marks."""
+    """Trials, Jacobians and M of the agents in places ``rows`` that ``easy`` marks.
+
+    Without a message (``task.stride`` = 0) the answers to the only price become their x.
+    """
     block, task = unowned((block, task))
     first, last = own_rows(member, rows.shape[0])
     p, room, stride = task.trials.shape[1], task.room[member.thread], task.stride
@@ -170,6 +175,10 @@ def respond(block, easy, task, rows, out, member):
             adjoint(block, i, task.trials[t], c)
             for j in range(d):
                 x[j], weights[j] = coordinate(block.coef, a + j, c[j], r, task.anchor[a + j])
+            if stride == 0:
+                for j in range(d):
+                    task.x[a + j] = x[j]
+                continue
             apply(block, i, x[:d], out[e, at : at + p])
             load_of(block, i, x, out[e, at + p : at + 2 * p])
             numbers = out[e, at + 2 * p : at + stride]
@@ -183,21 +192,6 @@ def respond(block, easy, task, rows, out, member):
                 fixed = block.coef[5, a + j] == block.coef[6, a + j]
                 weights[j] = 1.0 / curve if curve > 0.0 and not fixed else 0.0
             add_squares(block, i, weights, out[e, task.bound : task.bound + half])
-    return 0
-
-
-@compiled
-def settle(block, easy, task, x, member):
-    """x of the agents that ``easy`` marks, at the first trial."""
-    block, task = unowned((block, task))
-    first, last = own_rows(member, easy.shape[0])
-    c = task.room[member.thread, 1]
-    for i in range(first, last):
-        if easy[i]:
-            a = block.xptr[i]
-            adjoint(block, i, task.trials[0], c)
-            for j in range(block.xptr[i + 1] - a):
-                x[a + j], _ = coordinate(block.coef, a + j, c[j], task.r[i], task.anchor[a + j])
     return 0
 
 

@@ -6,11 +6,12 @@ from functools import cached_property
 import numpy as np
 
 Array = np.ndarray
-VALUE, MAGNITUDE, OBJECTIVE, MOVED, RATIO, FAILS = range(6)
+VALUE, MAGNITUDE, OBJECTIVE, MOVED, RATIO, FAILS, PRICED = range(7)
 """Numbers of a trial after S and the load: Σ min f_i + g_i + <A_iᵀλ, x> + (r_i/2)|x - x̄_i|², the
 magnitudes of its terms, Σ |f_i| + |g_i| + |<∇f_i, x_i>|, Σ r_i|x_i - x̄_i|², the sum of the agents'
-stationarity ratios and how many of them exceed the tolerance."""
-SCALARS = 6
+stationarity ratios, how many of them exceed the tolerance, and how many agents feel the price at
+all: |A_iᵀλ| above tol·|∇f_i|."""
+SCALARS = 7
 SUPPORT, SUPPORT_SIZE, MISSED, OUTSIDE = range(4)
 """Numbers of a direction u: Σ σ_i(v_i), the magnitudes of its terms, Σ |w_i - v_i|·(size of x_i),
 how many agents have w_i = -A_iᵀu outside the barrier cone; v_i is its nearest point there."""

@@ -245,10 +245,9 @@ def advance(block, i, L, task, desk, thread, old):
     return tried
 
 
-@compiled
+@spliced
 def answer(block, i, task, desk, thread):
     """Row Z = the answer of agent i to the force in row FORCE, from row X; number of gradients."""
-    block, task, desk = unowned((block, task, desk))
     d, vectors, found = block.xptr[i + 1] - block.xptr[i], desk.vectors[thread], desk.found[thread]
     L, old = step_of(block, desk, i, task.r[i]), desk.old[thread]
     pressed = math.sqrt(dot(vectors[FORCE, :d], vectors[FORCE, :d])) / L
@@ -347,7 +346,10 @@ def add_jacobian(block, i, task, desk, thread, out):
 
 @compiled
 def respond_others(block, others, task, desk, rows, out, tried, member):
-    """Trials and Jacobians of the agents in places ``rows`` that ``others`` marks."""
+    """Trials and Jacobians of the agents in places ``rows`` that ``others`` marks.
+
+    Without a message (``task.stride`` = 0) the answers to the only price become their x.
+    """
     block, task, desk = unowned((block, task, desk))
     first, last = own_rows(member, rows.shape[0])
     p, half = task.trials.shape[1], task.trials.shape[1] * (task.trials.shape[1] + 1) // 2
@@ -360,24 +362,14 @@ def respond_others(block, others, task, desk, rows, out, tried, member):
         for t in range(task.trials.shape[0]):
             at = t * stride
             tried[i] += ask(block, i, task, desk, thread, task.trials[t])
+            if stride == 0:
+                for j in range(z.shape[0]):
+                    task.x[block.xptr[i] + j] = z[j]
+                continue
             apply(block, i, z, out[e, at : at + p])
             load_of(block, i, z, out[e, at + p : at + 2 * p])
             account(block, i, task, desk, thread, out[e, at + 2 * p : at + stride])
             if t < task.jacobians:
                 at = task.squares + t * half
                 add_jacobian(block, i, task, desk, thread, out[e, at : at + half])
-    return 0
-
-
-@compiled
-def settle_others(block, others, task, desk, x, member):
-    """x of the agents that ``others`` marks, at the first trial."""
-    block, task, desk = unowned((block, task, desk))
-    first, last = own_rows(member, others.shape[0])
-    for i in range(first, last):
-        if others[i]:
-            ask(block, i, task, desk, member.thread, task.trials[0])
-            a = block.xptr[i]
-            for j in range(block.xptr[i + 1] - a):
-                x[a + j] = desk.vectors[member.thread, Z, j]
     return 0
