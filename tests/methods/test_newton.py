@@ -190,10 +190,13 @@ def test_infeasible_with_a_proof(excess, flat):
     rng = np.random.default_rng(8)
     f = d2.SquaredNorm(0.0) if flat else d2.SquaredNorm(2.0)
     agents = [
-        d2.Agent(np.abs(rng.standard_normal((3, 2))), f.tilt(rng.standard_normal(2)),
-                 d2.IndicatorBox(0.0, rng.uniform(0.5, 2.0, 2)))
+        d2.Agent(
+            np.abs(rng.standard_normal((3, 2))),
+            f.tilt(rng.standard_normal(2)),
+            d2.IndicatorBox(0.0, rng.uniform(0.5, 2.0, 2)),
+        )
         for _ in range(5)
-    ]  # fmt: skip
+    ]
     reach = sum(a.A @ a.g.upper for a in agents)
     demand = reach * np.array([0.5, 1.0 + excess, 0.5])
     problem = d2.Problem(agents, d2.IndicatorBox(demand, np.inf))

@@ -138,10 +138,18 @@ class Agents:
         jacobians = 0 if layout is None else layout.jacobians
         bound = layout.starts[1] if layout is not None and layout.bound else -1
         return Task(
-            np.ascontiguousarray(trials), springs.r, springs.anchor, springs.x, y, self._room,
-            float(tol), layout.trial if layout else 0, jacobians,
-            layout.starts[0] if layout else 0, bound,
-        )  # fmt: skip
+            np.ascontiguousarray(trials),
+            springs.r,
+            springs.anchor,
+            springs.x,
+            y,
+            self._room,
+            float(tol),
+            layout.trial if layout else 0,
+            jacobians,
+            layout.starts[0] if layout else 0,
+            bound,
+        )
 
     def _fill_others(
         self, rows: Array, out: Array, question: Question, springs: Springs, tol: float

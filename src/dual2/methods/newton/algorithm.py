@@ -178,9 +178,15 @@ class Newton(Judging):
         asked, most = self.agents.asked, int(self.agents.tried.max(initial=0))
         local = max(asked, most)
         return {
-            "grad_f": local, "prox_g": local, "A": asked, "AT": asked, "prox_h": asked,
-            "iterations": self.now.sums, "outer": self.now.outers, "sums": self.now.sums,
-        }  # fmt: skip
+            "grad_f": local,
+            "prox_g": local,
+            "A": asked,
+            "AT": asked,
+            "prox_h": asked,
+            "iterations": self.now.sums,
+            "outer": self.now.outers,
+            "sums": self.now.sums,
+        }
 
     # -- the loop ---------------------------------------------------------------------------------
     def advance(self, rounds: int, seconds: float) -> None:
@@ -193,10 +199,13 @@ class Newton(Judging):
             self._sum()
         ended = self.now.end
         self.verdict = Verdict(
-            self.now.kkt, self.now.lam, ended, self._asked,
+            self.now.kkt,
+            self.now.lam,
+            ended,
+            self._asked,
             self.now.separator if ended == "INFEASIBLE" else None,
             self.springs.ray if ended == "UNBOUNDED" else None,
-        )  # fmt: skip
+        )
 
     def _sum(self) -> None:
         """One sum, and what follows from it."""
@@ -225,9 +234,14 @@ class Newton(Judging):
         now, p = self.now, self.runtime.p
         if now.phase != TRIALS:
             layout = Layout(
-                p, 1, 1, now.phase != JACOBIAN, 0, now.phase == FIRST and now.outers > 0,
+                p,
+                1,
+                1,
+                now.phase != JACOBIAN,
+                0,
+                now.phase == FIRST and now.outers > 0,
                 now.phase == SURVEY,
-            )  # fmt: skip
+            )
             return self._question(layout, now.lam[None], np.zeros((0, p))), np.zeros(1)
         trials = propose(self.h, self.scaling, self.point, now.G, now.around)
         candidates = [trials.prices[0] - now.lam, now.lam, now.step]

@@ -155,7 +155,9 @@ def choose(old: Point, new: list[Point], best: float, gamma: float) -> int:
     lowest = int(np.argmin(envelopes))
     if envelopes[lowest] < old.envelope - slack:
         return lowest
-    residuals = [p.residual if e <= old.envelope + slack else np.inf
-                 for p, e in zip(new, envelopes, strict=True)]  # fmt: skip
+    residuals = [
+        p.residual if e <= old.envelope + slack else np.inf
+        for p, e in zip(new, envelopes, strict=True)
+    ]
     smallest = int(np.argmin(residuals))
     return smallest if residuals[smallest] < old.residual else -1

@@ -106,9 +106,13 @@ class Local:
         z = self.g.prox(v, 1.0 / L)
         step = z - x
         terms = (
-            float(self.f.value(x)), float(force.c @ x), 0.5 * force.r * float(away @ away),
-            float(gradient @ step), 0.5 * L * float(step @ step), inside_value(self.g, z),
-        )  # fmt: skip
+            float(self.f.value(x)),
+            float(force.c @ x),
+            0.5 * force.r * float(away @ away),
+            float(gradient @ step),
+            0.5 * L * float(step @ step),
+            inside_value(self.g, z),
+        )
         return Look(x, v, z, float(np.linalg.norm(step)), sum(terms), sum(map(abs, terms)))
 
     def _advance(self, force: Force, L: float, old: Look) -> tuple[Look, int]:

@@ -7,12 +7,12 @@ import numpy as np
 from dual2.functions import Function
 from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.methods.method import Method, Plan
-from dual2.methods.needs import Condition, Needs
 from dual2.methods.newton.algorithm import Newton
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
-from dual2.network import ChebyshevNetwork, Network
+from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
 from dual2.runtime import Runtime
+from dual2.theory.conditions import Condition, Needs
 
 SUMMARY = "Newton's method on the dual, over exact sums along a spanning tree"
 REVEALS = "sums over subtrees of A_i x_i(λ), of values and of A_i J_i A_iᵀ"
@@ -58,12 +58,14 @@ NEEDS = Needs(
     Condition("prox with a derivative", curved_h),
 )
 MAX_SUMS = Parameter(
-    "max_sums", "far above what is ever needed", 1000,
+    "max_sums",
+    "far above what is ever needed",
+    1000,
     number("a whole number > 0", lambda value: value >= 1 and value == int(value)),
-)  # fmt: skip
+)
 
 
-def plan_newton(problem: Problem, network: Network | ChebyshevNetwork, settings: Settings) -> Plan:
+def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
     """The algorithm, ready to start."""
     values = Values((MAX_SUMS,), problem, network, settings)
     runtime = Runtime(problem, network)
@@ -77,11 +79,17 @@ def plan_newton(problem: Problem, network: Network | ChebyshevNetwork, settings:
         "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal term "
         "is added, moved and weakened until it no longer matters.",
         f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
-    )  # fmt: skip
+    )
     return Plan(algorithm, runtime, parameters, "\n".join(lines))
 
 
 NEWTON = Method(
-    "Newton", plan_newton, SUMMARY, NEEDS, rounds="2·height", vectors="a sum",
-    declared=(MAX_SUMS,), reveals=REVEALS,
-)  # fmt: skip
+    "Newton",
+    plan_newton,
+    SUMMARY,
+    NEEDS,
+    rounds="2·height",
+    vectors="a sum",
+    declared=(MAX_SUMS,),
+    reveals=REVEALS,
+)
