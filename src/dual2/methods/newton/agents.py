@@ -30,8 +30,8 @@ from dual2.methods.newton.message import (
     SCALARS,
     SUPPORT,
     SUPPORT_SIZE,
-    SURVEY,
     VALUE,
+    VARIABLES,
     Layout,
     half_size,
 )
@@ -40,6 +40,7 @@ from dual2.problem import Agent
 from dual2.runtime import Runtime
 
 Array = np.ndarray
+_SPLIT, _COMPILED, _PYTHON = range(3)
 STRONG = 1e-10
 """Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
 
@@ -72,42 +73,33 @@ class Agents:
         self.runtime, self.problem, block = runtime, runtime.problem, runtime.block
         n, self.p = runtime.n, runtime.p
         matrix = block.akind != OPERATOR_A
-        own = [is_separable(prox_blocks(a.g, a.dim)) for a in self.problem.agents]
-        self.split = (np.array(own, dtype=bool) & matrix).astype(np.int64)
+        kinds = np.array([_prox_kind(a) for a in self.problem.agents])
+        self.split = ((kinds == _SPLIT) & matrix).astype(np.int64)
         self.easy = (self.split.astype(bool) & (block.fkind == SIMPLE_F)).astype(np.int64)
-        kernels = [_has_kernel(a) for a in self.problem.agents]
-        known = np.array(kernels, dtype=bool) & matrix & (block.fkind != CALLBACK_F)
+        known = (kinds != _PYTHON) & matrix & (block.fkind != CALLBACK_F)
         self.others = (known & (self.easy == 0)).astype(np.int64)
         self.locals = {i: Local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
         self.alone = [i for i in self.locals if not self.others[i]]
-        width, threads = (
-            max(int(np.diff(block.xptr).max()), self.p, TERMS) + 1,
-            runtime.team.threads,
-        )
-        self._room = np.zeros((threads, 4, width))
+        threads, width = runtime.team.threads, max(int(np.diff(block.xptr).max()), self.p, TERMS)
+        self._room = np.zeros((threads, 4, width + 1))
         curve = np.array([min(a.g.mu, 1e300) for a in self.problem.agents])
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
         self._desk = make_desk(curve, threads, widest, self.p)
         self._found: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
-        self.survey = np.zeros((n, self.p + SURVEY))
+        self.survey: dict[int, Array] = {}
         self.asked = 0
 
     # -- strong convexity -------------------------------------------------------------------------
     def flat(self) -> Array:
         """Which agents lack strong convexity: f_i + g_i needs a proximal term."""
-        found = np.zeros(self.runtime.n, dtype=bool)
         block = self.runtime.block
-        for i in range(self.runtime.n):
-            if i in self.locals:
-                mu, top = self.locals[i].strength
-            else:
-                own = slice(block.xptr[i], block.xptr[i + 1])
-                free = block.coef[5, own] < block.coef[6, own]
-                curve = block.coef[0, own][free]
-                mu, top = float(curve.min(initial=np.inf)), float(curve.max(initial=0.0))
-            found[i] = not mu > STRONG * top
-        return found
+        free, starts = block.coef[5] < block.coef[6], block.xptr[:-1]
+        mu = np.minimum.reduceat(np.where(free, block.coef[0], np.inf), starts)
+        top = np.maximum.reduceat(np.where(free, block.coef[0], 0.0), starts)
+        for i, part in self.locals.items():
+            mu[i], top[i] = part.strength
+        return ~(mu > STRONG * top)
 
     # -- a sum ------------------------------------------------------------------------------------
     def total(self, question: Question, springs: Springs, tol: float) -> Array:
@@ -128,7 +120,7 @@ class Agents:
                 run(support_rows, block, self.split, looks, rows, out)
             self._fill_others(rows, out, question, springs, tol)
             if layout.survey:
-                out[:, layout.starts[4] : layout.starts[5]] = self.survey[rows]
+                self._fill_survey(rows, out[:, layout.starts[4] : layout.starts[5]])
 
         return self.runtime.total_of(layout.width, fill)
 
@@ -155,9 +147,14 @@ class Agents:
         self, rows: Array, out: Array, question: Question, springs: Springs, tol: float
     ) -> None:
         layout, xptr = question.layout, self.runtime.block.xptr
-        for e, i in enumerate(rows):
-            if i == 0 and question.request:
-                out[e, layout.starts[5] + question.request - 1] = 1.0
+        first = np.flatnonzero(rows == 0)
+        if question.request and first.size:
+            out[first[0], layout.starts[5] + question.request - 1] = 1.0
+        busy = ~((self.split > 0) & (self.easy > 0))[rows]
+        if layout.ray and springs.ray.size:
+            busy |= springs.r[rows] > 0
+        for e in np.flatnonzero(busy):
+            i = int(rows[e])
             own = slice(xptr[i], xptr[i + 1])
             if not self.split[i]:
                 self._fill_supports(i, springs.x[own], question, out[e])
@@ -166,6 +163,13 @@ class Agents:
             if i in self.locals:
                 mine = Springs(springs.r, springs.anchor[own], springs.x[own])
                 self._fill_local(i, question, mine, tol, out[e])
+
+    def _fill_survey(self, rows: Array, out: Array) -> None:
+        """The agents' numbers of variables, and what those without strong convexity tell."""
+        out[:, self.p + VARIABLES] = np.diff(self.runtime.block.xptr)[rows]
+        for e in range(len(rows)) if self.survey else ():
+            if rows[e] in self.survey:
+                out[e, : self.p + VARIABLES] = self.survey[rows[e]]
 
     def _fill_local(
         self, i: int, question: Question, springs: Springs, tol: float, out: Array
@@ -245,9 +249,12 @@ class Agents:
         return ray
 
 
-def _has_kernel(agent: Agent) -> bool:
-    """Whether the prox of g is compiled."""
-    return all(block.kind != Kind.CALLBACK for block in prox_blocks(agent.g, agent.dim))
+def _prox_kind(agent: Agent) -> int:
+    """Whether the prox of g splits by coordinate, is compiled otherwise, or is Python."""
+    blocks = prox_blocks(agent.g, agent.dim)
+    if is_separable(blocks):
+        return _SPLIT
+    return _PYTHON if any(block.kind == Kind.CALLBACK for block in blocks) else _COMPILED
 
 
 def measure(part: Local, force: Force, look: Look, tol: float) -> Array:

@@ -314,7 +314,7 @@ class Newton(Judging):
         self.agents.settle(point.lam, trial, self.springs)
         noise = 8.0 * EPS * (np.abs(point.S) + np.abs(point.y)) / self.scaling.steps
         price = np.where(np.abs(point.lam - point.z) <= noise, point.z, point.lam)
-        self.point = point._replace(lam=price)
+        self.point = self._look(price, point.S, point.load, point.numbers)
         now.lam, now.S, now.load, now.numbers = (np.array(part) for part in self.point[:4])
         now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
         now.longest = max(now.longest, float(np.linalg.norm(now.lam / self.scaling.D)))

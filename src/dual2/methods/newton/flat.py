@@ -13,7 +13,7 @@ import numpy as np
 from dual2.functions import Function, IndicatorBall, IndicatorSimplex
 from dual2.methods.newton.agents import Agents
 from dual2.methods.newton.coupling import EPS
-from dual2.methods.newton.message import COSTS, FLAT, KNOWN, VARIABLES, WIDTHS
+from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
 
 Array = np.ndarray
 GROWTH = ((2, 10.0), (5, 4.0), (24, 2.0), (10**9, 0.3))
@@ -51,17 +51,16 @@ class Sizes(NamedTuple):
 
 def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
     """Sizes of forces and variables; what the agents tell of them is left in ``agents.survey``."""
-    xptr, p = agents.runtime.block.xptr, agents.p
+    xptr = agents.runtime.block.xptr
     force, size = np.zeros(len(flat)), np.zeros(len(flat))
-    agents.survey[:, p + VARIABLES] = np.diff(xptr)
-    agents.survey[:, p + FLAT] = flat
-    for i in np.flatnonzero(flat):
+    agents.survey = {}
+    for i in np.flatnonzero(flat).tolist():
         agent, own = agents.problem.agents[i], x[xptr[i] : xptr[i + 1]]
         force[i] = np.linalg.norm(agent.f.grad(own))
         size[i] = domain_size(agent.g, agent.dim) or float(np.linalg.norm(own))
-        agents.survey[i, :p] = agent.apply_sizes(np.ones(agent.dim))
-        told = size[i], float(size[i] > 0), force[i] * size[i]
-        agents.survey[i, p + WIDTHS : p + COSTS + 1] = told
+        told = {WIDTHS: size[i], KNOWN: float(size[i] > 0), COSTS: force[i] * size[i], FLAT: 1.0}
+        numbers = [told[key] for key in sorted(told)]
+        agents.survey[i] = np.append(agent.apply_sizes(np.ones(agent.dim)), numbers)
     return Sizes(force, size)
 
 
