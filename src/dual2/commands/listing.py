@@ -24,7 +24,7 @@ sends   p-vectors per neighbour in one iteration, one per round, or so many
         "in" so many rounds; scalars agreed for the stopping test come on top;
         K = ⌈√κ_C⌉ per product with a Chebyshev polynomial of the network,
         N = ⌈√(L_B/μ_B)⌉ of its steps for the coupling (both by theorem);
-        a sum goes up a spanning tree of that height and down again
+        2·height for an exact sum along a spanning tree of that height
 =       other names of the same iteration, as far as it is known here
 reconstructed: rebuilt from its family and checked to solve the problem, not
         read from its listing

@@ -89,7 +89,7 @@ NEWTON = Method(
     SUMMARY,
     NEEDS,
     rounds="2·height",
-    vectors="a sum",
+    vectors="40+10p",
     declared=(MAX_SUMS,),
     reveals=REVEALS,
 )

@@ -1,0 +1,156 @@
+"""Newton over exact sums: the paper's experiments, linear programs against HiGHS, many agents.
+
+``experiments``: sums and latency to a KKT residual of 1e-8. ``programs``: linear costs, boxes, and
+an equality or inequality coupling, in four kinds (random, the same with inequalities, transport,
+dispatch over periods); the cost must agree with HiGHS to 1e-8. ``scale``: a dispatch of n agents
+over 24 periods on a grid, seconds and memory.
+"""
+
+import argparse
+import resource
+import time
+from typing import Any
+
+import networkx as nx
+import numpy as np
+from scipy.optimize import linprog
+
+import dual2 as d2
+from common.report import Report, parse
+from dual2.experiments.exp1 import experiment1
+from dual2.experiments.exp2 import experiment2
+from dual2.experiments.exp3 import experiment3
+
+EXACT = 1e-8
+PERIODS = 24
+
+
+def newton(problem: d2.Problem, network: d2.Network, **options: Any) -> d2.Result:
+    return d2.solve(problem, network, method="Newton", record=False, progress=False, **options)
+
+
+def report_experiments(report: Report) -> None:
+    cases = {
+        "I": experiment1(),
+        "II": experiment2(),
+        "II, active": experiment2(active=True),
+        "III": experiment3(),
+        "III, active": experiment3(active=True),
+    }
+    rows = []
+    for name, case in cases.items():
+        result = newton(case.problem, case.network)
+        best = np.concatenate(case.reference)
+        gap = float(np.linalg.norm(np.concatenate(result.x) - best) / np.linalg.norm(best))
+        counts = result.counts
+        rows.append([name, str(result.status), counts.sums, counts.latency, counts.floats, gap])
+        report.expect(gap <= 1e-6, f"Experiment {name} is off by {gap:.1e}.")
+    head = ["experiment", "status", "sums", "latency", "floats", "|x - x*|/|x*|"]
+    report.table("The paper's experiments", head, rows)
+
+
+# -- linear programs -----------------------------------------------------------------------------
+
+
+def program(seed: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndarray], Any]:
+    """A_i, costs, upper bounds and right-hand side; its kind is seed modulo 4."""
+    rng, kind = np.random.default_rng([seed, 99]), seed % 4
+    n = int(rng.integers(3, 12))
+    p = int(rng.integers(1, 8)) if kind < 2 else int(rng.integers(4, 13))
+    d = int(rng.integers(1, 6)) if kind < 2 else p
+    A = [rng.standard_normal((p, d)) if kind < 2 else np.eye(p) for _ in range(n)]
+    if kind == 3:
+        q = [np.full(p, cost) for cost in rng.uniform(10, 60, n).round(1)]
+        upper = [np.full(p, size) for size in rng.uniform(20, 200, n)]
+    else:
+        q = [rng.standard_normal(d) if kind < 2 else rng.uniform(1, 10, d) for _ in range(n)]
+        upper = [rng.uniform(0.5, 3, d) for _ in range(n)]
+    parts = zip(A, upper, strict=True)
+    return A, q, upper, sum(a @ (u * rng.uniform(0, 1, d)) for a, u in parts)
+
+
+def report_programs(report: Report, seeds: int) -> None:
+    sums, errors, bad = [], [], []
+    for seed in range(seeds):
+        A, q, upper, b = program(seed)
+        h = d2.IndicatorAtMost(b) if seed % 4 == 1 else d2.IndicatorPoint(b)
+        agents = [
+            d2.Agent(a, d2.Quadratic(np.zeros(len(c)), c), d2.IndicatorBox(0.0, u))
+            for a, c, u in zip(A, q, upper, strict=True)
+        ]
+        result = newton(d2.Problem(agents, h), d2.Network(nx.path_graph(len(agents))))
+        rows = ("A_ub", "b_ub") if seed % 4 == 1 else ("A_eq", "b_eq")
+        cost, top = np.concatenate(q), np.concatenate(upper)
+        sides = dict(zip(rows, (np.hstack(A), b), strict=True))
+        best = linprog(cost, bounds=np.column_stack([0 * top, top]), **sides).fun
+        error = abs(cost @ np.concatenate(result.x) - best) / abs(best)
+        sums.append(result.counts.sums)
+        errors.append(error)
+        if result.status != "CONVERGED" or error > EXACT:
+            bad.append(seed)
+    table = [[seeds, seeds - len(bad), *np.quantile(sums, [0.5, 0.9, 1.0]), max(errors)]]
+    head = ["programs", "right", "sums, median", "90 %", "most", "largest error of the cost"]
+    report.table("Linear programs against HiGHS", head, table)
+    report.expect(not bad, f"seeds {bad} are not solved.")
+
+
+# -- many agents -----------------------------------------------------------------------------------
+
+
+def dispatch(side: int) -> tuple[d2.Problem, d2.Network]:
+    """side² units with quadratic costs and limits on a square grid, a demand for each period."""
+    rng, n = np.random.default_rng(0), side * side
+    upper = rng.uniform(1, 5, (n, PERIODS))
+    unit, demand = np.eye(PERIODS), 0.4 * upper.sum(axis=0)
+    agents = [
+        d2.Agent(unit, d2.Quadratic(curve, slope), d2.IndicatorBox(0.0, most))
+        for curve, slope, most in zip(
+            rng.uniform(0.5, 2, (n, PERIODS)), rng.uniform(1, 9, (n, PERIODS)), upper, strict=True
+        )
+    ]
+    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side))
+    return d2.Problem(agents, d2.IndicatorPoint(demand)), d2.Network(graph)
+
+
+def report_scale(report: Report, sides: list[int]) -> None:
+    rows = []
+    for side in sides:
+        problem, network = dispatch(side)
+        begun = time.perf_counter()
+        result = newton(problem, network)
+        seconds = time.perf_counter() - begun
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        counts = result.counts
+        rows.append(
+            [
+                side**2,
+                str(result.status),
+                counts.sums,
+                counts.latency,
+                result.seconds,
+                seconds,
+                memory,
+            ]
+        )
+        report.expect(result.status == "CONVERGED", f"{side**2} agents: {result.status}.")
+    head = ["agents", "status", "sums", "latency", "s in the loop", "s in all", "MB at most"]
+    report.table("Dispatch over 24 periods on a grid", head, rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200, help="linear programs")
+    parser.add_argument("--sides", type=int, nargs="+", default=[30, 100], help="of the grids")
+    options = parse(parser, ("experiments", "programs", "scale"), seeds=4, sides=[5])
+    report = Report(options)
+    if "experiments" in options.parts:
+        report_experiments(report)
+    if "programs" in options.parts:
+        report_programs(report, options.seeds)
+    if "scale" in options.parts:
+        report_scale(report, options.sides)
+    report.end()
+
+
+if __name__ == "__main__":
+    main()
