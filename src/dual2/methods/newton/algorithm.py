@@ -117,7 +117,8 @@ class Newton(Judging):
         zero = np.zeros(p)
         square = np.zeros((p, p))
         self.now = Shared(price, zero, zero, np.zeros(SCALARS), square, square, zero, zero)
-        self.springs = Springs(np.zeros(rt.n), x.copy(), x.copy())
+        held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
+        self.springs = Springs(held, x.copy(), x.copy())
         self.floor = np.zeros(rt.n)
         cold = not rt.anywhere(x)
         for i in np.flatnonzero(self.flat) if cold else ():
