@@ -282,6 +282,8 @@ class Newton(Judging):
         ):
             now.end = "UNBOUNDED"
         self._test()
+        if not now.end and now.flat and self._inner_done():
+            self._move_anchors(stuck=self.point.numbers[MOVED] == 0)
 
     def _step(self, question: Question, total: Array, deltas: Array) -> None:
         """Take the best of the trials."""
@@ -307,7 +309,7 @@ class Newton(Judging):
         if not now.end and now.idle >= _IDLE:
             self._stuck()
         elif not now.end and self.now.flat and self._inner_done():
-            self._move_anchors(False)
+            self._move_anchors(stuck=False)
 
     def _accept(self, point: Point, trial: int) -> None:
         """Take a price and the answers to it; entries that differ from z by rounding become z."""
@@ -358,13 +360,17 @@ class Newton(Judging):
 
     def _stuck(self) -> None:
         """Nothing improves any more: the end, or stronger proximal terms."""
-        if not self.now.flat or self.now.retreats >= springs_of.RETREATS:
+        if self.now.flat:
+            self._move_anchors(stuck=not self._inner_done())
+        else:
             self.now.end = "STALLED"
-            return
-        self._move_anchors(True)
 
     def _move_anchors(self, stuck: bool) -> None:
+        """x̄ = x with weaker proximal terms, or stronger ones where the inner problem is stuck."""
         now, springs = self.now, self.springs
+        if stuck and now.retreats >= springs_of.RETREATS:
+            now.end = "STALLED"
+            return
         springs.ray = self.agents.find_ray(springs)
         springs.anchor[:] = springs.x
         if stuck:
