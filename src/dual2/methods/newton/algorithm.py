@@ -282,7 +282,7 @@ class Newton(Judging):
         ):
             now.end = "UNBOUNDED"
         self._test()
-        if not now.end and now.flat and self._inner_done():
+        if not now.end and now.flat and self._inner_done(1e-6):
             self._move_anchors(stuck=self.point.numbers[MOVED] == 0)
 
     def _step(self, question: Question, total: Array, deltas: Array) -> None:
@@ -350,13 +350,17 @@ class Newton(Judging):
             if proves_infeasible(self.h, u, numbers, question.y):
                 now.end, now.separator = "INFEASIBLE", u.copy()
 
-    def _inner_done(self) -> bool:
-        """Whether the inner problem is solved well enough to move the anchors."""
+    def _inner_done(self, share: float = 0.1) -> bool:
+        """Whether the inner problem is solved well enough to move the anchors.
+
+        What is left must be at most this ``share`` of how far they move. Before the price has
+        moved it must be next to nothing: x alone would run away along an old price.
+        """
         now, at = self.now, self.point
         left = at.residual / self.scaling.gamma
         moved = float(np.sqrt(at.numbers[MOVED]))
         scale = float(np.linalg.norm(self.scaling.D * np.maximum(at.load, np.abs(at.y))))
-        return left <= 0.1 * moved or left <= 1e-13 * scale or now.steps >= springs_of.STEPS
+        return left <= share * moved or left <= 1e-13 * scale or now.steps >= springs_of.STEPS
 
     def _stuck(self) -> None:
         """Nothing improves any more: the end, or stronger proximal terms."""
