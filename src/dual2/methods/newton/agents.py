@@ -6,6 +6,7 @@ import numpy as np
 
 from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
 from dual2.engine.pack import is_separable
+from dual2.functions.base import Indicator
 from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.newton.closed_form import (
@@ -84,7 +85,8 @@ class Agents:
         self._room = np.zeros((threads, 4, width + 1))
         curve = np.array([min(a.g.mu, 1e300) for a in self.problem.agents])
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
-        self._desk = make_desk(curve, threads, widest, self.p)
+        sets = np.array([isinstance(a.g, Indicator) for a in self.problem.agents], np.int64)
+        self._desk = make_desk(curve, sets, threads, widest, self.p)
         self._found: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
         self.survey: dict[int, Array] = {}

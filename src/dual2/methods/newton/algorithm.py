@@ -228,7 +228,7 @@ class Newton(Judging):
             self._step(question, total, deltas)
         self._examine(question, total)
         if not now.end and now.sums >= self.max_sums:
-            now.end = "STALLED"
+            self._give_up()
 
     def _ask(self) -> tuple[Question, Array]:
         """The next question, and the regularisations behind its trials."""
@@ -367,13 +367,18 @@ class Newton(Judging):
         if self.now.flat:
             self._move_anchors(stuck=not self._inner_done())
         else:
-            self.now.end = "STALLED"
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """The end, at a point that rounding makes final; the certificate has the last word."""
+        found = judge(self.h, self.scaling, self.point, self.now.largest, self.tol, self.atol)
+        self.now.end = "CONVERGED" if found.nearly else "STALLED"
 
     def _move_anchors(self, stuck: bool) -> None:
         """x̄ = x with weaker proximal terms, or stronger ones where the inner problem is stuck."""
         now, springs = self.now, self.springs
         if stuck and now.retreats >= springs_of.RETREATS:
-            now.end = "STALLED"
+            self._give_up()
             return
         springs.ray = self.agents.find_ray(springs)
         springs.anchor[:] = springs.x

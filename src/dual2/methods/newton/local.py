@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dual2.functions.base import Indicator
 from dual2.functions.derivatives import dense, hessian, least_curvature, prox_jacobian
 from dual2.functions.domains import inside_value
 from dual2.problem import Agent
@@ -91,6 +92,8 @@ class Local:
                 break
             look, more = self._advance(force, L, look)
             tried += more
+        if isinstance(self.g, Indicator):  # far points are projected up to their own rounding
+            look = look._replace(z=self.g.prox(look.z, 1.0))
         return look, tried
 
     def _step(self, r: float) -> float:

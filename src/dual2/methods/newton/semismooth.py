@@ -46,10 +46,12 @@ _STEPS, _SETTLED, _PATIENCE, _HALVINGS = 100, 1e-11, 6, 8
 
 
 class Desk(NamedTuple):
-    """Work space of all threads, the first axis of all but the first."""
+    """What is known of the agents, and work space of all threads, its first axis."""
 
     curve: np.ndarray
     """(n,): μ of g_i."""
+    sets: np.ndarray
+    """(n,): 1 where g_i is the indicator of a set."""
     vectors: np.ndarray
     """(·, VECTORS, width)."""
     matrices: np.ndarray
@@ -66,7 +68,7 @@ class Desk(NamedTuple):
     """(·, TERMS): terms of the numbers of a trial."""
 
 
-def make_desk(curve: np.ndarray, threads: int, width: int, p: int) -> Desk:
+def make_desk(curve: np.ndarray, sets: np.ndarray, threads: int, width: int, p: int) -> Desk:
     """Room for agents of up to ``width`` variables."""
     sizes = (
         (VECTORS, width),
@@ -77,7 +79,7 @@ def make_desk(curve: np.ndarray, threads: int, width: int, p: int) -> Desk:
         (3,),
         (TERMS,),
     )
-    return Desk(curve, *(np.zeros((threads, *size)) for size in sizes))
+    return Desk(curve, sets, *(np.zeros((threads, *size)) for size in sizes))
 
 
 @spliced
@@ -276,12 +278,22 @@ def step_of(block, desk, i, r):
 
 @spliced
 def ask(block, i, task, desk, thread, price):
-    """Row Z = the answer of agent i to a price; number of gradients."""
+    """Row Z = the answer of agent i to a price; number of gradients.
+
+    A projection of a point far away is in the set up to the rounding of that point; projected once
+    more it is in the set.
+    """
     vectors, a = desk.vectors[thread], block.xptr[i]
+    d = block.xptr[i + 1] - a
     adjoint(block, i, price, vectors[FORCE])
-    for j in range(block.xptr[i + 1] - a):
+    for j in range(d):
         vectors[X, j] = task.x[a + j]
-    return answer(block, i, task, desk, thread)
+    tried = answer(block, i, task, desk, thread)
+    if desk.sets[i]:
+        for j in range(d):
+            vectors[NEW_X, j] = vectors[Z, j]
+        prox_g(block, i, 1.0, vectors[NEW_X, :d], vectors[Z, :d], desk.work[thread])
+    return tried
 
 
 @spliced

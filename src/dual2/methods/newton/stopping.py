@@ -33,10 +33,15 @@ FALL = 1e-6
 
 
 class Judgement(NamedTuple):
-    """The largest ratio of a residual to its scale, and whether all tests are met."""
+    """The largest ratio of a residual to its scale, and whether all tests are met.
+
+    ``nearly`` says the same if rows are only compared with what they are made of, Σ|A_i||x_i|: the
+    best that can be had where rows cancel.
+    """
 
     kkt: float
     met: bool
+    nearly: bool
 
 
 def group_norm(v: Array, groups: Array) -> Array:
@@ -66,15 +71,17 @@ def judge(
     price = scaling.D * float(np.linalg.norm(at.lam / scaling.D))
     by_row = np.divide(load, price, out=np.ones_like(load), where=(price > 0) & (load > 0))
     overall = coupling_step(at.S, at.lam)
-    rows = 0.0
+    rows = whole = 0.0
     for t in (scaling.steps, np.full_like(by_row, overall), by_row):
-        rows = max(rows, _row_ratio(at, t, h.prox(at.S + t * at.lam, t), groups, atol))
+        y = h.prox(at.S + t * at.lam, t)
+        rows = max(rows, _row_ratio(at, t, y, groups, atol))
+        whole = max(whole, _ratio_of_all(at, t, y, atol))
     product = max(abs(float(at.lam @ (at.S - at.y))) - atol, 0.0)
     scale = PRODUCT * max(at.objective, 1e-4 * largest)
     products = 0.0 if product == 0 else product / scale if scale > 0 else np.inf
     agents = float(at.numbers[RATIO])
-    met = rows <= tol and products <= tol and at.numbers[FAILS] == 0
-    return Judgement(max(rows, products, agents), bool(met))
+    nearly = bool(rows <= tol and products <= tol and at.numbers[FAILS] == 0)
+    return Judgement(max(rows, whole, products, agents), nearly and whole <= tol, nearly)
 
 
 def _row_ratio(at: Point, t: Array, y: Array, groups: Array, atol: float) -> float:
@@ -84,6 +91,11 @@ def _row_ratio(at: Point, t: Array, y: Array, groups: Array, atol: float) -> flo
     idle = (at.load == 0) & (off <= ROUNDING * t * np.abs(at.lam))
     left = np.where(idle, 0.0, np.maximum(off - atol, 0.0))
     ratios = np.divide(left, scale, out=np.where(left > 0, np.inf, 0.0), where=scale > 0)
+    return float(ratios.max(initial=0.0))
+
+
+def _ratio_of_all(at: Point, t: Array, y: Array, atol: float) -> float:
+    """All rows together, relative to |S| and |y| beyond the rounding of what they are made of."""
     whole = float(np.linalg.norm(at.S - y))
     size = max(float(np.linalg.norm(at.S)), float(np.linalg.norm(y)))
     slack = (
@@ -91,8 +103,7 @@ def _row_ratio(at: Point, t: Array, y: Array, groups: Array, atol: float) -> flo
         + 16.0 * EPS * float(np.linalg.norm(at.load))
         + ROUNDING * float(np.linalg.norm(np.where(at.load == 0, t * at.lam, 0.0)))
     )
-    overall = 0.0 if whole <= slack else (whole - slack) / size if size > 0 else np.inf
-    return max(float(ratios.max(initial=0.0)), overall)
+    return 0.0 if whole <= slack else (whole - slack) / size if size > 0 else np.inf
 
 
 # -- no solution -----------------------------------------------------------------------------
