@@ -99,7 +99,8 @@ class Newton(Judging):
     vectors = 0
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
-        self.runtime, self.max_sums, self.h = runtime, max_sums, runtime.problem.h
+        self.runtime, self.max_sums, h = runtime, max_sums, runtime.problem.h
+        self.h = h if h.form is None else h.form.broadcast(runtime.p)  # one prox for all rows
         self.agents = Agents(runtime)
         self.height = runtime.network.tree.height
         self.stride = max(2 * self.height, 1)
