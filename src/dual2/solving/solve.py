@@ -246,7 +246,7 @@ def _assemble(
     if driver.separator is not None:
         certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
     if driver.ray is not None:
-        ray = [part.tolist() for part in runtime.packed.split(driver.ray)]
+        ray = [part.tolist() for part in driver.runtime.packed.split(driver.ray)]
         certificate = replace(certificate, ray=ray)
     return Result(
         x=parts,
