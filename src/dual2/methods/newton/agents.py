@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
 from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
 from dual2.engine.pack import is_separable
@@ -219,8 +220,7 @@ class Agents:
             return
         unit = d / size
         rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
-        out[:p] = agent.apply(d)
-        out[p : 2 * p] = agent.sizes(d, out[:p])
+        out[:p], out[p : 2 * p] = agent.apply(d), row_sizes(agent, d)
         out[2 * p] = size * rate
         out[2 * p + 1] = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
 
@@ -250,6 +250,13 @@ class Agents:
                 rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
                 ray[own] = size * length * unit if np.isfinite(rate) else 0.0
         return ray
+
+
+def row_sizes(agent: Agent, x: Array) -> Array:
+    """|A||x|, entry by entry; |A x| where A is an operator."""
+    if isinstance(agent.A, LinearOperator):
+        return np.abs(agent.apply(x))
+    return abs(agent.A) @ np.abs(x)
 
 
 def _prox_kind(agent: Agent) -> int:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function, IndicatorBall, IndicatorSimplex
-from dual2.methods.newton.agents import Agents
+from dual2.methods.newton.agents import Agents, row_sizes
 from dual2.methods.newton.coupling import EPS
 from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
 
@@ -60,8 +60,7 @@ def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
         size[i] = domain_size(agent.g, agent.dim) or float(np.linalg.norm(own))
         told = {WIDTHS: size[i], KNOWN: float(size[i] > 0), COSTS: force[i] * size[i], FLAT: 1.0}
         numbers = [told[key] for key in sorted(told)]
-        ones = np.ones(agent.dim)
-        agents.survey[i] = np.append(agent.sizes(ones, agent.apply(ones)), numbers)
+        agents.survey[i] = np.append(row_sizes(agent, np.ones(agent.dim)), numbers)
     return Sizes(force, size)
 
 

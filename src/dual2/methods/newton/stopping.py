@@ -19,7 +19,6 @@ from dual2.methods.newton.message import (
     SUPPORT,
     SUPPORT_SIZE,
 )
-from dual2.problem.residual import coupling_step
 
 Array = np.ndarray
 PRODUCT = 10.0
@@ -70,7 +69,8 @@ def judge(
     load = group_norm(at.load, groups)
     price = scaling.D * float(np.linalg.norm(at.lam / scaling.D))
     by_row = np.divide(load, price, out=np.ones_like(load), where=(price > 0) & (load > 0))
-    overall = coupling_step(at.S, at.lam)
+    size, length = (float(np.linalg.norm(part)) for part in (at.S, at.lam))
+    overall = size / length if size > 0 and length > 0 else 1.0
     rows = whole = 0.0
     for t in (scaling.steps, np.full_like(by_row, overall), by_row):
         y = h.prox(at.S + t * at.lam, t)
