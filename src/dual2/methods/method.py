@@ -1,5 +1,6 @@
 """What a method is: the algorithm that the driver runs, its plan, and its row in the table."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -79,7 +80,7 @@ class Verdict:
     ray: np.ndarray | None = None
 
 
-class Judging:
+class Judging(ABC):
     """Base of algorithms that test their own iterates, with the numbers their sums bring anyway.
 
     The driver sets ``tol``, ``atol`` and, before each ``advance``, the ``request`` of this process;
@@ -90,6 +91,10 @@ class Judging:
     tol, atol = 0.0, 0.0
     request = 0
     verdict: Verdict
+
+    @abstractmethod
+    def reconsider(self) -> None:
+        """Go on after an end to which the definitions did not consent."""
 
 
 @dataclass(frozen=True)

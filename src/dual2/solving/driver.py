@@ -28,6 +28,8 @@ _MILESTONE, _PATIENCE = 1000, 5
 """At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
 progress of the KKT residual, the price at rest, are a stall."""
 _TESTS = ("tests", "sums")
+_REFUSALS = 20
+"""How often an algorithm that judges itself may be wrong before that is a stall."""
 _ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
 
 
@@ -135,7 +137,7 @@ class Driver:
         if self._judging is not None:
             self._judging.tol, self._judging.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
-        self._interrupted = False
+        self._interrupted, self._refused = False, 0
 
     @property
     def point(self) -> Point:
@@ -261,7 +263,11 @@ class Driver:
             return _ENDS[found.request]
         if self._judging is not None:
             end = self._judging.verdict.end
-            if end and end != Status.CONVERGED:  # that needs the definitions' consent
+            if end == Status.CONVERGED:  # the definitions did not consent
+                self._refused += 1
+                self._judging.reconsider()
+                return Status.STALLED if self._refused > _REFUSALS else None
+            if end:
                 return Status(end)
         elif self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
             return status

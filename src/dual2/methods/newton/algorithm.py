@@ -44,6 +44,10 @@ _IDLE = 3
 """Steps without progress after which a point is final."""
 
 
+ENDS = ("", "CONVERGED", "STALLED", "DIVERGED", "INFEASIBLE", "UNBOUNDED")
+"""How a run may end; saved as a number."""
+
+
 def _empty() -> Array:
     return np.zeros(0)
 
@@ -117,9 +121,9 @@ class Newton(Judging):
             price = rt.total(lam) / rt.problem.n
         zero = np.zeros(p)
         square = np.zeros((p, p))
-        self.now = Shared(price, zero, zero, np.zeros(SCALARS), square, square, zero, zero)
+        self.now = Shared(price, zero, zero, np.zeros(SCALARS), square, square, zero, zero, zero)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
-        self.springs = Springs(held, x.copy(), x.copy())
+        self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
         cold = not rt.anywhere(x)
         for i in np.flatnonzero(self.flat) if cold else ():
@@ -144,6 +148,7 @@ class Newton(Judging):
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
         own = {f.name: np.copy(getattr(self.now, f.name)) for f in fields(Shared)}
+        own["end"] = np.array(ENDS.index(self.now.end))
         springs = self.springs
         parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
         parts |= {"floor": self.floor, "tried": self.agents.tried}
@@ -153,11 +158,15 @@ class Newton(Judging):
         """Continue from a saved :meth:`state`."""
         known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(Shared)}
         known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
-        self.now = Shared(**known)
+        self.now = Shared(**known | {"end": ENDS[known["end"]]})
         own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
         self.springs, self.floor = Springs(*own), np.array(state["floor"])
         self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
         self._prepare()
+
+    def reconsider(self) -> None:
+        """Go on after an end to which the definitions did not consent."""
+        self.now.end = ""
 
     # -- what others read -------------------------------------------------------------------------
     @property
