@@ -39,7 +39,7 @@ LOOP = {
     ("methods.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
     ("solving.stopping.StoppingTest._agree", 2): "stopping test, local",
     ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
-    ("solving.stopping.StoppingTest.confirm", 1): "whether the price is felt",
+    ("solving.stopping.StoppingTest._by_definition", 1): "whether the price is felt",
     ("problem.bounds.separates", 2): "infeasibility",
     ("problem.residual.kkt", 1): "certificate",
     ("problem.residual.kkt", 4 * P + 1): "certificate",

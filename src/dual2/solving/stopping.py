@@ -135,7 +135,14 @@ class StoppingTest:
         return Residual(kkt, kkt <= self.tol, dual, asked)
 
     def confirm(self, found: Residual, x: Array) -> Residual:
-        """By the plain definitions; a price that nobody feels is tried as 0, and then is 0."""
+        """By the plain definitions; a price that nobody feels is tried as 0, and then is 0.
+
+        As the certificate of which it is the first look, it is not counted.
+        """
+        with self.runtime.agreement.uncounted():
+            return self._by_definition(found, x)
+
+    def _by_definition(self, found: Residual, x: Array) -> Residual:
         problem, dual = self.runtime.problem, found.dual
         assert dual is not None
         parts, none = self.runtime.packed.split(x), np.zeros_like(dual)
