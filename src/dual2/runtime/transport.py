@@ -163,6 +163,7 @@ class Agreement:
 
         Examples
         --------
+        >>> from dual2.network import Network
         >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
         >>> def fill(rows, out):
         ...     out[:] = rows[:, None] + [1.0, 10.0]
