@@ -5,6 +5,7 @@ NamedTuple of arrays), how it begins and its step, which runs a compiled kernel.
 """
 
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
@@ -23,7 +24,7 @@ Array = np.ndarray
 Prepare = Callable[[AnyNetwork], AnyNetwork]
 
 
-class SingleLoop:
+class SingleLoop(ABC):
     """The loop of a method that repeats one iteration, on the rows of a runtime.
 
     ``now`` is the state, a NamedTuple of arrays: what is saved and restored. ``layout`` is its
@@ -55,9 +56,9 @@ class SingleLoop:
         """Fill the state, which is zero, from x (flat) and λ (n, p)."""
         self.now.x[:], self.now.lam[:] = x, lam
 
+    @abstractmethod
     def step(self, steps: int) -> None:
         """Advance by that many iterations; by none it only compiles."""
-        raise NotImplementedError
 
     def explain(self) -> str:
         """What to say about this run beside the method's summary, in whole sentences."""

@@ -7,7 +7,7 @@ Where f_i + g_i is not strongly convex a proximal term is added, and moved from 
 """
 
 import time
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -43,13 +43,8 @@ _HEAVY = 2e9
 _IDLE = 3
 """Steps without progress after which a point is final."""
 
-
 ENDS = ("", "CONVERGED", "STALLED", "DIVERGED", "INFEASIBLE", "UNBOUNDED")
 """How a run may end; saved as a number."""
-
-
-def _empty() -> Array:
-    return np.zeros(0)
 
 
 @dataclass
@@ -70,7 +65,7 @@ class Shared:
     M: Array
     step: Array
     widest: Array
-    separator: Array = field(default_factory=_empty)
+    separator: Array
     phase: int = SURVEY
     sums: int = 0
     outers: int = 0
