@@ -283,7 +283,7 @@ def test_agents_of_different_kinds_and_sizes():
 )
 def test_options_do_not_change_the_answer(pair, wishes):
     problem, x, _ = known_problem(*pair)
-    result = d2.solve(problem, path(5), tol=1e-9, **wishes)
+    result = d2.solve(problem, path(5), tol=1e-9, record=False, **wishes)
     assert result.status == "CONVERGED"
     np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(x), atol=1e-6)
 

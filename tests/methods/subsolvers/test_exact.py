@@ -129,8 +129,8 @@ def test_same_optimum_as_idapg(h, g, dense):
     reference = solve_reference(where)
     assert reference.kkt <= 1e-11
     x = np.concatenate(reference.x)
-    exact = d2.solve(where, NETWORK, subsolver="exact", tol=1e-9)
-    other = d2.solve(where, NETWORK, subsolver="iDAPG", rho=0, tol=1e-7)
+    exact = d2.solve(where, NETWORK, subsolver="exact", tol=1e-9, record=False)
+    other = d2.solve(where, NETWORK, subsolver="iDAPG", rho=0, tol=1e-7, record=False)
     assert exact.status == other.status == "CONVERGED"
     assert exact.parameters["rho"][0] == 0.0
     assert exact.counts.rounds == exact.counts.outer

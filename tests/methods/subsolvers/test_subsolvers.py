@@ -224,7 +224,7 @@ def test_idapg_begins_ahead_by_the_share_asked_for():
 # -- runs can be cut, threaded, and go on for long ------------------------------------------------
 @pytest.mark.parametrize("kind, rho, subsolver", SHORT)
 def test_stop_and_resume(kind, rho, subsolver):
-    wishes = {"subsolver": subsolver, "rho": rho, "tol": 0.0, "atol": 1e-300}
+    wishes = {"subsolver": subsolver, "rho": rho, "tol": 0.0, "atol": 1e-300, "record": False}
     whole = part = d2.solve(problem(kind), NETWORK, max_rounds=150, **wishes)
     for cut in (1, 14, 61, 150):
         start = part if cut > 1 else None
@@ -240,7 +240,7 @@ def test_threads_give_the_same_bits(kind, rho, subsolver, method, monkeypatch):
     found = []
     for threads in "123":
         monkeypatch.setenv("DUAL2_THREADS", threads)
-        wishes = {"method": method, "subsolver": subsolver, "rho": rho}
+        wishes = {"method": method, "subsolver": subsolver, "rho": rho, "record": False}
         found.append(d2.solve(problem(kind), NETWORK, tol=1e-15, max_rounds=90, **wishes))
     for other in found[1:]:
         assert other.counts == found[0].counts
