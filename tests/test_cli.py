@@ -10,7 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from dual2.cli import main
+import dual2
+from dual2.cli import COMMANDS, main
 from dual2.experiments import experiment1
 from dual2.solving.solve import solve
 from dual2.solving.storage import load_problem
@@ -28,6 +29,16 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "problem"
     assert run("example", path) == 0
     return path
+
+
+def test_the_first_thing_one_types(capsys):
+    assert run("--version") == 0
+    assert capsys.readouterr().out == f"dual2 {dual2.__version__}\n"
+    assert run() == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    named = [words[1] for words in lines if words[:1] == ["dual2"] and words[1].isalpha()]
+    assert set(named) - {"COMMAND"} <= {command.__name__ for command in COMMANDS}
+    assert len(named) >= 5
 
 
 def test_example_is_experiment_one(folder):

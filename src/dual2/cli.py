@@ -8,6 +8,7 @@ import errno
 import io
 import sys
 from collections.abc import Sequence
+from typing import Annotated
 
 import typer
 
@@ -18,16 +19,39 @@ from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
 from dual2.errors import Dual2Error, PeerError
 from dual2.solving.interrupts import ending_on_request
+from dual2.solving.version import __version__
 
 COMMANDS = (example, solve, theory, reproduce, plot, bench, methods, info)
 """Each function is a command of the same name, in this order in the help."""
 
-app = typer.Typer(
-    add_completion=False,
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    help="Decentralised constraint-coupled optimisation.",
-)
+GUIDE = """\
+dual2: decentralised constraint-coupled optimisation.
+
+  dual2 example trial            write an example: a public file, and one file per agent
+  dual2 solve trial              solve it; the answer and its certificate
+  dual2 theory trial             which methods apply, and what they are predicted to cost
+  dual2 reproduce exp1           the paper's first experiment, with figures and a report
+  dual2 methods                  every method: what it accepts, what it sends
+
+dual2 --help lists all commands, dual2 COMMAND --help the options of one."""
+"""What ``dual2`` alone prints."""
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+
+
+@app.callback(invoke_without_command=True)
+def begin(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Decentralised constraint-coupled optimisation."""
+    if version:
+        print(f"dual2 {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        print(GUIDE)
+
+
 for command in COMMANDS:
     app.command()(command)
 
