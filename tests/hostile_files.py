@@ -81,7 +81,7 @@ def honest_files(root):
     (root / "p/agents/1.npz").unlink()
     document = {"format": 1} | encode_agent(agents[1], "agent 1")
     write_document(root / "p/agents/1.toml", document, limit=np.inf)
-    result = d2.solve(problem, network, max_rounds=70, progress=False)
+    result = d2.solve(problem, network, method="iD2A", max_rounds=70, progress=False)
     result.save(root / "result.npz")
     Checkpoints(root, 0, 1, [0, 1, 2], 5.0).save(70, result.state)
     (root / "bench.toml").write_text(CONFIG)

@@ -136,7 +136,7 @@ def test_the_loop_has_one_signature(threads, monkeypatch):
     def run(h=COUPLINGS["clip"][0], A=DENSE, f=SMOOTH["norm"], n=3, **wishes):
         agents = [d2.Agent(A, f, d2.L1Norm(0.1)) for _ in range(n)]
         where = network if n == 3 else d2.Network(nx.path_graph(n))
-        d2.solve(d2.Problem(agents, h), where, max_rounds=20, **wishes)
+        d2.solve(d2.Problem(agents, h), where, max_rounds=20, **{"method": "iD2A"} | wishes)
 
     for A in MATRICES.values():
         run(A=A, h=d2.SquaredLoss([1.0, 2.0, 3.0]))

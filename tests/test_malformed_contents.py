@@ -236,7 +236,7 @@ def test_states_that_do_not_fit_are_not_continued():
     """NaN in a state was the answer, a wrong shape an access outside of an array."""
     agents = [d2.Agent(np.eye(2), d2.SquaredNorm(1.0 + i)) for i in range(3)]
     problem, network = d2.Problem(agents, d2.SquaredLoss([1.0, 2.0])), d2.Network(nx.path_graph(3))
-    wishes = {"max_rounds": 20, "tol": 1e-14, "progress": False, "record": False}
+    wishes = {"max_rounds": 20, "tol": 1e-14, "progress": False, "record": False, "method": "iD2A"}
     state = d2.solve(problem, network, **wishes).state
     assert d2.solve(problem, network, start=state, **wishes).counts.rounds == 20
     wrong = {

@@ -28,7 +28,7 @@ def test_answers_match_the_reference(seed):
     reference = solve_reference(problem)
     assert reference.kkt <= 1e-11
     x = np.concatenate(reference.x)
-    runs = [{}, {"method": "MiD2A"}]
+    runs = [{}, {"method": "iD2A"}, {"method": "MiD2A"}]
     if allows_zero(problem):
         runs.append({"rho": 0, "tol": 1e-7})
     for wishes in runs:

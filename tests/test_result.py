@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, replace
+from functools import partial
 
 import networkx as nx
 import numpy as np
@@ -20,6 +21,7 @@ from dual2.testing import PAIRS, known_problem
 from problems import random_problem
 
 PROBLEM, NETWORK, REFERENCE = experiment1()
+solve = partial(d2.solve, method="iD2A")
 ENDLESS = {"tol": 0.0, "atol": 1e-300}
 
 
@@ -47,15 +49,15 @@ RUNS = {
 @pytest.mark.parametrize("name", RUNS)
 def test_cut_by_rounds_and_resumed(name, tmp_path):
     wishes = RUNS[name] | ENDLESS
-    whole = d2.solve(PROBLEM, NETWORK, **wishes)
+    whole = solve(PROBLEM, NETWORK, **wishes)
     part = None
     for cut in (0, 1, 7, 23, 60, 333, 334):
         if cut < wishes["max_rounds"]:
-            part = d2.solve(PROBLEM, NETWORK, start=part, **wishes | {"max_rounds": cut})
+            part = solve(PROBLEM, NETWORK, start=part, **wishes | {"max_rounds": cut})
             assert part.status == "MAX_ROUNDS"
             part.save(tmp_path / "part")
             part = d2.Result.load(tmp_path / "part")
-    same(d2.solve(PROBLEM, NETWORK, start=part, **wishes), whole)
+    same(solve(PROBLEM, NETWORK, start=part, **wishes), whole)
 
 
 @pytest.mark.parametrize("seed", [38, 122, 5, 141])
@@ -64,10 +66,10 @@ def test_cut_anywhere_and_resumed(seed, method):
     """Problems with inexact local solves, nonsmooth h and restarts, cut at every early round."""
     problem, network = random_problem(seed)
     wishes = ENDLESS | {"method": method}
-    whole = d2.solve(problem, network, max_rounds=300, **wishes)
+    whole = solve(problem, network, max_rounds=300, **wishes)
     part = None
     for cut in (*range(1, 40, 3), 77, 150, 300):
-        part = d2.solve(problem, network, start=part, max_rounds=cut, **wishes)
+        part = solve(problem, network, start=part, max_rounds=cut, **wishes)
     same(part, whole)
 
 
@@ -75,29 +77,29 @@ def test_cut_anywhere_and_resumed(seed, method):
 def test_cut_by_time_and_resumed(name, monkeypatch):
     """Pauses fall where the clock wills; the path does not depend on them."""
     wishes = RUNS[name] | ENDLESS
-    whole = d2.solve(PROBLEM, NETWORK, **wishes)
+    whole = solve(PROBLEM, NETWORK, **wishes)
     monkeypatch.setattr("dual2.solving.driver.CHUNK", 1e-5)
-    part = d2.solve(PROBLEM, NETWORK, time_limit=0.0, **wishes)
+    part = solve(PROBLEM, NETWORK, time_limit=0.0, **wishes)
     assert part.status == "TIME_LIMIT" and part.counts.rounds == 0
     cuts = 0
     while part.status == "TIME_LIMIT" and cuts < 40:
         limit = part.seconds + 2e-4
-        part = d2.solve(PROBLEM, NETWORK, start=part, time_limit=limit, **wishes)
+        part = solve(PROBLEM, NETWORK, start=part, time_limit=limit, **wishes)
         cuts += 1
-    same(d2.solve(PROBLEM, NETWORK, start=part, **wishes), whole)
+    same(solve(PROBLEM, NETWORK, start=part, **wishes), whole)
 
 
 def test_a_converged_run_continues_to_a_smaller_tolerance():
-    rough = d2.solve(PROBLEM, NETWORK, tol=1e-4)
-    fine, whole = (d2.solve(PROBLEM, NETWORK, tol=1e-8, start=start) for start in (rough, None))
+    rough = solve(PROBLEM, NETWORK, tol=1e-4)
+    fine, whole = (solve(PROBLEM, NETWORK, tol=1e-8, start=start) for start in (rough, None))
     assert fine.status == "CONVERGED"
     assert fine.counts.rounds == whole.counts.rounds > rough.counts.rounds
     np.testing.assert_array_equal(fine.duals, whole.duals)
 
 
 def test_the_trace_continues_too():
-    part = d2.solve(PROBLEM, NETWORK, max_rounds=500, reference=REFERENCE)
-    rest = d2.solve(PROBLEM, NETWORK, start=part, max_rounds=2000, reference=REFERENCE)
+    part = solve(PROBLEM, NETWORK, max_rounds=500, reference=REFERENCE)
+    rest = solve(PROBLEM, NETWORK, start=part, max_rounds=2000, reference=REFERENCE)
     rounds = rest.trace["rounds"]
     assert rounds[0] == 0 and rounds[-1] == 2000 and np.all(np.diff(rounds) > 0)
     assert np.all(np.diff(rest.trace["seconds"]) >= 0)
@@ -107,25 +109,25 @@ def test_another_problem_is_warm_started_not_continued():
     """A result that does not fit bit for bit still serves as a start."""
     problem, _, _ = known_problem(*PAIRS[1])
     network = d2.Network(nx.path_graph(5))
-    first = d2.solve(problem, network)
+    first = solve(problem, network)
     moved = d2.Problem(problem.agents, problem.h.tilt(1e-4))
-    cold, warm = (d2.solve(moved, network, start=start) for start in (None, first))
+    cold, warm = (solve(moved, network, start=start) for start in (None, first))
     assert warm.status == cold.status == "CONVERGED"
     assert warm.counts.rounds < cold.counts.rounds
     np.testing.assert_allclose(np.concatenate(warm.x), np.concatenate(cold.x), atol=1e-6)
     for lam in (first.dual, first.duals):
-        again = d2.solve(moved, network, start=(first.x, lam))
+        again = solve(moved, network, start=(first.x, lam))
         assert again.counts.rounds < cold.counts.rounds
-    other = d2.solve(problem, network, method="MiD2A", start=first)
+    other = solve(problem, network, method="MiD2A", start=first)
     assert other.counts.rounds <= 100 and other.status == "CONVERGED"
 
 
 def test_a_start_is_not_changed():
     x, lam = np.ones(9), np.ones((8, 20))
-    first = d2.solve(PROBLEM, NETWORK, max_rounds=200)
+    first = solve(PROBLEM, NETWORK, max_rounds=200)
     before = {k: np.copy(v) for k, v in first.state.items()}
-    d2.solve(PROBLEM, NETWORK, start=(x, lam), max_rounds=100)
-    d2.solve(PROBLEM, NETWORK, start=first, max_rounds=400)
+    solve(PROBLEM, NETWORK, start=(x, lam), max_rounds=100)
+    solve(PROBLEM, NETWORK, start=first, max_rounds=400)
     assert np.all(x == 1) and np.all(lam == 1)
     for name, value in first.state.items():
         np.testing.assert_array_equal(value, before[name])
@@ -133,7 +135,7 @@ def test_a_start_is_not_changed():
 
 # -- saving -----------------------------------------------------------------------------------
 def test_save_and_load(tmp_path):
-    result = d2.solve(PROBLEM, NETWORK, tol=1e-6, reference=REFERENCE)
+    result = solve(PROBLEM, NETWORK, tol=1e-6, reference=REFERENCE)
     target = tmp_path / "run.result"
     result.save(target)
     assert os.listdir(tmp_path) == ["run.result"]
@@ -151,8 +153,8 @@ def test_save_and_load(tmp_path):
 
 def test_saving_over_a_file_replaces_it(tmp_path):
     target = tmp_path / "run"
-    d2.solve(PROBLEM, NETWORK, max_rounds=10).save(target)
-    d2.solve(PROBLEM, NETWORK, max_rounds=20).save(target)
+    solve(PROBLEM, NETWORK, max_rounds=10).save(target)
+    solve(PROBLEM, NETWORK, max_rounds=20).save(target)
     assert d2.Result.load(target).counts.rounds == 20
 
 
@@ -160,7 +162,7 @@ def test_saving_over_a_file_replaces_it(tmp_path):
 def test_loading_what_is_no_result(tmp_path, kind):
     target = tmp_path / "file"
     if kind == "cut":
-        d2.solve(PROBLEM, NETWORK, max_rounds=10).save(target)
+        solve(PROBLEM, NETWORK, max_rounds=10).save(target)
         target.write_bytes(target.read_bytes()[:500])
     elif kind == "foreign":
         with target.open("wb") as stream:
@@ -174,7 +176,7 @@ def test_loading_what_is_no_result(tmp_path, kind):
 def test_infeasible_results_survive_saving(tmp_path):
     agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0), d2.IndicatorBox(0.0, 1.0))] * 2
     problem = d2.Problem(agents, d2.IndicatorPoint([5.0]))
-    result = d2.solve(problem, d2.Network([(0, 1)]))
+    result = solve(problem, d2.Network([(0, 1)]))
     result.save(tmp_path / "run")
     again = d2.Result.load(tmp_path / "run")
     assert again.status == "INFEASIBLE" and again.objective == np.inf
@@ -182,7 +184,7 @@ def test_infeasible_results_survive_saving(tmp_path):
 
 
 def test_as_dict_is_json():
-    result = d2.solve(PROBLEM, NETWORK, tol=1e-4)
+    result = solve(PROBLEM, NETWORK, tol=1e-4)
     content = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert set(content) >= {
         "format", "status", "x", "y", "dual", "objective", "counts", "certificate", "parameters",
@@ -196,30 +198,30 @@ def test_as_dict_is_json():
 # -- limits and interrupts ---------------------------------------------------------------------
 def test_max_rounds_is_kept():
     for cut in (0, 1, 13, 250):
-        result = d2.solve(PROBLEM, NETWORK, max_rounds=cut)
+        result = solve(PROBLEM, NETWORK, max_rounds=cut)
         assert (result.status, result.counts.rounds) == ("MAX_ROUNDS", cut)
         for degree in (4, 5):
-            result = d2.solve(PROBLEM, NETWORK, method="MiD2A", degree=degree, max_rounds=cut)
+            result = solve(PROBLEM, NETWORK, method="MiD2A", degree=degree, max_rounds=cut)
             assert cut - degree < result.counts.rounds <= cut
             assert result.status == "MAX_ROUNDS"
 
 
 def test_callback():
     seen = []
-    d2.solve(PROBLEM, NETWORK, tol=1e-3, callback=seen.append)
+    solve(PROBLEM, NETWORK, tol=1e-3, callback=seen.append)
     rounds = [info["rounds"] for info in seen]
     assert rounds == sorted(set(rounds)) and len(rounds) > 5
     assert seen[-1]["x"].shape == (9,) and seen[-1]["duals"].shape == (8, 20)
     assert all(info["kkt"] >= 0 and info["seconds"] >= 0 for info in seen)
-    result = d2.solve(PROBLEM, NETWORK, callback=lambda info: info["rounds"] >= rounds[3])
+    result = solve(PROBLEM, NETWORK, callback=lambda info: info["rounds"] >= rounds[3])
     assert (result.status, result.counts.rounds) == ("INTERRUPTED", rounds[3])
-    whole = d2.solve(PROBLEM, NETWORK, tol=1e-8)
-    same(d2.solve(PROBLEM, NETWORK, tol=1e-8, start=result), whole)
+    whole = solve(PROBLEM, NETWORK, tol=1e-8)
+    same(solve(PROBLEM, NETWORK, tol=1e-8, start=result), whole)
 
 
 def test_a_callbacks_exception_surfaces():
     with pytest.raises(ZeroDivisionError):
-        d2.solve(PROBLEM, NETWORK, callback=lambda info: 1 / 0)
+        solve(PROBLEM, NETWORK, callback=lambda info: 1 / 0)
 
 
 def test_interrupt_returns_the_best_so_far():
@@ -238,13 +240,13 @@ def test_interrupt_returns_the_best_so_far():
         if info["rounds"] > 1000:
             running.set()
 
-    result = d2.solve(PROBLEM, NETWORK, callback=callback, max_rounds=10**9, **ENDLESS)
+    result = solve(PROBLEM, NETWORK, callback=callback, max_rounds=10**9, **ENDLESS)
     thread.join()
     assert result.status == "INTERRUPTED"
     assert result.counts.rounds > 1000
     assert result.certificate.kkt < 1
     assert signal.getsignal(signal.SIGINT) is before
-    rest = d2.solve(PROBLEM, NETWORK, start=result)
+    rest = solve(PROBLEM, NETWORK, start=result)
     assert rest.status == "CONVERGED"
 
 
@@ -261,37 +263,37 @@ def test_interrupt_inside_a_users_function():
 
     agents = [d2.Agent(np.eye(2), d2.Smooth(grad, 1.0, 2.0, lambda x: x @ x)) for _ in range(3)]
     problem = d2.Problem(agents, d2.IndicatorPoint([1.0, 1.0]))
-    result = d2.solve(problem, d2.Network(nx.path_graph(3)), max_rounds=10**7, **ENDLESS)
+    result = solve(problem, d2.Network(nx.path_graph(3)), max_rounds=10**7, **ENDLESS)
     assert result.status == "INTERRUPTED"
     assert np.all(np.isfinite(np.concatenate(result.x)))
 
 
 def test_solve_works_outside_the_main_thread():
     with ThreadPoolExecutor(1) as pool:
-        result = pool.submit(d2.solve, PROBLEM, NETWORK, tol=1e-3).result()
-    same(result, d2.solve(PROBLEM, NETWORK, tol=1e-3))
+        result = pool.submit(solve, PROBLEM, NETWORK, tol=1e-3).result()
+    same(result, solve(PROBLEM, NETWORK, tol=1e-3))
 
 
 def test_runs_in_parallel_do_not_disturb_each_other():
-    alone = d2.solve(PROBLEM, NETWORK, tol=1e-6)
+    alone = solve(PROBLEM, NETWORK, tol=1e-6)
     with ThreadPoolExecutor(3) as pool:
-        jobs = [pool.submit(d2.solve, PROBLEM, NETWORK, tol=1e-6) for _ in range(3)]
+        jobs = [pool.submit(solve, PROBLEM, NETWORK, tol=1e-6) for _ in range(3)]
         for job in jobs:
             same(job.result(), alone)
 
 
 def test_throw():
     with pytest.raises(d2.NotSolved, match=r"MAX_ROUNDS: .*max_rounds") as caught:
-        d2.solve(PROBLEM, NETWORK, max_rounds=50, throw=True)
+        solve(PROBLEM, NETWORK, max_rounds=50, throw=True)
     assert caught.value.result.counts.rounds == 50
     assert isinstance(caught.value, d2.Dual2Error)
-    assert d2.solve(PROBLEM, NETWORK, tol=1e-2, throw=True).status == "CONVERGED"
+    assert solve(PROBLEM, NETWORK, tol=1e-2, throw=True).status == "CONVERGED"
 
 
 def test_a_stall_is_a_status():
     """A tolerance below rounding level: told after some doublings, not after max_rounds."""
     problem, x, _ = known_problem(*PAIRS[1])
-    result = d2.solve(problem, d2.Network(nx.path_graph(5)), max_rounds=10**8, **ENDLESS)
+    result = solve(problem, d2.Network(nx.path_graph(5)), max_rounds=10**8, **ENDLESS)
     assert result.status == "STALLED"
     np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(x), atol=1e-9)
 
@@ -304,21 +306,21 @@ def test_every_status_has_advice():
 
 
 def test_explain():
-    result = d2.solve(PROBLEM, NETWORK)
+    result = solve(PROBLEM, NETWORK)
     text = result.explain()
     assert "iD2A with iDAPG. Case 1: h* is 20-strongly convex and 20-smooth" in text
     assert "rho = 768789" in text and "Remark 10 (choice of ρ)" in text
     assert "CONVERGED after" in text and "KKT residual" in text and "|x - x*| ≤" in text
     for name in result.parameters:
         assert f"  {name} = " in text
-    other = d2.solve(PROBLEM, NETWORK, method="mid2a", rho=5.0, eta=0.2, max_rounds=10).explain()
+    other = solve(PROBLEM, NETWORK, method="mid2a", rho=5.0, eta=0.2, max_rounds=10).explain()
     assert "MiD2A" in other and "rho = 5  [given]" in other and "eta = 0.2  [given]" in other
     assert "5 rounds of" in other and ADVICE[d2.Status.MAX_ROUNDS] in other
 
 
 def test_the_certificate_is_said_in_sentences():
     """With a bound of the error and without; one full stop after the reason."""
-    bounded = d2.solve(PROBLEM, NETWORK, max_rounds=50)
+    bounded = solve(PROBLEM, NETWORK, max_rounds=50)
     c = bounded.certificate
     said = f", |x - x*| ≤ {c.x_error:.3g}. {c.reason}"
     assert c.reason.startswith("The bound follows from")
@@ -329,13 +331,13 @@ def test_the_certificate_is_said_in_sentences():
 
 
 def test_parameters_have_values_and_sources():
-    result = d2.solve(PROBLEM, NETWORK, max_rounds=10)
+    result = solve(PROBLEM, NETWORK, max_rounds=10)
     assert result.parameters["rho"][0] == pytest.approx(768788.85, abs=0.01)
     assert all(isinstance(source, str) and source for _, source in result.parameters.values())
 
 
 def test_certificate_is_the_plain_definition():
-    result = d2.solve(PROBLEM, NETWORK, max_rounds=3000)
+    result = solve(PROBLEM, NETWORK, max_rounds=3000)
     kkt, c = PROBLEM.kkt(result.x, result.dual), result.certificate
     assert (c.kkt, c.stationarity, c.coupling) == (kkt.kkt, kkt.stationarity, kkt.coupling)
     assert c.gap == PROBLEM.gap(result.x, result.dual)
@@ -351,7 +353,7 @@ def test_certificate_is_the_plain_definition():
 
 
 def test_trace():
-    result = d2.solve(PROBLEM, NETWORK, reference=REFERENCE, tol=1e-6)
+    result = solve(PROBLEM, NETWORK, reference=REFERENCE, tol=1e-6)
     trace, length = result.trace, len(result.trace["rounds"])
     assert set(trace) >= {"rounds", "iterations", "seconds", "kkt", "gap", "grad_f", "prox_h", "A"}
     assert all(len(column) == length for column in trace.values())
@@ -360,7 +362,7 @@ def test_trace():
     assert trace["rounds"][-1] == result.counts.rounds
     assert trace["kkt"][-1] == pytest.approx(result.certificate.kkt, rel=1e-6)
     assert length < 400
-    bare = d2.solve(PROBLEM, NETWORK, tol=1e-6, record=False)
+    bare = solve(PROBLEM, NETWORK, tol=1e-6, record=False)
     assert bare.trace == {}
     np.testing.assert_array_equal(bare.duals, result.duals)
     assert bare.counts == result.counts
@@ -393,14 +395,14 @@ def test_counts_are_the_calls(wishes):
     agents = [counting_agent(rng.standard_normal((4, 3)), own) for own in calls]
     problem = d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(4)))
     network = d2.Network(nx.path_graph(3))
-    counts = d2.solve(problem, network, tol=1e-6, record=False, **wishes).counts
+    counts = solve(problem, network, tol=1e-6, record=False, **wishes).counts
     for name in ("grad_f", "prox_g", "A", "AT"):
         most = max(own[name] for own in calls)
         assert 0 <= most - getattr(counts, name) <= 20, name
 
 
 def test_counts():
-    result = d2.solve(PROBLEM, NETWORK, tol=1e-4)
+    result = solve(PROBLEM, NETWORK, tol=1e-4)
     c = result.counts
     assert c.vectors == c.rounds == c.iterations and c.matvec == c.A + c.AT
     assert c.grad_f >= c.iterations and c.prox_g == c.grad_f and c.prox_h >= c.iterations

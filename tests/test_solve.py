@@ -308,7 +308,7 @@ def test_full_row_rank_without_g(rho):
     agents = [d2.Agent(M, d2.SquaredNorm(w)) for M, w in zip(blocks, weights, strict=True)]
     problem = d2.Problem(agents, d2.IndicatorPoint(b))
     expect(problem, [M.T @ b / (w * 1.7) for M, w in zip(blocks, weights, strict=True)], rho=rho)
-    result = d2.solve(problem, path(3), rho=rho)
+    result = d2.solve(problem, path(3), method="iD2A", rho=rho)
     assert re.search(r"Case 2\.1:" if rho == 0 else r"Case 2:", result.explain())
 
 
@@ -316,7 +316,7 @@ def test_objective_of_a_converged_answer_is_finite():
     """Σx meets 300 up to tol only; h is then taken at 300."""
     agents = [d2.Agent([[1.0]], d2.SquaredNorm(w), d2.IndicatorBox(0, 100)) for w in (1, 2, 3, 5)]
     problem = d2.Problem(agents, d2.IndicatorPoint([300.0]))
-    result = d2.solve(problem, d2.Network(nx.path_graph(4)), tol=1e-4)
+    result = d2.solve(problem, d2.Network(nx.path_graph(4)), method="iD2A", tol=1e-4)
     assert result.status == d2.Status.CONVERGED and abs(result.y[0] - 300) > 1e-6
     assert problem.objective(result.x) == np.inf
     assert result.objective == pytest.approx(24354.838709677, rel=1e-3)

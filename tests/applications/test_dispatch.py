@@ -95,6 +95,20 @@ def test_a_day_with_ramps_on_case118():
     assert np.ptp(answer.price) > 1
 
 
+def test_linear_costs_with_ramps_and_reserve():
+    """A linear program: its cost is unique, who produces need not be."""
+    slow, fast = (
+        dispatch.Generator(n, (0.0, c), 80.0, ramp=r, reserve_max=30.0, reserve_cost=k)
+        for n, c, r, k in (("slow", 20.0, 9.0, (0.0, 1.0)), ("fast", 35.0, 60.0, None))
+    )
+    mixed = dispatch.Generator("mixed", (0.01, 25.0), 40.0, reserve_max=5.0)
+    demand = 80.0 + 30.0 * np.sin(np.arange(8))
+    case = dispatch.Dispatch([slow, fast, mixed], demand, graph=[(0, 1), (1, 2)], reserve=20.0)
+    answer = case.solve()
+    assert answer.status == "CONVERGED" and answer.result.parameters["method"] == ("Newton", "auto")
+    assert answer.cost == pytest.approx(Reference(case).cost, rel=1e-7)
+
+
 def test_pandapower_agrees_on_line_limits():
     net = pandapower.networks.case30()
     net.line.max_loading_percent = 72.0

@@ -17,7 +17,6 @@ PAIR = [("coal", "gas")]
     ("cost", "message"),
     [
         ((-0.01, 20.0), "'old': its cost is not convex: the quadratic coefficient is -0.01"),
-        ((0.0, 20.0), "'old': its cost has no quadratic term"),
         ((1.0,), "1 coefficients; expected"),
         ((np.nan, 1.0), "nan"),
     ],
@@ -130,8 +129,8 @@ def test_units():
         dispatch.Dispatch([dispatch.Generator("x", (1.0, 1.0), p_max=[1.0, 2.0, 3.0])], [1.0, 1.0])
     with pytest.raises(d2.ProblemError, match="ramp = -1"):
         dispatch.Generator("x", (1.0, 1.0), p_max=1.0, ramp=-1.0)
-    with pytest.raises(d2.ProblemError, match="reserve_cost has no quadratic term"):
-        dispatch.Generator("x", (1.0, 1.0), p_max=1.0, reserve_max=1.0)
+    with pytest.raises(d2.ProblemError, match="reserve_cost is not convex"):
+        dispatch.Generator("x", (1.0, 1.0), p_max=1.0, reserve_max=1.0, reserve_cost=(-1.0, 0.0))
     with pytest.raises(d2.ProblemError, match="starts with 9 MWh, outside"):
         dispatch.Storage("x", (1.0, 1.0), p_max=1.0, energy=(0.0, 5.0), initial=9.0)
     with pytest.raises(d2.ProblemError, match="'coal' is used twice"):
@@ -145,9 +144,9 @@ def test_units():
 def test_nets():
     net = pandapower.networks.case14()
     net.poly_cost.loc[2, "cp2_eur_per_mw2"] = 0.0
-    with pytest.raises(d2.ProblemError, match="'gen 1': its cost has no quadratic term"):
-        dispatch.from_pandapower(net)
-    assert dispatch.from_pandapower(net, min_curvature=1e-3).solve().status == "CONVERGED"
+    assert dispatch.from_pandapower(net).solve().status == "CONVERGED"
+    with pytest.raises(d2.CapabilityError, match="iD2A cannot solve"):
+        dispatch.from_pandapower(net).solve(method="iD2A")
     net.poly_cost = net.poly_cost.drop(index=2)
     with pytest.raises(d2.ProblemError, match="'gen 1' has 0 costs"):
         dispatch.from_pandapower(net)

@@ -74,7 +74,7 @@ def test_user_functions_make_the_same_iterates(name):
     """Round by round, not only in the end; the theory's constants are the same."""
     point = d2.IndicatorPoint([0.1, 0.2, -0.1, 0.3])
     own, user = (
-        d2.solve(built_in(h=point, **wishes), NETWORK, tol=1e-15, max_rounds=60)
+        d2.solve(built_in(h=point, **wishes), NETWORK, method="iD2A", tol=1e-15, max_rounds=60)
         for wishes in ({}, USER[name])
     )
     np.testing.assert_allclose(user.duals, own.duals, rtol=0, atol=1e-9)

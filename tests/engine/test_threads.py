@@ -14,8 +14,8 @@ def answer(threads, monkeypatch, names, **wishes):
     monkeypatch.setenv("DUAL2_THREADS", threads)
     here = problem(names=names)
     network = d2.Network(nx.cycle_graph(here.n) if here.n > 2 else nx.path_graph(here.n))
-    result = d2.solve(here, network, tol=1e-15, max_rounds=150, record=False, **wishes)
-    return result
+    wishes = {"method": "iD2A", "record": False} | wishes
+    return d2.solve(here, network, tol=1e-15, max_rounds=150, **wishes)
 
 
 @pytest.mark.parametrize(

@@ -121,7 +121,8 @@ def test_accuracy_of_the_subproblems_decides_the_outer_path():
 # -- names ---------------------------------------------------------------------------------------
 def test_names_ignore_case():
     assert find_method("MID2A").name == "MiD2A"
-    assert find_method("auto").name == "iD2A"
+    with pytest.raises(d2.CapabilityError, match="must be named"):
+        find_method("auto")
 
 
 def test_mid2a_is_id2a_over_a_chebyshev_network():

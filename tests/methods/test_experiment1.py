@@ -79,7 +79,8 @@ def test_conservation(method):
 
 def test_conservation_through_solve():
     """The same through the public door: the state of a result holds z."""
-    result = d2.solve(PROBLEM, NETWORK, tol=0.0, atol=1e-300, max_rounds=100_000, record=False)
+    limits = {"tol": 0.0, "atol": 1e-300, "max_rounds": 100_000, "record": False}
+    result = d2.solve(PROBLEM, NETWORK, method="iD2A", **limits)
     z = result.state["outer_z"]
     assert result.counts.rounds == 100_000
     assert np.abs(z.sum(axis=0)).max() <= 5e-9 * np.abs(z).max()

@@ -54,6 +54,7 @@ SMALL = """
     mpi, whole = Mpi(), m.LASSO
     own = {int(i): whole.agents[i] for i in mpi.owned(m.NETWORK)}
     flat = d2.Agent([[1.0]] * 3, d2.Quadratic([[0.0]]))
+    lacking = d2.Problem([*whole.agents[:5], flat, whole.agents[6]], whole.h)
     second = mpi.rank == 1
     wishes = {
         "share": {"problem": Share(own, whole.h, whole.n)},
@@ -61,12 +62,15 @@ SMALL = """
         "own": {"runtime": Mpi(partition=[1, 0, 0, 1, 1, 0, 1])},
         "time": {"atol": 1e-300, "tol": 0.0, "time_limit": 0.1 if second else None},
         "callback": {"tol": 1e-14, "callback": lambda info: second and info["rounds"] > 50},
-        "lack": {"problem": d2.Problem([*whole.agents[:5], flat, whole.agents[6]], whole.h)},
+        "lack": {"problem": lacking},
+        "flat": {"problem": lacking, "method": "auto"},
         "flow": {"problem": m.EQUATION, "method": "IDEA"},
+        "auto": {"method": "auto"},
     }
     found = {}
     for name, wish in wishes.items():
-        options = {"problem": whole, "network": m.NETWORK, "runtime": mpi, "tol": 1e-9} | wish
+        options = {"problem": whole, "network": m.NETWORK, "runtime": mpi, "tol": 1e-9}
+        options |= {"method": "iD2A"} | wish
         try:
             result = d2.solve(**options)
             found[name] = [result.status, result.counts.rounds, float(result.objective)]
@@ -89,9 +93,17 @@ def answers():
 
 @pytest.mark.parametrize("wish", ["share", "mpi", "own"])
 def test_shares_own_partitions_and_mpis_own_reductions(wish, answers):
-    here = d2.solve(mpi_methods.LASSO, mpi_methods.NETWORK, tol=1e-9)
+    here = d2.solve(mpi_methods.LASSO, mpi_methods.NETWORK, method="iD2A", tol=1e-9)
     one, two = answers[wish]
     assert one == two == ["CONVERGED", here.counts.rounds, pytest.approx(here.objective, rel=1e-12)]
+
+
+def test_all_processes_choose_the_same_method(answers):
+    here = d2.solve(mpi_methods.LASSO, mpi_methods.NETWORK, tol=1e-9)
+    assert here.parameters["method"] == ("Newton", "auto")
+    one, two = answers["auto"]
+    assert one == two == ["CONVERGED", here.counts.rounds, pytest.approx(here.objective, rel=1e-12)]
+    assert answers["flat"][0] == answers["flat"][1] and answers["flat"][0][0] == "CONVERGED"
 
 
 @pytest.mark.parametrize("wish, status", [("time", "TIME_LIMIT"), ("callback", "INTERRUPTED")])

@@ -52,7 +52,8 @@ LYING = """
         if place.rank == 1:
             Mpi.swap = honest_swap if "rows" in lie else swap
             Shipment.__call__ = ship if "rows" in lie else honest_ship
-        d2.solve(problem, network, runtime=place, tol=1e-14, max_rounds=4000, record=False)
+        d2.solve(problem, network, runtime=place, method="iD2A", tol=1e-14, max_rounds=4000,
+                 record=False)
         print("not noticed")
 """
 

@@ -14,8 +14,11 @@ from rich.table import Table
 
 from dual2.compiled import cache_directory
 from dual2.errors import counted
-from dual2.methods import METHODS, Method, find_method
+from dual2.methods import METHODS, Method, Settings, find_method
+from dual2.methods.registry import AUTO
 from dual2.problem import Problem
+from dual2.runtime import share_of
+from dual2.solving.choice import choose
 from dual2.solving.solve import versions
 from dual2.solving.storage import load_problem
 
@@ -29,6 +32,9 @@ sends   p-vectors per neighbour in one iteration, one per round, or so many
 reconstructed: rebuilt from its family and checked to solve the problem, not
         read from its listing
 A problem outside a method's class is reduced to one inside where possible.
+auto, the default, is the method of least predicted waiting time: Newton where
+        every function has derivatives and the curvature sums are affordable
+        (up to some hundred rows always), else iD2A; --for DIR tells which
 """
 """What the table of ``methods`` says."""
 
@@ -47,8 +53,10 @@ def methods(
         Console().print(_describe(find_method(name)))
         return
     if folder is not None:
-        problem, _, _ = load_problem(folder)
+        problem, network, options = load_problem(folder)
         Console().print(_verdicts(problem))
+        share, tol = share_of(problem, network), float(options.get("tol", 1e-8))
+        print(f"auto: {choose(AUTO, share, network, Settings(), tol).reason}.")
         return
     Console().print(_conditions())
     print(METHODS_LEGEND)

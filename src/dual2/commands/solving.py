@@ -27,14 +27,14 @@ from dual2.theory import compare, complexities, condition_numbers
 def example(folder: Directory, force: Force = False) -> None:
     """Write an example problem folder: Experiment I, elastic net on 8 agents."""
     problem, network, _ = experiment1()
-    save_problem(folder, problem, network, {"method": "iD2A", "tol": 1e-8}, force=force)
+    save_problem(folder, problem, network, {"tol": 1e-8}, force=force)
     print(f"{folder}: {counted(problem.n, 'agent')}, coupling of length {problem.p}.")
     print(f"Solve it with: dual2 solve {folder}")
 
 
 def solve(
     folder: Directory,
-    method: Annotated[str | None, typer.Option(help="iD2A, MiD2A, … (default: auto)")] = None,
+    method: Annotated[str | None, typer.Option(help="Newton, iD2A, … (default: auto)")] = None,
     subsolver: Annotated[str | None, typer.Option(help="iDAPG, … (default: auto)")] = None,
     rho: Annotated[str | None, typer.Option(help="Augmentation: auto, 0 or a number.")] = None,
     tol: Annotated[float | None, typer.Option(help="Relative KKT residual (1e-8).")] = None,
@@ -106,6 +106,7 @@ def _summary(result: Result) -> None:
         "error bound": certificate.reason
         if certificate.x_error is None
         else f"|x - x*| <= {certificate.x_error:.2e}",
+        "method": result.parameters["method"][0],
         "rounds": f"{counts.rounds} (+ {counts.agree_rounds} of agreement)",
         "seconds": f"{result.seconds:.3g}",
     }.items():
@@ -132,6 +133,6 @@ def theory(
     rows = complexities(problem, network, eps, value, numbers)
     print(theory_report(problem, network, rows, numbers, cost, every))
     if run:
-        result = solve_problem(problem, network, **options)
+        result = solve_problem(problem, network, **{"method": "iD2A"} | options)
         print(f"\nMeasured beside predicted: {result.status}\n{compare(rows, result)}")
         raise typer.Exit(EXIT.get(result.status, 3))

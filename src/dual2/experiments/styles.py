@@ -10,6 +10,7 @@ from typing import Any
 
 from dual2.experiments.store import StoredRun
 from dual2.methods import METHODS, find_method
+from dual2.methods.registry import AUTO
 from dual2.solving.plotting import DASHES, Style
 from dual2.solving.result import Status
 
@@ -27,8 +28,9 @@ BASES = {
     "Tracking-ADMM": Style("#5c940d", marker="P", width=1.4),
     "NECPD": Style("#d23434", marker="X", width=1.4),
     "APAPC-Chebyshev": Style("#7d858c", marker="h", width=1.4),
+    AUTO: Style("#5f3dc4", marker="d", width=1.8),
 }
-"""Methods of the paper's figures; the first two are the paper's own."""
+"""Methods of the paper's figures, the first two the paper's own; last what ``solve`` chooses."""
 
 OTHERS = ("#5f6fd8", "#b0692f", "#3f8f8f", "#b0559a", "#7a8a2a", "#c0504d", "#4f81a8", "#8a6fb0")
 """Colours of the remaining methods, in the order of the registry."""
@@ -56,7 +58,8 @@ def style(run: StoredRun) -> Style:
     Style(colour='#1c7ed6', dash='dashed', marker='', width=1.8, order=0)
     """
     solve = run.case.solve
-    name = find_method(str(solve.get("method", "auto"))).name
+    asked = str(solve.get("method", AUTO))
+    name = AUTO if asked.lower() == AUTO else find_method(asked).name
     if run.case.notes.get("ours"):
         return replace(OURS, dash="dashed" if name == "MiD2A" else "solid")
     base = _base(name)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
+from dual2.methods.registry import AUTO
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import Result, Status
@@ -175,7 +176,7 @@ def _solve_once(
     ]
     start = None if model.duals is None else (old, factor * model.duals)
     moving = any(np.any(share > 0) for share in shares)
-    how: dict[str, Any] = {"method": settings.method, "runtime": settings.runtime}
+    how: dict[str, Any] = {"method": _method(settings), "runtime": settings.runtime}
     how |= {"tol": tol, "atol": 0.01 * tol * loss.size if moving else 1e-12, "start": start}
     how |= {"max_rounds": settings.max_rounds - model.counts.get("rounds", 0)}
     problem = Problem(agents, loss.h(factor))
@@ -186,6 +187,12 @@ def _solve_once(
     counts = _added(model.counts, result, network)
     step = moved / size if size > 0 else 0.0
     return Model(w, result.duals / factor, result, counts), step
+
+
+def _method(settings: TrainingSettings) -> Any:
+    """For ``"auto"`` iD2A, whose many cheap rounds suit as many rows as there are samples."""
+    automatic = isinstance(settings.method, str) and settings.method.lower() == AUTO
+    return "iD2A" if automatic else settings.method
 
 
 def _added(counts: dict[str, int], result: Result, network: Network) -> dict[str, int]:

@@ -130,7 +130,8 @@ class Method:
     exchanges of an iteration and the p-vectors sent to each neighbour in it, ``declared`` the
     parameters, ``parameters`` what the caller chose of them. ``reconstructed`` says that the update
     was rebuilt from its family, not read from the authors' listing; ``aliases`` are other methods
-    that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent.
+    that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent;
+    ``scale_free`` methods need no balance of rows and variables beforehand.
     """
 
     name: str
@@ -143,6 +144,7 @@ class Method:
     reconstructed: bool = False
     aliases: tuple[str, ...] = ()
     reveals: str = "dual vectors"
+    scale_free: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, **parameters: Any) -> "Method":

@@ -41,10 +41,12 @@ _MID2A = replace(
 _ALL = [_ID2A, _MID2A, *NPGA_METHODS, *APAPC_METHODS, NEDIC, *ADMM_METHODS, *IDEA_METHODS, NEWTON]
 METHODS = {method.name: method for method in _ALL}
 """Every method, by its name; aliases lead to the same row."""
+AUTO = "auto"
+"""What ``solve`` takes for the name of a method: its own choice, see ``dual2.solving.choice``."""
 
 
 def find_method(name: str | Method) -> Method:
-    """Look a method up, ignoring case; ``"auto"`` is iD2A, an instance is itself.
+    """Look a method up, ignoring case; an instance is itself.
 
     Examples
     --------
@@ -55,8 +57,11 @@ def find_method(name: str | Method) -> Method:
         return name
     if not isinstance(name, str):
         raise CapabilityError(f"method = {name!r} found; expected a name or a Method.")
-    if name.lower() == "auto":
-        return METHODS["iD2A"]
+    if name.lower() == AUTO:
+        raise CapabilityError(
+            "method = 'auto' found where one must be named: only solve chooses, for a problem and "
+            "a network. 'dual2 methods' lists the names."
+        )
     names = {alias: method for method in _ALL for alias in (method.name, *method.aliases)}
     for known, method in names.items():
         if known.lower() == name.lower():

@@ -15,7 +15,7 @@ from typing import IO, NamedTuple
 import numpy as np
 
 from dual2.errors import Dual2Error
-from dual2.methods.registry import find_method
+from dual2.methods.registry import AUTO, find_method
 from dual2.processes.failure import agents_in_words
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import WATCHED, ProgressReader
@@ -52,7 +52,9 @@ def solve_in_processes(asked: ProcessOptions, ranks: int) -> int:
     if started_processes():
         raise Dual2Error("--mpi starts processes itself; under mpiexec leave it out.")
     public = load_public(asked.folder)
-    find_method((public.options | dict(asked.chosen)).get("method", "auto"))
+    method = (public.options | dict(asked.chosen)).get("method", AUTO)
+    if method != AUTO:
+        find_method(method)  # a typing error is told once, not by every process
     owners = assign(public.network, ranks, asked.partition)
     end = launch(ranks, [sys.executable, "-m", "dual2.cli", *asked.arguments()])
     if end.signal:

@@ -53,11 +53,12 @@ class Balance:
     said: str = ""
 
 
-def balanced(problem: Problem, scale: str = "auto") -> Balance:
+def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balance:
     """Balance the rows of a problem's coupling, see :mod:`dual2.solving.balance`.
 
     Rows that h does not separate (a norm, a ball, a simplex) get one factor together; rows of an h
     that cannot be written in other units (logistic and Poisson losses, users' functions) get none.
+    Nothing is done for a method that is ``free`` of units itself.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def balanced(problem: Problem, scale: str = "auto") -> Balance:
     """
     if scale not in ("auto", "none"):
         raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
-    if scale == "none":
+    if scale == "none" or free:
         return Balance(problem, np.ones(problem.p), np.ones(sum(problem.dims)))
     units, h, rows = _balanced_rows(problem)
     factors, agents, columns = _balanced_agents(problem)

@@ -5,6 +5,7 @@ A method's own plan chooses its parameters; here is what is the same for all met
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
+from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
 from dual2.solving.restoring import demand_continuable
@@ -29,7 +31,7 @@ Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
-    method: Method, share: Share, network: AnyNetwork, settings: Settings, reduce: bool = True
+    choice: Choice, share: Share, network: AnyNetwork, settings: Settings, reduce: bool = True
 ) -> Plan:
     """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
 
@@ -39,9 +41,15 @@ def plan_for(
         If the problem is outside the method's class: what fails, which methods would work, and
         which reduction would help.
     """
-    reduction, inside = _reduce(method, share, reduce) if method.lack(share) else (None, share)
+    method, reduction, inside = choice.method, None, share
+    if not choice.able and method.lack(share):
+        reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
     plan = method.plan(inside, network, settings).told(method, given)
+    if choice.reason:
+        parameters = plan.parameters | {"method": (plan.parameters["method"][0], "auto")}
+        text = f"Method: {choice.reason}.\n{plan.explanation}"
+        plan = replace(plan, parameters=parameters, explanation=text)
     if reduction is None:
         return plan
     said, runtime = reduction.explain(share), Runtime(share, network)
@@ -227,12 +235,13 @@ def _few(values: Sequence[int]) -> str:
     return f"[{shown}{', …' if len(values) > 6 else ''}]"
 
 
-def fingerprint(plan: Plan) -> str:
-    """Hash of everything that the iterates depend on."""
+def fingerprint(plan: Plan, method: Method) -> str:
+    """The method's name, and a hash of everything that the iterates depend on."""
     digest = hashlib.blake2b(digest_size=16)
     rt = plan.runtime
     links = rt.links
     for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
         digest.update(np.ascontiguousarray(array).tobytes())
-    digest.update(repr(sorted(plan.parameters.items())).encode())
-    return digest.hexdigest()
+    parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
+    digest.update(repr(sorted(parameters.items())).encode())
+    return f"{method.name} {digest.hexdigest()}"

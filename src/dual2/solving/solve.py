@@ -13,12 +13,12 @@ import numpy as np
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
-from dual2.methods.registry import find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.runtime import Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.balance import balanced
+from dual2.solving.choice import choose
 from dual2.solving.driver import Driver, StateKeeper
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.result import Certificate, NotSolved, Result, Status
@@ -63,8 +63,9 @@ def solve(
     network : Network
         Who talks to whom; node i is agent i.
     method : str or Method
-        Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is iD2A. As an
-        instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
+        Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is the one of least
+        predicted waiting time, see :mod:`dual2.solving.choice`, and the explanation says why. As
+        an instance it may carry parameters: ``dual2.METHODS["iD2A"](eta=0.03)``.
     subsolver : str or callable
         ``"iDAPG"``, ``"PDPG"``, ``"LPD"``, ``"APDG"``, ``"Salim"``, ``"ABPD-PGS"`` or, for ρ = 0,
         ``"exact"``; ``"auto"`` chooses by predicted cost (parameter ``cost``).
@@ -140,11 +141,12 @@ def solve(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
     share = share_of(problem, network, find_transport(runtime))
-    found = find_method(method)
-    parameters = dict(found.parameters) | parameters
-    settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)
-    balance = balanced(share, scale)
-    plan = plan_for(found, balance.problem, network, settings, reduce)
+    settings = Settings("", subsolver, rho, constants, accuracy, parameters)
+    choice = choose(method, share, network, settings, tol, start)
+    found = choice.method
+    settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
+    balance = balanced(share, scale, found.scale_free)
+    plan = plan_for(choice, balance.problem, network, settings, reduce)
     if balance.said:
         told = plan.parameters | {"scale": ("powers of two", balance.said)}
         text = f"Scaling: {balance.said}.\n{plan.explanation}"
@@ -162,7 +164,7 @@ def solve(
         checkpoints,
         balance,
     )
-    driver.mark = fingerprint(plan)
+    driver.mark = fingerprint(plan, found)
     begin(driver, share, start)
     _log.info("%s", plan.explanation)
     watched = sys.stderr.isatty() if progress is None else progress

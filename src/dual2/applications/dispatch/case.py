@@ -125,7 +125,8 @@ class Dispatch:
         """Scale of the reserve rows that gives them the curvature of the balance."""
         holders = [u for u in self.units if isinstance(u, Generator) and u.reserve_max > 0]
         soft = min(u.cost[0] for u in self.units)
-        return float(np.sqrt(min((u.reserve_cost[0] for u in holders), default=soft) / soft))
+        least = min((u.reserve_cost[0] for u in holders), default=soft)
+        return float(np.sqrt(least / soft)) if least > 0 and soft > 0 else 1.0
 
     def _coupling_function(self) -> Stacked:
         T, total = self.periods, self.total_demand

@@ -24,7 +24,6 @@ def from_matpower(
     profile: Any = None,
     ramp: Any = None,
     line_limits: bool = False,
-    min_curvature: float | None = None,
     **options: Any,
 ) -> Dispatch:
     """Read a MATPOWER-style case: a dict with arrays ``bus``, ``gen``, ``gencost``, ``branch``.
@@ -44,9 +43,6 @@ def from_matpower(
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
         Whether ratings (RATE_A) limit the flows of the linear (DC) model.
-    min_curvature : float, optional
-        Quadratic coefficients below it are raised to it; without it a generator with a linear
-        cost is an error.
     **options
         Further arguments of :class:`Dispatch`: coupling, reserve, graph, interfaces.
 
@@ -67,7 +63,7 @@ def from_matpower(
         raise ProblemError(f"The case has {len(gen)} generators and {len(costs)} rows of gencost.")
     cost = lambda k: _polynomial(f"gen {k}", costs[k])  # noqa: E731
     units = [
-        generator(f"gen {k}", int(row[0]), raised(cost(k), min_curvature), row[[9, 8]], ramp)
+        generator(f"gen {k}", int(row[0]), cost(k), row[[9, 8]], ramp)
         for k, row in enumerate(gen)
         if row[7] > 0
     ]
@@ -111,14 +107,6 @@ def _polynomial(name: str, row: Array) -> tuple[float, ...]:
             f"Generator {name!r} has a cost of degree {count - 1}; expected a quadratic one."
         )
     return tuple(np.concatenate([np.zeros(3), coefficients])[-3:])
-
-
-def raised(cost: Sequence[float], min_curvature: float | None) -> tuple[float, float, float]:
-    """A quadratic cost; ``min_curvature`` as for :func:`from_matpower`."""
-    c2, c1, c0 = cost
-    if min_curvature is not None and 0 <= c2 < min_curvature:
-        c2 = min_curvature
-    return c2, c1, c0
 
 
 def generator(

@@ -11,7 +11,6 @@ from dual2.applications.dispatch.matpower import (
     check_ramps,
     generator,
     line_interfaces,
-    raised,
     read_branches,
     with_profile,
 )
@@ -28,7 +27,6 @@ def from_pandapower(
     profile: Any = None,
     ramp: Any = None,
     line_limits: bool = False,
-    min_curvature: float | None = None,
     **options: Any,
 ) -> Dispatch:
     """Read a pandapower net with polynomial costs.
@@ -48,9 +46,6 @@ def from_pandapower(
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
         Whether the ratings of lines and transformers limit the flows of the linear (DC) model.
-    min_curvature : float, optional
-        Quadratic coefficients below it are raised to it; without it a unit with a linear cost is
-        an error.
     **options
         Further arguments of :class:`Dispatch`: coupling, reserve, graph, interfaces.
 
@@ -70,7 +65,7 @@ def from_pandapower(
             if not row.in_service or int(row.bus) not in fixed:
                 continue
             if _dispatchable(kind, row):
-                units.append(_unit(net, kind, index, row, ramp, min_curvature))
+                units.append(_unit(net, kind, index, row, ramp))
             else:
                 sign = 1.0 if kind == "storage" else -1.0
                 fixed[int(row.bus)] += sign * row.p_mw * row.get("scaling", 1.0)
@@ -116,9 +111,7 @@ def _dispatchable(kind: str, row: Any) -> bool:
     return kind in ("ext_grid", "gen") if unknown else bool(free)
 
 
-def _unit(
-    net: Any, kind: str, index: Any, row: Any, ramp: Any, min_curvature: float | None
-) -> Generator | Storage:
+def _unit(net: Any, kind: str, index: Any, row: Any, ramp: Any) -> Generator | Storage:
     name = f"{kind} {index}"
     cost = _cost(net, kind, index, name)
     limits = [float(row.get(column, np.nan)) for column in ("min_p_mw", "max_p_mw")]
@@ -128,7 +121,7 @@ def _unit(
             f"{limits[1]:g}). Set them in net.{kind}."
         )
     ramp = None if kind == "storage" else ramp
-    made = generator(name, int(row.bus), raised(cost, min_curvature), limits, ramp)
+    made = generator(name, int(row.bus), cost, limits, ramp)
     if kind != "storage":
         return made
     energy = (float(row.min_e_mwh), float(row.max_e_mwh))

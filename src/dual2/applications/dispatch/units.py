@@ -51,7 +51,7 @@ class Generator:
     name : str
         For tables and messages.
     cost : (c2, c1) or (c2, c1, c0)
-        c2 > 0.
+        c2 ≥ 0; with 0, a linear cost, several schedules may be best.
     p_min, p_max : float or vector of length T
         Limits of the power, in MW.
     bus : hashable
@@ -63,7 +63,7 @@ class Generator:
     reserve_max : float
         Most reserve it can hold; 0: takes no part in reserves.
     reserve_cost : (c2', c1')
-        Cost of holding reserve, c2' > 0; needed if ``reserve_max`` > 0.
+        Cost of holding reserve, c2' ≥ 0; none unless given.
 
     Examples
     --------
@@ -108,7 +108,8 @@ class Generator:
         """The generator as an agent over so many periods."""
         T, eye = periods, np.eye(periods)
         holds = self.reserve_max > 0
-        stretch = np.sqrt(self.cost[0] / self.reserve_cost[0]) if holds else 1.0
+        curves = np.array([self.cost[0], self.reserve_cost[0] if holds else 0.0])
+        stretch = float(np.sqrt(curves[0] / curves[1])) if curves.all() else 1.0
         power = np.hstack([eye, 0.0 * eye]) if holds else eye
         reserve = np.hstack([0.0 * eye, stretch * eye]) if holds else 0.0 * eye
         limits = _box(self, power)
@@ -126,7 +127,8 @@ class Generator:
         slope = np.full(T, self.cost[1])
         if holds:
             slope = np.concatenate([slope, np.full(T, self.reserve_cost[1] * stretch)])
-        return _share(self, self.cost, slope, limits, power, reserve)
+        bends = np.repeat([curves[0], stretch**2 * curves[1]][: 1 + holds], T)
+        return _share(self, bends, slope, limits, power, reserve)
 
     def _ramps(self, power: Array) -> list[Limit]:
         up, down = self.ramp
@@ -153,7 +155,7 @@ class Storage:
     name : str
         For tables and messages.
     cost : (c2, c1) or (c2, c1, c0)
-        Wear, and the value of stored energy as a negative c1; c2 > 0.
+        Wear, and the value of stored energy as a negative c1; c2 ≥ 0.
     p_max, p_min : float or vector of length T
         Most power taken from the grid; ``p_min`` negative is the most given back.
     bus : hashable
@@ -201,14 +203,15 @@ class Storage:
                 limits.append(Limit(t, name, "e_max", sums[t], least, high))
         slope = np.full(periods, self.cost[1])
         power = -np.eye(periods)
-        return _share(self, self.cost, slope, limits, power, np.zeros((periods, periods)))
+        bends = np.full(periods, self.cost[0])
+        return _share(self, bends, slope, limits, power, np.zeros((periods, periods)))
 
 
 Unit = Generator | Storage
 
 
 def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
-    """c2, c1, c0 as floats; a quadratic term that is not positive is refused."""
+    """c2, c1, c0 as floats; a negative quadratic term is refused."""
     found = np.atleast_1d(np.asarray(entries(str(unit), what, cost), dtype=float))
     if found.size not in (2, 3):
         raise ProblemError(
@@ -218,13 +221,7 @@ def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
     if found[0] < 0:
         raise ProblemError(
             f"{unit!s}: its {what} is not convex: the quadratic coefficient is {found[0]:g}. "
-            "Expected c2 > 0."
-        )
-    if found[0] == 0:
-        raise ProblemError(
-            f"{unit!s}: its {what} has no quadratic term (c2 = 0), but a unique dispatch needs "
-            "strictly convex costs. Give a small c2 > 0"
-            + (", or let the reader add one: min_curvature=1e-3." if what == "cost" else ".")
+            "Expected c2 ≥ 0."
         )
     return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
 
@@ -253,11 +250,11 @@ def _box(unit: Unit, power: Array) -> list[Limit]:
 
 
 def _share(
-    unit: Unit, cost: Cost, slope: Array, limits: list[Limit], power: Array, reserve: Array
+    unit: Unit, bends: Array, slope: Array, limits: list[Limit], power: Array, reserve: Array
 ) -> UnitAgent:
     d, T = len(slope), len(power)
-    offset = np.concatenate([np.full(T, cost[2]), np.zeros(d - T)])
-    f = PiecewiseQuadratic(curvature=2.0 * cost[0], slope=slope, offset=offset)
+    offset = np.concatenate([np.full(T, unit.cost[2]), np.zeros(d - T)])
+    f = PiecewiseQuadratic(curvature=2.0 * bends, slope=slope, offset=offset)
     M = np.array([limit.row for limit in limits])
     lower, upper = (np.array([getattr(c, side) for c in limits]) for side in ("lower", "upper"))
     if len(limits) == d == T:

@@ -92,4 +92,5 @@ NEWTON = Method(
     vectors="40+10p",
     declared=(MAX_SUMS,),
     reveals=REVEALS,
+    scale_free=True,
 )

@@ -1,0 +1,250 @@
+"""What ``method="auto"`` is: of the methods that can solve a problem, the one least waited for.
+
+One sum tells everybody what the choice depends on (:class:`Size`). Each row of ``CANDIDATES`` says
+whether its method can, and about how many rounds it will take with how many numbers in a message;
+a message of ``WORTH`` numbers takes as long again as the round itself. The predictions are orders
+of magnitude: sums as measured (``benchmarks/random_problems.py``), gossip by the lower bound
+height·√κ·ln(1/tol) of every such method (Scaman et al., *ICML* 2017) times what is usual.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.errors import counted
+from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.method import Method
+from dual2.methods.newton.message import Layout, half_size
+from dual2.methods.parameters import Settings
+from dual2.methods.registry import AUTO, METHODS, find_method
+from dual2.network import AnyNetwork
+from dual2.problem import Agent
+from dual2.runtime import Share
+
+WORTH = 20_000.0
+"""Numbers in a message that take as long as the round itself: 160 kB, at 40 ms and 4 MB/s or at
+0.2 ms and 800 MB/s."""
+_SUMS, _FLAT_SUMS = 8.0, 30.0
+"""Sums of Newton's method: with strong convexity, and without."""
+_TRIALS, _MANY = 20, 100_000
+"""Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
+_GOSSIP = 10.0
+"""Rounds of iD2A over the lower bound."""
+_ROWS, _FLAT_ROWS = 2000, 5000
+"""Most rows of the coupling for systems of that size; the latter where nothing else can."""
+_LOCAL = 2e9
+"""Most Σ d_i³ over the agents that solve systems of their own size, unless nothing else can."""
+_PYTHON = 1e4
+"""How much slower local solutions are without a compiled prox."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """What the choice depends on; the same in every process.
+
+    ``underived`` is how many agents have a function without derivatives, ``flat`` how many an f
+    that is not strongly convex, ``condition`` the root mean square of the others' L_i/μ_i;
+    ``local`` is Σ d_i³ over the agents that have systems of their own size to solve, or 100·p·d_i
+    where the A_i of such an agent must be written out; ``closed`` says that the prox of h has no
+    derivative.
+    """
+
+    n: int
+    p: int
+    height: int
+    tol: float
+    underived: int
+    flat: int
+    variables: int
+    local: float
+    condition: float
+    closed: bool = False
+
+
+class Forecast(NamedTuple):
+    """Rounds that one will wait for, and numbers in each message."""
+
+    rounds: float
+    numbers: float
+
+    @property
+    def cost(self) -> float:
+        """In rounds of short messages."""
+        return self.rounds * (1.0 + self.numbers / WORTH)
+
+
+class Candidate(NamedTuple):
+    """A row of the table: what speaks against the method (empty: nothing), and what it costs.
+
+    ``complete`` says that the method needs no more than the first of these asks for.
+    """
+
+    method: str
+    against: Callable[[Size], str]
+    predict: Callable[[Size], Forecast]
+    complete: bool = False
+
+
+class Choice(NamedTuple):
+    """A method, why it is this one, and whether the problem is known to be in its class."""
+
+    method: Method
+    reason: str = ""
+    able: bool = False
+
+
+# -- the table ---------------------------------------------------------------------------------
+def _against_newton(size: Size) -> str:
+    rows = _FLAT_ROWS if size.flat else _ROWS
+    if size.underived:
+        return f"{counted(size.underived, 'agent')} of {size.n} with a function without derivatives"
+    if size.closed:
+        return "the prox of h has no derivative"
+    if size.p > rows:
+        return f"{size.p} rows, more than {rows}"
+    if size.local > _LOCAL and not size.flat:
+        return f"local systems of {size.local:.0e} multiply-adds, more than {_LOCAL:.0e}"
+    return ""
+
+
+def _predict_newton(size: Size) -> Forecast:
+    jacobians = _TRIALS if _TRIALS * half_size(size.p) <= _MANY else 1
+    numbers = Layout(size.p, _TRIALS, jacobians).width
+    return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
+
+
+def _against_gossip(size: Size) -> str:
+    return f"{counted(size.flat, 'agent')} without strong convexity" if size.flat else ""
+
+
+def _predict_gossip(size: Size) -> Forecast:
+    steps = math.sqrt(size.condition) * math.log(1.0 / min(max(size.tol, 1e-16), 0.5))
+    return Forecast(_GOSSIP * max(size.height, 1) * steps, size.p)
+
+
+CANDIDATES = (
+    Candidate("Newton", _against_newton, _predict_newton, complete=True),
+    Candidate("iD2A", _against_gossip, _predict_gossip),
+)
+"""A further method that auto may choose is one more row here."""
+_LAST = "iD2A"
+"""What is tried, by a reduction if need be, where the table has none; its errors say what lacks."""
+
+
+# -- the choice --------------------------------------------------------------------------------
+def choose(
+    method: Any,
+    share: Share,
+    network: AnyNetwork,
+    settings: Settings,
+    tol: float,
+    state: Any = None,
+) -> Choice:
+    """The method asked for, or for ``"auto"`` the one that ``share`` is solved by.
+
+    A state that is continued was made by one method, and that goes on. Settings and parameters
+    that one of the candidates declares and those before it do not decide for it.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> from dual2.runtime import share_of
+    >>> agents, network = [d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Network([(0, 1)])
+    >>> share = share_of(d2.Problem(agents, d2.IndicatorPoint([1.0])), network)
+    >>> found = choose("auto", share, network, Settings(), 1e-8)
+    >>> found.method.name, found.able
+    ('Newton', True)
+    >>> choose("auto", share, network, Settings(rho=0.0), 1e-8).reason
+    'iD2A, which knows rho'
+    """
+    if not (isinstance(method, str) and method.lower() == AUTO):
+        return Choice(find_method(method))
+    if isinstance(state, Mapping) and (begun := method_of_mark(str(state.get("mark", "")))):
+        return Choice(METHODS[begun], f"{begun}, with which the run that is continued began")
+    if wishes := _wishes(settings):
+        return _by_wishes(wishes)
+    return _by_cost(measure(share, network, tol))
+
+
+def method_of_mark(mark: str) -> str:
+    """Name of the method in the mark of a stored state; empty if there is none.
+
+    Examples
+    --------
+    >>> method_of_mark("Newton 1f6c"), method_of_mark("")
+    ('Newton', '')
+    """
+    name = mark.partition(" ")[0]
+    return name if name in METHODS else ""
+
+
+def _wishes(settings: Settings) -> list[str]:
+    """Names of what was said about a method that was not named."""
+    plain, names = Settings(), ("subsolver", "rho", "constants", "accuracy")
+    said = [name for name in names if getattr(settings, name) != getattr(plain, name)]
+    return [*said, *(settings.parameters or {})]
+
+
+def _by_wishes(wishes: list[str]) -> Choice:
+    for row in CANDIDATES:
+        method = METHODS[row.method]
+        known = {parameter.name for parameter in method.declared if parameter.free}
+        if known.issuperset(wishes):
+            return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
+    return Choice(METHODS[_LAST], f"{_LAST}, for {', '.join(wishes)}")
+
+
+def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
+    """One sum over the agents of what the choice depends on."""
+    found = share.total([_numbers(agent) for agent in share.agents])
+    underived, flat, variables = (round(float(value)) for value in found[:3])
+    others = max(share.n - flat, 1)
+    condition = max(math.sqrt(float(found[4]) / others), 1.0)
+    height = network.tree.height
+    closed, local = bool(METHODS["Newton"].needs.h.lack(share.h)), float(found[3])
+    return Size(share.n, share.p, height, tol, underived, flat, variables, local, condition, closed)
+
+
+def _numbers(agent: Agent) -> list[float]:
+    """What one agent tells: no derivatives, no strong convexity, d, local work, (L/μ)²."""
+    d, L, mu = agent.dim, agent.f.L, agent.f.mu
+    curve, slope = None, None
+    if math.isfinite(L):
+        curve, slope = hessian(agent.f, np.zeros(d)), prox_jacobian(agent.g, np.zeros(d), 1.0)
+    known = curve is not None and slope is not None
+    coupled = curve is not None and slope is not None and 2 in (curve.ndim, slope.ndim)
+    dense = isinstance(agent.A, LinearOperator) or (coupled and sp.issparse(agent.A))
+    slow = coupled and any(b.kind == Kind.CALLBACK for b in prox_blocks(agent.g, d))
+    local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)
+    flat = not mu > 0
+    ratio = 0.0 if flat else min(L / mu, 1e8)
+    return [float(not known), float(flat), float(d), local, ratio**2]
+
+
+def _by_cost(size: Size) -> Choice:
+    """The candidate of least cost."""
+    against = {row.method: row.against(size) for row in CANDIDATES}
+    able = [row for row in CANDIDATES if not against[row.method]]
+    refused = "; ".join(f"not {name}: {why}" for name, why in against.items() if why)
+    if not able:
+        return Choice(METHODS[_LAST], f"{_LAST}, as far as it can ({refused})")
+    best = min(able, key=lambda row: row.predict(size).cost)
+    forecasts = ", ".join(_told(row.method, row.predict(size)) for row in able)
+    variables, rows = counted(size.variables, "variable"), counted(size.p, "row")
+    numbers = (
+        f"{counted(size.n, 'agent')}, {rows}, {variables}, tree of height {size.height}, "
+        f"{size.flat} without strong convexity"
+    )
+    reason = f"{best.method}, for the shortest wait: {numbers}; predicted {forecasts}"
+    reason = f"{reason}; {refused}" if refused else reason
+    return Choice(METHODS[best.method], reason, best.complete)
+
+
+def _told(name: str, forecast: Forecast) -> str:
+    return f"{name} about {forecast.rounds:.0f} rounds of {forecast.numbers:.0f} numbers"

@@ -1,0 +1,149 @@
+"""``method="auto"``: which method it is, why, and that the run is that method's."""
+
+from dataclasses import replace
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.methods import Settings
+from dual2.runtime import share_of
+from dual2.solving.choice import CANDIDATES, Size, _by_cost, choose, measure
+from dual2.solving.progress import Bar
+
+PATH = d2.Network(nx.path_graph(4))
+SIZE = Size(8, 20, 4, 1e-8, 0, 0, 9, 0.0, 1.0)
+OWN = d2.Smooth(lambda x: 2.0 * x, mu=2.0, L=2.0, value=lambda x: float(x @ x))
+
+
+def made(f=None, g=None, h=None, A=None, n=4):
+    A = np.ones((2, 3)) if A is None else A
+    agents = [d2.Agent(A, f or d2.SquaredNorm(1.0), g or d2.L1Norm(0.1)) for _ in range(n)]
+    return d2.Problem(agents, h or d2.IndicatorPoint(np.ones(A.shape[0])))
+
+
+def chosen(problem, settings=None, **more):
+    share = share_of(problem, PATH)
+    return choose("auto", share, PATH, settings or Settings(), 1e-8, **more)
+
+
+@pytest.mark.parametrize(
+    "problem, method, why",
+    [
+        (made(), "Newton", "4 agents, 2 rows, 12 variables, tree of height 2"),
+        (made(f=OWN), "iD2A", "4 agents of 4 with a function without derivatives"),
+        (
+            made(f=d2.Quadratic(np.zeros(3), np.ones(3)), g=d2.IndicatorBox(0, 1)),
+            "Newton",
+            "4 without strong convexity; predicted Newton about 120 rounds",
+        ),
+        (
+            made(h=d2.Proximable(lambda v, t: v / (1 + t), value=lambda z: z @ z / 2)),
+            "iD2A",
+            "the prox of h has no derivative",
+        ),
+        (made(A=np.ones((2001, 1))), "iD2A", "2001 rows, more than 2000"),
+    ],
+    ids=["plain", "user's f", "flat", "user's h", "many rows"],
+)
+def test_choice_and_its_reason(problem, method, why):
+    found = chosen(problem)
+    assert found.method.name == method
+    assert found.reason.startswith(f"{method}, ") and why in found.reason
+
+
+def test_forecasts_grow_as_they_should():
+    newton, gossip = (row.predict for row in CANDIDATES[:2])
+    assert newton(SIZE).rounds == 8 * 2 * 4
+    assert newton(replace(SIZE, flat=1)).rounds > 3 * newton(SIZE).rounds
+    assert newton(replace(SIZE, p=500)).numbers > 500**2 / 2
+    assert gossip(replace(SIZE, condition=100.0)).rounds == pytest.approx(10 * gossip(SIZE).rounds)
+    assert gossip(replace(SIZE, tol=1e-4)).rounds == pytest.approx(gossip(SIZE).rounds / 2)
+
+
+@pytest.mark.parametrize(
+    "change, method",
+    [
+        ({"p": 500}, "Newton"),
+        ({"p": 1000}, "iD2A"),
+        ({"p": 1000, "condition": 1e3}, "Newton"),  # the curvature sum is affordable
+        ({"p": 1000, "flat": 1}, "Newton"),
+        ({"local": 1e12}, "iD2A"),
+        ({"local": 1e12, "flat": 1}, "Newton"),
+        ({"height": 0, "n": 1}, "Newton"),
+        ({"underived": 1, "flat": 1}, "iD2A"),  # which will say what lacks
+    ],
+    ids=str,
+)
+def test_rule(change, method):
+    assert _by_cost(replace(SIZE, **change)).method.name == method
+
+
+def test_what_is_said_of_a_method_names_it():
+    problem = made()
+    assert chosen(problem, Settings(subsolver="iDAPG")).method.name == "iD2A"
+    assert chosen(problem, Settings(parameters={"max_sums": 5})).method.name == "Newton"
+    assert d2.solve(problem, PATH, rho=2.0, tol=1e-4).parameters["method"][0] == "iD2A"
+    with pytest.raises(d2.CapabilityError, match="Unknown parameter of iD2A 'gamma'"):
+        d2.solve(problem, PATH, gamma=3.0)
+
+
+def test_size_of_a_problem():
+    agents = [
+        d2.Agent(np.ones((2, 3)), d2.Quadratic(np.diag([1.0, 2.0, 4.0])), d2.IndicatorSimplex()),
+        d2.Agent(np.ones((2, 1)), d2.Quadratic([0.0], [1.0]), d2.IndicatorBox(0, 1)),
+        d2.Agent(np.ones((2, 2)), OWN),
+    ]
+    network = d2.Network(nx.path_graph(3))
+    size = measure(share_of(d2.Problem(agents, d2.SquaredLoss([1.0, 2.0])), network), network, 1e-6)
+    assert (size.underived, size.flat, size.variables, size.local) == (1, 1, 6, 27.0)
+    assert size.condition == pytest.approx(np.sqrt((16 + 1) / 2))
+
+
+def test_the_answer_says_why_and_equals_that_of_the_method():
+    problem = made()
+    auto, newton = (d2.solve(problem, PATH, method=name) for name in ("AUTO", "Newton"))
+    assert auto.parameters["method"] == ("Newton", "auto")
+    assert auto.explain().startswith("Method: Newton, for the shortest wait: 4 agents")
+    np.testing.assert_array_equal(auto.dual, newton.dual)
+    assert auto.counts.rounds == newton.counts.rounds
+
+
+def test_a_run_goes_on_with_the_method_that_began_it():
+    problem = made()
+    part = d2.solve(problem, PATH, method="iD2A", max_rounds=50, tol=1e-12)
+    assert chosen(problem, state=part.state).method.name == "iD2A"
+    rest = d2.solve(problem, PATH, start=part.state, tol=1e-12)
+    whole = d2.solve(problem, PATH, method="iD2A", tol=1e-12)
+    assert rest.parameters["method"][0] == "iD2A"
+    np.testing.assert_array_equal(rest.duals, whole.duals)
+
+
+def test_an_automatic_run_is_cut_and_resumed_bit_for_bit():
+    problem = made(f=d2.Quadratic(np.zeros(3), np.arange(3.0)), g=d2.IndicatorBox(0, 1))
+    whole = d2.solve(problem, PATH)
+    part = d2.solve(problem, PATH, max_rounds=12)
+    assert (part.status, part.counts.rounds) == ("MAX_ROUNDS", 12)
+    for start in (part, part.state):
+        rest = d2.solve(problem, PATH, start=start)
+        np.testing.assert_array_equal(np.concatenate(rest.x), np.concatenate(whole.x))
+        assert rest.counts == whole.counts
+    named = d2.solve(problem, PATH, method="Newton", start=part.state)
+    assert named.counts == whole.counts
+
+
+def test_time_limit_progress_and_callback(monkeypatch):
+    seen, shown = [], []
+
+    class Spy(Bar):
+        def __init__(self, name, tol):
+            shown.append(name)
+            super().__init__(name, tol)
+
+    monkeypatch.setattr("dual2.solving.progress.Bar", Spy)
+    result = d2.solve(made(), PATH, progress=True, callback=lambda info: seen.append(info["kkt"]))
+    assert result.status == "CONVERGED" and shown == ["Newton"]
+    assert d2.solve(made(), PATH, time_limit=0.0).status == "TIME_LIMIT"
+    assert d2.solve(made(), PATH, callback=lambda info: True).status == "INTERRUPTED"
+    assert len(seen) >= 1 and np.isfinite(seen).any()
