@@ -262,6 +262,39 @@ def _(f: Stacked, x: Array) -> Matrix:
     return stack(_by_part(f, hessian, x))
 
 
+@singledispatch
+def _quadratic(f: Function) -> bool:
+    return False
+
+
+@_quadratic.register(Quadratic)
+@_quadratic.register(LeastSquares)
+def _(f: SpectralFunction) -> bool:
+    return True
+
+
+@_quadratic.register
+def _(f: Affined) -> bool:
+    return is_quadratic(f.function)
+
+
+@_quadratic.register
+def _(f: Stacked) -> bool:
+    return all(map(is_quadratic, f.functions))
+
+
+def is_quadratic(f: Function) -> bool:
+    """Whether f is known to be a quadratic polynomial.
+
+    Examples
+    --------
+    >>> from dual2.functions import L1Norm, SquaredNorm
+    >>> is_quadratic(SquaredNorm(2.0, 1.0)), is_quadratic(L1Norm(1.0))
+    (True, False)
+    """
+    return f.form.smooth if f.form is not None else _quadratic(f)
+
+
 def least_curvature(f: Function, dim: int) -> Array:
     """A matrix (or diagonal) below every second derivative of f on R^dim, kinks left out.
 

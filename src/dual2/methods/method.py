@@ -91,6 +91,8 @@ class Judging(ABC):
     tol, atol = 0.0, 0.0
     request = 0
     verdict: Verdict
+    growing: Mapping[str, tuple[int, ...]] = {}
+    """Axes of entries of the state whose length changes during a run."""
 
     @abstractmethod
     def reconsider(self) -> None:

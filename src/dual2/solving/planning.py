@@ -13,7 +13,7 @@ import numpy as np
 from dual2.engine.pack import DATA
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
-from dual2.methods.method import Algorithm, Method, Plan
+from dual2.methods.method import Algorithm, Judging, Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import require
 from dual2.network import AnyNetwork
@@ -154,7 +154,8 @@ def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
     x, duals = driver.point
     more = {"best_x": x.shape, "best_duals": duals.shape}
     fresh = driver.state()
-    demand_continuable(state, fresh, more, rt.n)
+    growing = driver.algorithm.growing if isinstance(driver.algorithm, Judging) else None
+    demand_continuable(state, fresh, more, rt.n, growing)
     try:
         driver.restore(dict(state))
     except (LookupError, TypeError, ValueError) as error:

@@ -34,12 +34,17 @@ def find_broken(state: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def demand_continuable(
-    state: Mapping[str, Any], fresh: Mapping[str, Any], more: Mapping[str, Shape], rows: int
+    state: Mapping[str, Any],
+    fresh: Mapping[str, Any],
+    more: Mapping[str, Shape],
+    rows: int,
+    growing: Mapping[str, tuple[int, ...]] | None = None,
 ) -> None:
     """An error unless a state has the entries of a ``fresh`` one, in shape and type, without NaN.
 
     Entries that a fresh state does not have yet are numbers, or one for each of the ``rows``
-    agents; ``more`` has the shapes of those that are neither.
+    agents; ``more`` has the shapes of those that are neither. ``growing`` names the axes of entries
+    that may be of any length.
     """
     if (broken := find_broken(state)) is not None:
         _refuse(*broken)
@@ -52,10 +57,17 @@ def demand_continuable(
             shapes, whole = [wanted.shape], wanted.dtype.kind in "biu"
         else:
             shapes, whole = [more[name]] if name in more else [(), (rows,)], False
-        if found.shape not in shapes or found.dtype.kind not in ("biu" if whole else "biuf"):
+        free = (growing or {}).get(name, ())
+        fits = _without(found.shape, free) in [_without(shape, free) for shape in shapes]
+        if not fits or found.dtype.kind not in ("biu" if whole else "biuf"):
             _refuse(name, f"has shape {found.shape} and type {found.dtype}, not {shapes[0]}")
         if found.dtype.kind in "iu" and found.size and not 0 <= found.min() <= found.max() < _MOST:
             _refuse(name, f"counts from {found.min()} to {found.max()}")
+
+
+def _without(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """A shape with the lengths of some axes left open."""
+    return tuple(-1 if k in axes else size for k, size in enumerate(shape))
 
 
 def _refuse(name: str, why: str) -> None:

@@ -43,6 +43,18 @@ def whole(half: Array, p: int) -> Array:
     return matrix
 
 
+def read_request(told: Array) -> int:
+    """The largest request of any process, from how many ask for each.
+
+    Examples
+    --------
+    >>> read_request(np.array([0.0, 2.0, 0.0, 0.0])), read_request(np.zeros(4))
+    (2, 0)
+    """
+    asked = np.flatnonzero(told)
+    return int(asked[-1]) + 1 if asked.size else 0
+
+
 @dataclass(frozen=True)
 class Layout:
     """Places in a message with so many trials, of which the first few come with a Jacobian.
@@ -117,5 +129,4 @@ class Layout:
 
     def read_request(self, total: Array) -> int:
         """The largest request of any process."""
-        asked = np.flatnonzero(total[self.starts[5] :])
-        return int(asked[-1]) + 1 if asked.size else 0
+        return read_request(total[self.starts[5] :])

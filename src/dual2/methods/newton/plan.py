@@ -4,18 +4,20 @@ import math
 
 import numpy as np
 
+from dual2.errors import CapabilityError
 from dual2.functions import Function
-from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
+from dual2.methods.newton.primal import Primal
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Condition, Needs
 
-SUMMARY = "Newton's method on the dual, over exact sums along a spanning tree"
-REVEALS = "sums over subtrees of A_i x_i(λ), of values and of A_i J_i A_iᵀ"
+SUMMARY = "Newton's method over exact sums along a spanning tree, dual or primal"
+REVEALS = "sums over subtrees of A_i x_i(λ), of values and of A_i J_i A_iᵀ; primal: of A_i z_i"
 
 
 def curved_f(agent: Agent) -> str:
@@ -48,6 +50,27 @@ def curved_h(h: Function) -> str:
     return "" if known else f"the prox of h must have a derivative; {_name(h)} has none"
 
 
+def quadratic_f(agent: Agent) -> str:
+    """Whether f is quadratic."""
+    if is_quadratic(agent.f):
+        return ""
+    return f"f must be quadratic; found {_name(agent.f)}"
+
+
+def piecewise_g(agent: Agent) -> str:
+    """Whether g is quadratic coordinate by coordinate, without kinks and bounds."""
+    if agent.g.form is not None and agent.g.form.smooth:
+        return ""
+    return f"g must be zero or quadratic; found {_name(agent.g)}"
+
+
+def separable_h(h: Function) -> str:
+    """Whether h splits by coordinate, and its prox has a derivative."""
+    jac = prox_jacobian(h, np.zeros(h.dim or 1), 1.0) if h.proximable else None
+    able = jac is not None and jac.ndim == 1 and h.separable
+    return "" if able else f"h must split by coordinate; {_name(h)} does not"
+
+
 def _name(function: Function) -> str:
     return f"{type(function).__name__}(...)"
 
@@ -57,6 +80,12 @@ NEEDS = Needs(
     Condition("prox with a derivative", curved_g),
     Condition("prox with a derivative", curved_h),
 )
+PRIMAL = Needs(
+    Condition("quadratic", quadratic_f),
+    Condition("quadratic or zero", piecewise_g),
+    Condition("separable, prox with a derivative", separable_h),
+)
+"""What the primal mode asks beside."""
 MAX_SUMS = Parameter(
     "max_sums",
     "far above what is ever needed",
@@ -65,22 +94,78 @@ MAX_SUMS = Parameter(
 )
 
 
+MODES = ("auto", "dual", "primal")
+FEW, SOME = 500, 2000
+"""Coupling rows up to which the dual mode is the rule, and up to which it is possible elsewhere."""
+
+
+def one_of_modes(name: str, value: object) -> object:
+    """A known mode, or an error."""
+    if value not in MODES:
+        raise CapabilityError(f"{name} = {value!r} found; expected one of {', '.join(MODES)}.")
+    return value
+
+
+MODE = Parameter("mode", "by the number of coupling rows and the functions", "auto", one_of_modes)
+
+
+def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
+    """The mode, and why.
+
+    Dual for up to 500 coupling rows. Beyond, primal where the functions allow it; else dual while
+    its p × p matrices are still of some use.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent(np.ones((600, 1)), d2.SquaredNorm(1.0))]
+    >>> choose_mode(d2.Problem(agents, d2.SquaredLoss(np.ones(600))), "auto")[0]
+    'primal'
+    """
+    if wanted == "dual" or (wanted == "auto" and problem.p <= FEW):
+        return "dual", "given" if wanted == "dual" else f"p = {problem.p} is at most {FEW}"
+    lack = PRIMAL.lack(problem)
+    if not lack:
+        return "primal", "given" if wanted == "primal" else f"p = {problem.p} is above {FEW}"
+    if wanted == "primal":
+        raise CapabilityError(
+            f"Newton cannot solve this problem in its primal mode: {lack}. Leave mode out, or use "
+            "mode='dual'."
+        )
+    if problem.p <= SOME:
+        return "dual", f"the primal mode cannot: {lack}"
+    raise CapabilityError(
+        f"Newton sums matrices of {problem.p} × {problem.p} numbers in its dual mode, and its "
+        f"primal mode cannot solve this problem: {lack}. Use L-BFGS, or insist with mode='dual'."
+    )
+
+
 def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
     """The algorithm, ready to start."""
-    values = Values((MAX_SUMS,), problem, network, settings)
+    values = Values((MAX_SUMS, MODE), problem, network, settings)
+    mode, why = choose_mode(problem, values.mode)
     runtime = Runtime(problem, network)
-    algorithm = Newton(runtime, int(values.max_sums))
+    kind = Newton if mode == "dual" else Primal
+    algorithm = kind(runtime, int(values.max_sums))
     parameters: Sources = {"method": (settings.method, "given")} | values.table()
     parameters |= {
+        "mode": (mode, why),
         "rounds_per_iteration": (algorithm.stride, "2·height of the spanning tree for each sum"),
     }
     lines = (
         f"{settings.method}: {SUMMARY}.",
-        "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal term "
-        "is added, moved and weakened until it no longer matters.",
+        f"Mode {mode} ({why}). {SAYS[mode]}",
         f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
     )
     return Plan(algorithm, runtime, parameters, "\n".join(lines))
+
+
+SAYS = {
+    "dual": "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal "
+    "term is added, moved and weakened until it no longer matters.",
+    "primal": "Each sum brings the product of one more direction; the problem in all known ones is "
+    "solved by everybody alone.",
+}
 
 
 NEWTON = Method(
@@ -90,7 +175,7 @@ NEWTON = Method(
     NEEDS,
     rounds="2·height",
     vectors="40+10p",
-    declared=(MAX_SUMS,),
+    declared=(MAX_SUMS, MODE),
     reveals=REVEALS,
     scale_free=True,
 )

@@ -1,0 +1,297 @@
+"""The problem in a few known directions, which everybody solves alone and alike.
+
+With the products s_k = Σ_i A_i q_ki of some directions everybody knows, for any coefficients c,
+
+    φ(c) = ½cᵀHc + bᵀc + h(s̄ + Σ_k c_k s_k),
+
+so that its minimiser costs no message. A smooth h is minimised by Newton's method. For others an
+augmented Lagrangian, y = prox_{h/σ}(s + λ/σ), λ⁺ = λ + σ(s - y), turns h into a function with a
+semismooth gradient λ⁺ and the generalised second derivative σ(1 - Jac prox); few multiplier steps
+suffice because σ grows (Rockafellar, 1976). What is expensive is the Gram matrix Σ_j W_j S_j S_jᵀ
+of second derivatives, p·K² multiply-adds: it is kept as long as the weights W hardly change.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from dual2.functions import Function
+from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.domains import inside_value
+
+Array = np.ndarray
+EPS = float(np.finfo(float).eps)
+ROUNDING = 64.0 * EPS
+SMALL = 1e-13
+"""Eigenvalues, relative to the largest, below which a combination of directions is none."""
+GROWTH, MOST = 5.0, 40
+"""Growth of σ from one multiplier step to the next, and most of these steps."""
+_SLOW, _PATIENCE = 0.5, 4
+"""So many multiplier steps that leave more than this share of the rows' residual are enough: the
+known directions cannot meet what h demands."""
+_STEPS, _HALVINGS = 60, 30
+_STALE = 0.02
+"""Relative change of the weights up to which an old Gram matrix serves as a second derivative."""
+_SPARSE = 0.5
+"""Share of rows with a weight below which only these are multiplied."""
+
+
+class Piece(NamedTuple):
+    """A smooth function of s: its value with its gradient, and its second derivatives."""
+
+    look: Callable[[Array], tuple[float, Array]]
+    bend: Callable[[Array], Array]
+
+
+class Reduced(NamedTuple):
+    """H and b of the quadratic part, products of the directions as rows of S, and s̄."""
+
+    H: Array
+    b: Array
+    S: Array
+    base: Array
+
+
+class Answer(NamedTuple):
+    """Coefficients, multiplier, s and the nearest y with λ ∈ ∂h(y), the last σ.
+
+    ``rows`` is the largest |s_j - y_j| relative to max(|s_j|, |y_j|), less what is rounding.
+    """
+
+    c: Array
+    lam: Array
+    s: Array
+    y: Array
+    sigma: float
+    rows: float
+
+
+class Gram:
+    """Σ_j W_j S_j S_jᵀ for the rows of S, kept while W and the rows stay about the same.
+
+    Examples
+    --------
+    >>> gram = Gram()
+    >>> gram.of(np.array([[1.0, 2.0]]), np.array([1.0, 0.5])).tolist()
+    [[3.0]]
+    >>> gram.of(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([1.0, 0.5])).tolist()
+    [[3.0, 1.0], [1.0, 1.0]]
+    """
+
+    def __init__(self, weights: Array | None = None, matrix: Array | None = None) -> None:
+        self.forget()
+        if weights is not None and matrix is not None:
+            self.weights, self.matrix = weights.copy(), matrix.copy()
+
+    def forget(self) -> None:
+        """The rows are others now."""
+        self.weights, self.matrix = np.zeros(0), np.zeros((0, 0))
+
+    def of(self, S: Array, W: Array, exact: bool = False) -> Array:
+        """The matrix for these weights, or for nearly the same ones unless ``exact``."""
+        known = len(self.weights) == len(W) and len(self.matrix) > 0
+        moved = float(np.abs(W - self.weights).sum()) if known else np.inf
+        if moved > (0.0 if exact else _STALE) * float(W.sum()):
+            self.weights, self.matrix = W.copy(), weighted_square(S, W)
+        elif len(self.matrix) < len(S):
+            self._extend(S)
+        return self.matrix
+
+    def _extend(self, S: Array) -> None:
+        """Rows have come at the end."""
+        old, count = len(self.matrix), len(S)
+        matrix = np.empty((count, count))
+        matrix[:old, :old] = self.matrix
+        matrix[old:] = (S[old:] * self.weights) @ S.T
+        matrix[:, old:] = matrix[old:].T
+        self.matrix = matrix
+
+
+def weighted_square(S: Array, W: Array) -> Array:
+    """S diag(W) Sᵀ, from the columns with a weight alone where they are few.
+
+    Examples
+    --------
+    >>> weighted_square(np.array([[1.0, 2.0]]), np.array([0.0, 3.0])).tolist()
+    [[12.0]]
+    """
+    used = np.flatnonzero(W)
+    root = np.sqrt(W)
+    part = S[:, used] * root[used] if len(used) < _SPARSE * len(W) else S * root
+    return part @ part.T
+
+
+# -- Newton's method in the coefficients -----------------------------------------------------
+
+
+class _At(NamedTuple):
+    """A point of the minimisation."""
+
+    c: Array
+    s: Array
+    value: float
+    lam: Array
+
+
+def _look(problem: Reduced, piece: Piece, c: Array, s: Array) -> _At:
+    value, lam = piece.look(s)
+    return _At(c, s, 0.5 * float(c @ problem.H @ c) + float(problem.b @ c) + value, lam)
+
+
+def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -> _At:
+    """Minimise ½cᵀHc + bᵀc + piece(s̄ + c·S) until the gradient is ``tol`` of its two terms.
+
+    Both are measured by the inverse of the second derivative, so that units cancel.
+    """
+    at = _look(problem, piece, c, problem.base + c @ problem.S)
+    exact, before = False, np.inf
+    for _ in range(_STEPS):
+        own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
+        solve = inverse(problem.H + gram.of(problem.S, piece.bend(at.s), exact))
+        gradient = own + felt
+        d = -solve(gradient)
+        left, scale = -float(gradient @ d), max(float(v @ solve(v)) for v in (own, felt))
+        if not left > (max(tol, EPS) ** 2) * scale or (left > 0.5 * before and left < SMALL**2):
+            break
+        exact, before = left > 1e-2 * before, left
+        new = _search(problem, piece, at, d, left)
+        if new is None:
+            break
+        at = new
+    return at
+
+
+def _search(problem: Reduced, piece: Piece, at: _At, d: Array, left: float) -> _At | None:
+    """The first point of a backtracking line search with enough descent."""
+    along, t = d @ problem.S, 1.0
+    slack = 8.0 * EPS * abs(at.value)
+    for _ in range(_HALVINGS):
+        new = _look(problem, piece, at.c + t * d, at.s + t * along)
+        if new.value <= at.value - 1e-4 * t * left + slack:
+            return new
+        t *= 0.5
+    return None
+
+
+def inverse(matrix: Array) -> Callable[[Array], Array]:
+    """v ↦ matrix⁺v, columns scaled alike first, combinations that are rounding left out.
+
+    Examples
+    --------
+    >>> inverse(np.diag([4.0, 1e-12, 0.0]))(np.array([4.0, 1.0, 1.0])).tolist()
+    [1.0, 1000000000000.0, 0.0]
+    """
+    diagonal = np.diag(matrix)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
+    kept = values > SMALL * max(float(values[-1]) if len(values) else 0.0, 1e-300)
+    columns = scale[:, None] * vectors[:, kept]
+    return lambda v: columns @ ((columns.T @ v) / values[kept])
+
+
+# -- any h -----------------------------------------------------------------------------------
+
+
+def is_smooth(h: Function, p: int) -> bool:
+    """Whether h enters by its own gradient and second derivative.
+
+    Examples
+    --------
+    >>> from dual2.functions import HingeLoss, LogisticLoss
+    >>> is_smooth(LogisticLoss([1.0, -1.0]), 2), is_smooth(HingeLoss([1.0, -1.0]), 2)
+    (True, False)
+    """
+    return h.smooth and hessian(h, np.zeros(p)) is not None
+
+
+def curvature(h: Function, s: Array, lam: Array) -> Array:
+    """Second derivatives of h at s, or of its envelope with t = |s|/|λ| where it has kinks."""
+    known = hessian(h, s) if h.smooth else None
+    if known is not None:
+        return np.asarray(known, dtype=float)
+    size, length = float(np.linalg.norm(s)), float(np.linalg.norm(lam))
+    t = size / length if size > 0 and length > 0 else 1.0
+    return (1.0 - _jacobian(h, s + t * lam, t)) / t
+
+
+def solve_reduced(
+    h: Function, problem: Reduced, gram: Gram, c: Array, lam: Array, sigma: float, tol: float
+) -> Answer:
+    """Minimise φ from c, λ and σ (0 if none is known); ``tol`` bounds rows and gradient."""
+    if is_smooth(h, len(problem.base)):
+        at = minimise(problem, _plain(h), gram, c, 0.1 * tol)
+        return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0)
+    sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0
+    found = Answer(c, lam, problem.base, problem.base, sigma, np.inf)
+    for _ in range(MOST):
+        found = _multiplier_step(h, problem, gram, found, tol)
+        idle = idle + 1 if found.rows > _SLOW * best else 0
+        best = min(best, found.rows)
+        if found.rows <= tol:
+            return found
+        if idle >= _PATIENCE:
+            break
+        found = found._replace(sigma=GROWTH * found.sigma)
+    return found._replace(sigma=0.0)
+
+
+def _multiplier_step(h: Function, problem: Reduced, gram: Gram, old: Answer, tol: float) -> Answer:
+    """Minimise the augmented Lagrangian; its gradient with respect to s is the new λ."""
+    at = minimise(problem, _envelope(h, old.lam, old.sigma), gram, old.c, 0.1 * tol)
+    y = at.s + (old.lam - at.lam) / old.sigma
+    return Answer(at.c, at.lam, at.s, y, old.sigma, row_ratio(problem, at.c, at.s, y))
+
+
+def _plain(h: Function) -> Piece:
+    def bend(s: Array) -> Array:
+        curve = hessian(h, s)
+        assert curve is not None, "is_smooth has asked for it"
+        return np.asarray(curve, dtype=float)
+
+    return Piece(lambda s: (float(h.value(s)), h.grad(s)), bend)
+
+
+def _envelope(h: Function, lam: Array, sigma: float) -> Piece:
+    """The augmented Lagrangian's part of h, as a function of s."""
+
+    def look(s: Array) -> tuple[float, Array]:
+        v = s + lam / sigma
+        y = h.prox(v, 1.0 / sigma)
+        new = sigma * (v - y)
+        return inside_value(h, y) + 0.5 * float(new @ new) / sigma, new
+
+    def bend(s: Array) -> Array:
+        return sigma * (1.0 - _jacobian(h, s + lam / sigma, 1.0 / sigma))
+
+    return Piece(look, bend)
+
+
+def _jacobian(h: Function, v: Array, step: float) -> Array:
+    jac = prox_jacobian(h, v, np.full(len(v), step))
+    assert jac is not None and jac.ndim == 1, "the plan has asked for a separable h"
+    return jac
+
+
+def first_sigma(problem: Reduced, lam: Array) -> float:
+    """σ such that the penalty is beside the quadratic part, 1 where nothing is known.
+
+    Examples
+    --------
+    >>> first_sigma(Reduced(np.eye(1), np.zeros(1), np.array([[2.0]]), np.zeros(1)), np.zeros(1))
+    2.5
+    """
+    bend, size = float(np.trace(problem.H)), float(np.sum(problem.S**2))
+    if bend > 0 and size > 0:
+        return 10.0 * len(problem.b) * bend / size
+    s, length = float(np.linalg.norm(problem.base)), float(np.linalg.norm(lam))
+    return length / s if length > 0 and s > 0 else 1.0
+
+
+def row_ratio(problem: Reduced, c: Array, s: Array, y: Array) -> float:
+    """The largest |s_j - y_j| relative to max(|s_j|, |y_j|); rounding of the sum is none."""
+    off, scale = np.abs(s - y), np.maximum(np.abs(s), np.abs(y))
+    made = np.abs(c) @ np.abs(problem.S) + np.abs(problem.base)
+    left = np.where(off <= ROUNDING * made, 0.0, off)
+    ratios = np.divide(left, scale, out=np.where(left > 0, np.inf, 0.0), where=scale > 0)
+    return float(ratios.max(initial=0.0))

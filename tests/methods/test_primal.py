@@ -1,0 +1,234 @@
+"""Newton over exact sums of p-vectors: many coupling rows, quadratic f."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.sparse.linalg import aslinearoperator
+
+import dual2 as d2
+from dual2.reference import solve_reference
+from rounding import EPS
+
+STAR = d2.Network(nx.star_graph(3))
+ROWS = 120
+
+
+def primal(problem, network=STAR, **options):
+    options = {"method": "Newton", "mode": "primal", "record": False, "progress": False} | options
+    return d2.solve(problem, network, **options)
+
+
+def data(seed, p=ROWS, columns=12):
+    """A table whose columns have different lengths, and labels that it explains in part."""
+    rng = np.random.default_rng([seed, 7])
+    X = rng.standard_normal((p, columns)) * np.geomspace(1.0, 10.0, columns)
+    score = X @ rng.standard_normal(columns) / 10.0
+    return X, np.sign(score + rng.standard_normal(p)), score + 0.3 * rng.standard_normal(p)
+
+
+def table(X, h, f=None, g=None, wrap=lambda A: A, parties=4):
+    blocks = np.array_split(X, parties, axis=1)
+    f, g = f or d2.SquaredNorm(0.5), g or d2.Zero()
+    return d2.Problem([d2.Agent(wrap(A), f, g) for A in blocks], h)
+
+
+def losses(labels, y):
+    return {
+        "logistic": d2.LogisticLoss(labels),
+        "hinge": d2.HingeLoss(labels),
+        "squared": d2.SquaredLoss(y),
+        "huber": d2.HuberLoss(y, 0.3),
+        "absolute": d2.AbsoluteLoss(y),
+        "quantile": d2.QuantileLoss(y, 0.7),
+    }
+
+
+LOSSES = list(losses(np.ones(1), np.ones(1)))
+
+
+def agrees(problem, result):
+    """An answer is that of an interior point method."""
+    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
+    x, best = np.concatenate(result.x), np.concatenate(solve_reference(problem, polish=False).x)
+    np.testing.assert_allclose(x, best, atol=1e-5 * np.abs(best).max())
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_every_loss_against_a_reference(loss):
+    X, labels, y = data(1)
+    problem = table(X, losses(labels, y)[loss])
+    result = primal(problem)
+    agrees(problem, result)
+    assert result.counts.sums <= X.shape[1] + 2  # D + 1, and one that brings the consent
+
+
+def test_only_vectors_travel():
+    X, labels, _ = data(2)
+    result = primal(table(X, d2.LogisticLoss(labels)))
+    c, links = result.counts, 2 * 3
+    assert c.rounds == 2 * c.sums and c.latency == c.rounds + c.agree_rounds
+    most = ROWS + 2 * X.shape[1] + 20
+    assert c.floats <= links * (c.sums * most + 4 * ROWS)
+
+
+def test_flat_costs_need_nothing_else():
+    """No ridge at all: the loss alone bounds the solution."""
+    X, labels, _ = data(3)
+    result = primal(table(X, d2.LogisticLoss(labels), f=d2.SquaredNorm(0.0)))
+    assert result.status == "CONVERGED"
+    best = minimize(lambda w: np.logaddexp(0, -labels * (X @ w)).sum(), np.zeros(12), tol=1e-12)
+    assert result.objective == pytest.approx(best.fun, rel=1e-9)
+
+
+def test_coupled_costs_tilts_and_ragged_sizes():
+    rng = np.random.default_rng(4)
+    X, labels, _ = data(4)
+    fs = [d2.LeastSquares(rng.standard_normal((6, d)), 1.0, ridge=0.1) for d in (1, 5, 6)]
+    blocks = np.split(X, [1, 6], axis=1)
+    agents = [
+        d2.Agent(A, f.tilt(0.3), d2.SquaredNorm(0.2, 1.0)) for A, f in zip(blocks, fs, strict=True)
+    ]
+    problem, network = d2.Problem(agents, d2.HingeLoss(labels)), d2.Network(nx.path_graph(3))
+    agrees(problem, primal(problem, network))
+
+
+@pytest.mark.parametrize("wrap", [sp.csr_array, aslinearoperator], ids=["sparse", "operator"])
+def test_storage_makes_no_difference(wrap):
+    X, labels, _ = data(5)
+    X = X * (np.random.default_rng(5).random(X.shape) < 0.2)
+    one = primal(table(X, d2.LogisticLoss(labels)))
+    two = primal(table(X, d2.LogisticLoss(labels), wrap=wrap))
+    assert one.status == two.status == "CONVERGED"
+    np.testing.assert_allclose(np.concatenate(one.x), np.concatenate(two.x), atol=1e-8)
+
+
+def test_one_agent_and_one_row():
+    one = d2.Network(nx.empty_graph(1))
+    problem = d2.Problem([d2.Agent([[2.0]], d2.SquaredNorm(1.0))], d2.IndicatorPoint([3.0]))
+    result = primal(problem, one)
+    assert result.status == "CONVERGED" and result.x[0] == pytest.approx([1.5])
+
+
+# -- continuing, limits --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_run_that_was_cut_continues_bit_for_bit(loss):
+    X, labels, y = data(6)
+    problem = table(X, losses(labels, y)[loss])
+    whole, part = primal(problem), None
+    for cut in range(2, 2 * whole.counts.sums, 4):
+        part = primal(problem, start=part, max_rounds=cut)
+    part = primal(problem, start=part)
+    assert part.status == "CONVERGED" and part.counts == whole.counts
+    assert all((a == b).all() for a, b in zip(part.x, whole.x, strict=True))
+
+
+def test_a_state_that_does_not_fit_is_refused():
+    X, labels, _ = data(6)
+    problem = table(X, d2.LogisticLoss(labels))
+    part = primal(problem, max_rounds=8)
+    part.state["c"] = part.state["c"][:-1]
+    with pytest.raises(d2.ProblemError, match="cannot be continued"):
+        primal(problem, start=part)
+
+
+def test_a_warm_start_needs_few_sums():
+    X, labels, _ = data(7)
+    problem = table(X, d2.LogisticLoss(labels))
+    first = primal(problem)
+    again = primal(problem, start=(first.x, first.dual))
+    assert again.status == "CONVERGED" and again.counts.sums <= 3
+
+
+def test_old_directions_are_merged(monkeypatch):
+    X, labels, _ = data(8)
+    problem = table(X, d2.LogisticLoss(labels))
+    whole = primal(problem)
+    monkeypatch.setattr("dual2.methods.newton.primal.MEMORY", 8)
+    monkeypatch.setattr("dual2.methods.newton.primal.LEAST", 8)
+    few = primal(problem)
+    assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
+    assert len(few.state["c"]) <= 8 < len(whole.state["c"])
+    np.testing.assert_allclose(np.concatenate(few.x), np.concatenate(whole.x), atol=1e-7)
+
+
+def test_no_minimum_is_no_convergence():
+    """Labels that a plane separates, no ridge: the loss falls towards zero for ever."""
+    X, *_ = data(9)
+    labels = np.sign(X @ np.ones(12))
+    result = primal(table(X, d2.LogisticLoss(labels), f=d2.SquaredNorm(0.0)), max_sums=40)
+    assert result.status != "CONVERGED"
+
+
+def test_impossible_equations_are_no_convergence():
+    X, _, y = data(10)
+    result = primal(table(X, d2.IndicatorPoint(y)), max_sums=40)
+    assert result.status != "CONVERGED"
+
+
+# -- the choice of the mode ----------------------------------------------------------------------
+
+
+def test_the_mode_follows_the_rows():
+    X, labels, _ = data(11, p=600)
+    many = primal(table(X, d2.LogisticLoss(labels)), mode="auto")
+    assert many.parameters["mode"][0] == "primal" and "Mode primal" in many.explain()
+    few = primal(table(X[:40], d2.LogisticLoss(labels[:40])), mode="auto")
+    assert few.parameters["mode"][0] == "dual"
+
+
+def test_what_the_primal_mode_cannot_do_is_refused_by_name():
+    X, labels, _ = data(12)
+    f = d2.LogisticRegression(np.eye(3), 1.0, ridge=1.0)
+    with pytest.raises(d2.CapabilityError, match="agent 0: f must be quadratic; found Logistic"):
+        primal(table(X, d2.LogisticLoss(labels), f=f))
+    with pytest.raises(d2.CapabilityError, match="agent 0: g must be"):
+        primal(table(X, d2.LogisticLoss(labels), g=d2.L2Norm(1.0)))
+    with pytest.raises(d2.CapabilityError, match="h must split by coordinate; L2Norm"):
+        primal(table(X, d2.L2Norm(1.0)))
+    with pytest.raises(d2.CapabilityError, match="mode = 'prime' found; expected one of auto"):
+        primal(table(X, d2.LogisticLoss(labels)), mode="prime")
+
+
+def test_neither_mode_is_an_error_that_says_what_to_do():
+    X, labels, _ = data(13, p=2100, columns=4)
+    f = d2.LogisticRegression([[1.0]], 1.0, ridge=1.0)
+    with pytest.raises(d2.CapabilityError, match=r"2100 × 2100 .* Use L-BFGS"):
+        primal(table(X, d2.LogisticLoss(labels), f=f), mode="auto")
+
+
+# -- the problem in known directions -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_the_reduced_problem_is_solved(loss):
+    """Dependent directions and a base included: λ ∈ ∂h(s), and no direction improves."""
+    from dual2.methods.newton.reduced import Gram, Reduced, solve_reduced
+
+    X, labels, y = data(14)
+    h, S = losses(labels, y)[loss], np.vstack([X.T, X.T[:2]])
+    half = np.random.default_rng(14).standard_normal((len(S), len(S)))
+    base = 0.1 * np.ones(ROWS)
+    problem = Reduced(half @ half.T, np.ones(len(S)), S, base)
+    found = solve_reduced(h, problem, Gram(), np.zeros(len(S)), np.zeros(ROWS), 0.0, 1e-10)
+    s = base + found.c @ S
+    t = np.full(ROWS, np.linalg.norm(s) / np.linalg.norm(found.lam))
+    near = 1e-8 * np.abs(s).max()
+    np.testing.assert_allclose(h.prox(s + t * found.lam, t), s, atol=near)
+    parts = problem.H @ found.c + problem.b, S @ found.lam
+    np.testing.assert_allclose(parts[0], -parts[1], atol=1e-7 * np.abs(parts[1]).max())
+
+
+def test_a_gram_matrix_is_kept_and_extended():
+    from dual2.methods.newton.reduced import Gram
+
+    rng = np.random.default_rng(15)
+    S, W, gram = rng.standard_normal((6, 50)), rng.random(50), Gram()
+    gram.of(S[:4], W)
+    found, right = gram.of(S, W * (1.0 + 1e-3)), (S * W) @ S.T
+    np.testing.assert_allclose(found, right, atol=1e3 * EPS * np.abs(right).max())
+    exact, near = gram.of(S, W * 1.5), 1e3 * EPS * np.abs(right).max()
+    np.testing.assert_allclose(exact, 1.5 * right, atol=near)
