@@ -33,7 +33,7 @@ def test_projection_meets_the_optimality_conditions(seed):
     v = inside + rng.choice([0.1, 1.0, 30.0]) * rng.standard_normal(len(inside))
     s, x = g.scaled, np.empty_like(v)
     y = np.empty(len(s.M) + len(v))
-    assert project(v, x, s, y) == SOLVED
+    assert project(v, x, s, y, np.empty((0, 0)))[0] == SOLVED
     rows = np.vstack([s.M, np.eye(len(v))])
     lower, upper = np.append(s.lower, s.box_lower), np.append(s.upper, s.box_upper)
     value, size = rows @ x, max(1.0, np.abs(v).max())

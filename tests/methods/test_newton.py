@@ -8,6 +8,7 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+from dual2.reference import solve_reference
 from problems import random_problem
 from rounding import EPS
 
@@ -227,3 +228,41 @@ def test_no_multiplier_is_no_convergence():
     agents = [d2.Agent(np.eye(2)[:1], d2.SquaredNorm(1.0, [0.0, 1.0]), d2.IndicatorBall(1.0))] * 5
     result = newton(d2.Problem(agents, d2.IndicatorPoint([5.0])), max_sums=60)
     assert result.status != "CONVERGED" or abs(result.y[0] - 5.0) <= 1e-7
+
+
+# -- polyhedra ---------------------------------------------------------------------------------
+def polyhedral(kind, seed, flat=False):
+    """Agents with ramps, or with a budget over ramps, beside one with a box."""
+    rng, T = np.random.default_rng(seed), 5
+    differences = np.eye(T)[1:] - np.eye(T)[:-1]
+    rows = [np.eye(T), differences] + ([np.ones((1, T))] if kind == "budget" else [])
+    M = np.vstack(rows)
+    upper = np.concatenate([np.full(T, 2.0), np.full(T - 1, 0.4), [6.0] * (len(M) - 2 * T + 1)])
+    lower = np.concatenate([np.zeros(T), np.full(T - 1, -0.3), [0.0] * (len(M) - 2 * T + 1)])
+    agents = []
+    for i in range(4):
+        g = d2.IndicatorPolyhedron(M, lower, upper) if i < 3 else d2.IndicatorBox(0.0, 2.0)
+        bend = np.zeros(T) if flat else rng.uniform(0.5, 3.0, T)
+        agents.append(d2.Agent(np.eye(T), d2.Quadratic(bend, rng.standard_normal(T)), g))
+    return d2.Problem(agents, d2.IndicatorPoint(rng.uniform(2.5, 3.5, T)))
+
+
+@pytest.mark.parametrize("kind", ["ramps", "budget"])
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize("seed", range(3))
+def test_polyhedra_are_answered_by_one_projection(kind, flat, seed):
+    problem, network = polyhedral(kind, seed, flat), d2.Network(nx.path_graph(4))
+    result = d2.solve(problem, network, method="Newton")
+    assert result.status == "CONVERGED" and result.counts.sums <= 40
+    best = problem.objective(solve_reference(problem).x, problem.h.b)
+    assert result.objective == pytest.approx(best, rel=1e-7)
+    assert (problem.agents[0].g.chain is None) == (kind == "budget")
+
+
+@pytest.mark.parametrize("kind", ["ramps", "budget"])
+def test_demands_that_polyhedra_cannot_meet_are_proved_so(kind):
+    problem = polyhedral(kind, 0)
+    steep = problem.with_agents(problem.agents, d2.IndicatorPoint([7.0, 0.5, 7.0, 0.5, 7.0]))
+    result = d2.solve(steep, d2.Network(nx.path_graph(4)), method="Newton")
+    assert result.status == "INFEASIBLE"
+    assert steep.separates(np.array(result.certificate.separator)) < 0

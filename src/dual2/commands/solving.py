@@ -133,7 +133,7 @@ def theory(
     rows = complexities(problem, network, eps, value, numbers)
     print(theory_report(problem, network, rows, numbers, cost, every))
     if run:
-        options.setdefault("method", "iD2A")
+        options.setdefault("method", "iD2A")  # what the paper predicts
         result = solve_problem(problem, network, **options)
         print(f"\nMeasured beside predicted: {result.status}\n{compare(rows, result)}")
         raise typer.Exit(EXIT.get(result.status, 3))

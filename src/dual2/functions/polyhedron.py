@@ -8,13 +8,14 @@ not.
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, Matrix, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
+from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
 ROUNDING = 1e-12
@@ -42,7 +43,8 @@ class IndicatorPolyhedron(Indicator):
     """f(x) = 0 if lower <= Mx <= upper, else inf.
 
     The prox is the projection, found exactly by a dual active set method (Goldfarb & Idnani,
-    1983) that starts from the clipped point where rows of M are bounds of single coordinates;
+    1983) that starts from the clipped point where rows of M are bounds of single coordinates, or,
+    where the other rows are differences of neighbouring coordinates, by dynamic programming;
     f*(w) = sup {<w, x> : lower <= Mx <= upper}. Points whose distance to every
     row's slab is at most 1e-9·max(1, |bound|/|row|) count as inside.
 
@@ -70,12 +72,14 @@ class IndicatorPolyhedron(Indicator):
     M: Matrix
     lower: Bounds
     upper: Bounds
+    _checked: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         for name in ("lower", "upper"):
             check_rows(self, name, getattr(self, name), self.M, "bound")
         self._project(np.zeros(self.M.shape[1]))  # an empty set is refused here
+        object.__setattr__(self, "_checked", True)
 
     @property
     def dim(self) -> int | None:
@@ -114,9 +118,37 @@ class IndicatorPolyhedron(Indicator):
         M = np.ascontiguousarray(self.M[rows] / size[:, None])
         return Scaled(M, lower[rows] / size, upper[rows] / size, *box)
 
+    @cached_property
+    def chain(self) -> Array | None:
+        """(4, d): bounds of each coordinate, and of its fall and rise from the one before.
+
+        None unless every row of M is a bound or a multiple of x_t - x_{t-1}.
+
+        Examples
+        --------
+        >>> g = IndicatorPolyhedron([[1, 0], [-2, 2]], [0, -1], [9, np.inf])
+        >>> g.chain.tolist()
+        [[0.0, -inf], [9.0, inf], [inf, 0.5], [inf, inf]]
+        """
+        rows, d = self._sorted[1], self.M.shape[1]
+        found, s = np.full((4, d), np.inf), self.scaled
+        found[0], found[1] = s.box_lower, s.box_upper
+        for k in rows:
+            at = np.flatnonzero(self.M[k])
+            if len(at) != 2 or at[1] != at[0] + 1 or self.M[k, at[0]] != -self.M[k, at[1]]:
+                return None
+            t, ends = at[1], (bound[k] / self.M[k, at[1]] for bound in self._bounds)
+            least, most = sorted(ends)
+            found[2, t], found[3, t] = min(found[2, t], -least), min(found[3, t], most)
+        return found if len(rows) else None
+
     def _project(self, v: Array) -> Array:
         out, work = np.empty_like(v), np.empty(len(self.scaled.M) + len(v))
-        status = project(v, out, self.scaled, work)
+        if self.chain is not None and self._checked:
+            room = np.empty((ROWS, 2 * len(v) + 2))
+            project_chain(v, np.ones_like(v), self.chain, out, np.empty_like(v), room)
+            return out
+        status, _ = project(v, out, self.scaled, work, np.empty((0, 0)))
         if status == SOLVED:
             return out
         if status == EMPTY:

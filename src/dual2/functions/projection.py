@@ -48,12 +48,13 @@ class _Active(NamedTuple):
 
 
 @compiled
-def project(v, out, polyhedron, multipliers):
+def project(v, out, polyhedron, multipliers, basis):
     """Projection of v onto a polyhedron.
 
     ``multipliers`` (rows of M, then coordinates) holds those of the upper sides minus those of
-    the lower ones; if the set is EMPTY, the weights of a contradictory combination. Returns
-    SOLVED, EMPTY or UNSETTLED.
+    the lower ones; if the set is EMPTY, the weights of a contradictory combination. The first rows
+    of ``basis`` (d, d), unless it is empty, become an orthonormal basis of the directions that the
+    active constraints leave free. Returns SOLVED, EMPTY or UNSETTLED, and how many these are.
     """
     m, d = polyhedron.M.shape
     multipliers[:] = 0.0
@@ -63,9 +64,15 @@ def project(v, out, polyhedron, multipliers):
         out[j] = min(max(v[j], polyhedron.box_lower[j]), polyhedron.box_upper[j])
     worst, side = _worst(out, polyhedron, scale)
     if worst < 0:
+        count = 0
         for j in range(d):
             multipliers[m + j] = v[j] - out[j]
-        return SOLVED
+            if v[j] == out[j]:
+                count += 1
+                if basis.shape[0] > 0:
+                    basis[count - 1] = 0.0
+                    basis[count - 1, j] = 1.0
+        return SOLVED, count
     active, q = _clipped(v, out, m)
     for _ in range(50 * (m + d)):
         status, q = _add(worst, side, out, polyhedron, active, q)
@@ -73,13 +80,15 @@ def project(v, out, polyhedron, multipliers):
             multipliers[worst] = side
             for k in range(q):
                 multipliers[active.number[k]] = -active.r[k] * active.sign[k]
-            return EMPTY
+            return EMPTY, q
         worst, side = _worst(out, polyhedron, scale)
         if worst < 0:
             for k in range(q):
                 multipliers[active.number[k]] = active.y[k] * active.sign[k]
-            return SOLVED
-    return UNSETTLED
+            if basis.shape[0] > 0:
+                basis[: d - q] = active.Q[q:]
+            return SOLVED, d - q
+    return UNSETTLED, q
 
 
 @compiled

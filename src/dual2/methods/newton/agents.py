@@ -37,6 +37,7 @@ from dual2.methods.newton.message import (
     Layout,
     half_size,
 )
+from dual2.methods.newton.polyhedra import make_faces, respond_faces, support_faces
 from dual2.methods.newton.semismooth import make_desk, respond_others
 from dual2.problem import Agent
 from dual2.runtime import Runtime
@@ -78,16 +79,20 @@ class Agents:
         kinds = np.array([_prox_kind(a) for a in self.problem.agents])
         self.split = ((kinds == _SPLIT) & matrix).astype(np.int64)
         self.easy = (self.split.astype(bool) & (block.fkind == SIMPLE_F)).astype(np.int64)
+        plain, dims = matrix & (block.fkind == SIMPLE_F), np.diff(block.xptr)
+        sets = [agent.g for agent in self.problem.agents]
+        self.faces = make_faces(sets, plain, dims, runtime.team.threads, max(self.p, TERMS))
+        self.faced = self.faces.kind > 0
         known = (kinds != _PYTHON) & matrix & (block.fkind != CALLBACK_F)
         self.others = (known & (self.easy == 0)).astype(np.int64)
         self.locals = {i: Local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
-        self.alone = [i for i in self.locals if not self.others[i]]
+        self.alone = [i for i in self.locals if not (self.others[i] or self.faced[i])]
         threads, width = runtime.team.threads, max(int(np.diff(block.xptr).max()), self.p, TERMS)
         self._room = np.zeros((threads, 4, width + 1))
         curve = np.array([min(a.g.mu, 1e300) for a in self.problem.agents])
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
-        sets = np.array([isinstance(a.g, Indicator) for a in self.problem.agents], np.int64)
-        self._desk = make_desk(curve, sets, threads, widest, self.p)
+        inside = np.array([isinstance(g, Indicator) for g in sets], np.int64)
+        self._desk = make_desk(curve, inside, threads, widest, self.p)
         self._found: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
         self.survey: dict[int, Array] = {}
@@ -119,8 +124,12 @@ class Agents:
             run(respond, block, self.easy, task, rows, out)
             if self.others.any():
                 run(respond_others, block, self.others, task, self._desk, rows, out, self.tried)
+            if self.faced.any():
+                run(respond_faces, block, self.faces, task, rows, out)
             if layout.directions:
                 run(support_rows, block, self.split, looks, rows, out)
+            if layout.directions and self.faced.any():
+                run(support_faces, block, self.faces, looks, rows, out)
             self._fill_others(rows, out, question, springs, tol)
             if layout.survey:
                 self._fill_survey(rows, out[:, layout.starts[4] : layout.starts[5]])
@@ -153,17 +162,18 @@ class Agents:
         first = np.flatnonzero(rows == 0)
         if question.request and first.size:
             out[first[0], layout.starts[5] + question.request - 1] = 1.0
-        busy = ~((self.split > 0) & (self.easy > 0))[rows]
+        compiled = ((self.split > 0) & (self.easy > 0)) | (self.faces.bounded > 0)
+        busy = ~compiled[rows]
         if layout.ray and springs.ray.size:
             busy |= springs.r[rows] > 0
         for e in np.flatnonzero(busy):
             i = int(rows[e])
             own = slice(xptr[i], xptr[i + 1])
-            if not self.split[i]:
+            if not (self.split[i] or self.faces.bounded[i]):
                 self._fill_supports(i, springs.x[own], question, out[e])
             if layout.ray and springs.ray.size:
                 self._fill_ray(i, springs.ray[own], out[e, layout.starts[3] : layout.starts[4]])
-            if i in self.locals:
+            if i in self.locals and not self.faced[i]:
                 mine = Springs(springs.r, springs.anchor[own], springs.x[own])
                 self._fill_local(i, question, mine, tol, out[e])
 
@@ -233,6 +243,8 @@ class Agents:
         run(respond, block, self.easy, task, rows, none)
         if self.others.any():
             run(respond_others, block, self.others, task, self._desk, rows, none, self.tried)
+        if self.faced.any():
+            run(respond_faces, block, self.faces, task, rows, none)
         for i in self.alone:
             springs.x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
 

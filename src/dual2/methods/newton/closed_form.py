@@ -95,16 +95,20 @@ def load_of(block, i, x, out):
 
 
 @spliced
-def measure(block, i, x, c, task, terms, out):
-    """The numbers of a trial for the answer x to the force c, see :mod:`.message`."""
-    first, d, coef = block.xptr[i], x.shape[0], block.coef
+def measure(block, coef, i, x, c, task, terms, out):
+    """The numbers of a trial for the answer x to the force c, see :mod:`.message`.
+
+    ``coef`` are those of f_i + g_i, or of f_i alone where g_i is an indicator.
+    """
+    first, d, kinked = block.xptr[i], x.shape[0], coef.shape[0] > 2
     for k in range(terms.shape[0]):
         terms[k] = 0.0
     for j in range(d):
         k = first + j
         terms[SMOOTH] += (0.5 * coef[0, k] * x[j] + coef[1, k]) * x[j]
-        side = coef[2, k] if x[j] < coef[4, k] else coef[3, k]
-        terms[KINKS] += side * (x[j] - coef[4, k])
+        if kinked:
+            side = coef[2, k] if x[j] < coef[4, k] else coef[3, k]
+            terms[KINKS] += side * (x[j] - coef[4, k])
         terms[PULLED] += c[j] * x[j]
         terms[FORCED] += (coef[0, k] * x[j] + coef[1, k]) * x[j]
         terms[GRADIENT] += (block.fcoef[0, k] * x[j] + block.fcoef[1, k]) ** 2
@@ -182,7 +186,7 @@ def respond(block, easy, task, rows, out, member):
             apply(block, i, x[:d], out[e, at : at + p])
             load_of(block, i, x, out[e, at + p : at + 2 * p])
             numbers = out[e, at + 2 * p : at + stride]
-            measure(block, i, x[:d], c, task, room[3], numbers)
+            measure(block, block.coef, i, x[:d], c, task, room[3], numbers)
             if t < task.jacobians:
                 at = task.squares + t * half
                 add_squares(block, i, weights, out[e, at : at + half])

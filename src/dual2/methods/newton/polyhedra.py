@@ -1,0 +1,277 @@
+"""Compiled answers of agents with a diagonal f_i and a polyhedron for g_i: one exact projection.
+
+With w = d_i + r_i the answer to a price minimises Σ (w_j/2)(x_j - u_j)² over the polyhedron, u the
+minimiser without it: a projection in the units √w_j·x_j, exact as :mod:`dual2.functions.projection`
+and :mod:`dual2.functions.chain` make it. They know the face on which it ends; with an orthonormal
+basis Z of its directions the derivative of x with respect to -c is W^(-1/2) Z Zᵀ W^(-1/2).
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dual2.compiled import compiled, spliced
+from dual2.engine.local import DENSE_A, adjoint, apply, dot
+from dual2.engine.threads import own_rows
+from dual2.engine.unowned import unowned
+from dual2.functions import Function
+from dual2.functions.chain import ROWS, project_chain
+from dual2.functions.polyhedron import IndicatorPolyhedron
+from dual2.functions.projection import SOLVED, Scaled, project
+from dual2.methods.newton.closed_form import add_squares, load_of, measure
+from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
+
+Array = np.ndarray
+NONE, CHAIN, GENERAL = range(3)
+ANSWER, FORCE, TARGET, WEIGHT, ROOT, SCALED, GROUPS, SPARE, NEXT = range(9)
+VECTORS = 9
+_FLIGHTS = 12
+"""Most proximal steps, each eight times as long, until a support is attained."""
+
+
+class Faces(NamedTuple):
+    """The polyhedra, and work space of all threads, its first axis."""
+
+    kind: Array
+    """(n,): NONE for agents that have none."""
+    start: Array
+    """(n,): where the polyhedron's numbers begin: a chain's four rows; else M, lower, upper and the
+    bounds of the coordinates."""
+    rows: Array
+    """(n,): rows of M."""
+    bounded: Array
+    """(n,): whether all coordinates have finite bounds."""
+    reach: Array
+    """(n,): the largest of these, in magnitude."""
+    pool: Array
+    """The numbers."""
+    vectors: Array
+    """(·, VECTORS, width)."""
+    basis: Array
+    """(·, width, width): directions of the face."""
+    room: Array
+    """(·, ROWS, 2 · width + 2): for chains."""
+    matrix: Array
+    """(·, most rows · width): M in other units."""
+    sides: Array
+    """(·, 3 · most rows + 3 · width): bounds in other units, and multipliers."""
+    terms: Array
+    """(·, width): terms of the numbers of a trial."""
+
+
+def make_faces(
+    functions: Sequence[Function], able: Array, dims: Array, threads: int, least: int
+) -> Faces:
+    """The polyhedra among the g_i of the agents that are ``able``; rooms at least so wide."""
+    n = len(functions)
+    kind, start, rows, bounded = (np.zeros(n, np.int64) for _ in range(4))
+    reach = np.zeros(n)
+    pool: list[Array] = [np.zeros(1)]
+    used, width = 1, least
+    for i, g in enumerate(functions):
+        if not (able[i] and isinstance(g, IndicatorPolyhedron)):
+            continue
+        parts: tuple[Any, ...] = g.scaled if g.chain is None else (g.chain,)
+        kind[i], start[i] = GENERAL if g.chain is None else CHAIN, used
+        rows[i] = len(g.scaled.M) if g.chain is None else 0
+        ends = np.abs([g.scaled.box_lower, g.scaled.box_upper])
+        bounded[i], reach[i] = np.isfinite(ends).all(), ends.max()
+        pool += [part.ravel() for part in parts]
+        used, width = used + sum(part.size for part in parts), max(width, int(dims[i]))
+    most = int(rows.max(initial=0))
+    sizes = ((VECTORS, width), (width, width), (ROWS, 2 * width + 2), (most * width + 1,))
+    sizes += ((3 * most + 3 * width,), (width,))
+    rooms = (np.zeros((threads, *size)) for size in sizes)
+    return Faces(kind, start, rows, bounded, reach, np.concatenate(pool), *rooms)
+
+
+@compiled
+def settle_on_face(faces, i, d, thread):
+    """Row ANSWER = minimiser of Σ (w_j/2)(x_j - u_j)²; the number of rows of ``basis``.
+
+    w and u are the rows WEIGHT and TARGET. The directions are those in the units of x: the
+    derivative is the sum of their squares. Without an answer row ANSWER is NaN.
+    """
+    faces = unowned(faces)
+    vectors, at = faces.vectors[thread], faces.start[i]
+    u, w, x = vectors[TARGET, :d], vectors[WEIGHT, :d], vectors[ANSWER, :d]
+    basis = faces.basis[thread]
+    if faces.kind[i] == CHAIN:
+        chain = faces.pool[at : at + 4 * d].reshape((4, d))
+        project_chain(u, w, chain, x, vectors[GROUPS, :d], faces.room[thread])
+        return set_groups(vectors[GROUPS, :d], basis)
+    roots, target, out = vectors[ROOT, :d], vectors[SCALED, :d], vectors[SPARE, :d]
+    for j in range(d):
+        roots[j] = math.sqrt(w[j])
+        target[j] = roots[j] * u[j]
+    polyhedron, multipliers = in_units(faces, i, roots, thread)
+    square = np.empty((d, d))
+    status, count = project(target, out, polyhedron, multipliers, square)
+    for j in range(d):
+        x[j] = out[j] / roots[j] if status == SOLVED else math.nan
+        for k in range(count):
+            basis[k, j] = square[k, j] / roots[j]
+    return count
+
+
+@spliced
+def in_units(faces, i, roots, thread):
+    """The polyhedron in the units √w·x, rows of length one, and room for multipliers."""
+    d, m, at = roots.shape[0], faces.rows[i], faces.start[i]
+    M = faces.matrix[thread, : m * d].reshape((m, d))
+    sides = faces.sides[thread]
+    end = at + m * d
+    for k in range(m):
+        square = 0.0
+        for j in range(d):
+            M[k, j] = faces.pool[at + k * d + j] / roots[j]
+            square += M[k, j] ** 2
+        length = math.sqrt(square)
+        for j in range(d):
+            M[k, j] /= length
+        sides[k], sides[m + k] = faces.pool[end + k] / length, faces.pool[end + m + k] / length
+    box = end + 2 * m
+    for j in range(d):
+        sides[2 * m + j] = roots[j] * faces.pool[box + j]
+        sides[2 * m + d + j] = roots[j] * faces.pool[box + d + j]
+    middle = 2 * m + d
+    polyhedron = Scaled(
+        M, sides[:m], sides[m : 2 * m], sides[2 * m : middle], sides[middle : middle + d]
+    )
+    return polyhedron, sides[middle + d : middle + d + m + d]
+
+
+@compiled
+def set_groups(weights, basis):
+    """Rows of ``basis`` = √weight on each free group of a chain; how many."""
+    count, end = 0, weights.shape[0] - 1
+    while end >= 0:
+        first = end
+        while first > 0 and weights[first - 1] < 0.0:
+            first -= 1
+        if weights[end] > 0.0:
+            for j in range(weights.shape[0]):
+                inside = first <= j <= end
+                basis[count, j] = math.sqrt(weights[end]) if inside else 0.0
+            count += 1
+        end = first - 1
+    return count
+
+
+@spliced
+def add_directions(block, i, basis, count, d, image, out):
+    """out += lower triangle of Σ_k (A_i z_k)(A_i z_k)ᵀ over the rows z_k of ``basis``."""
+    p, first, place, dense = image.shape[0], block.xptr[i], block.place, block.akind[i] == DENSE_A
+    for k in range(count):
+        image[:] = 0.0
+        for j in range(d):
+            t, at = basis[k, j], place[first + j, 0]
+            if t != 0.0 and dense:
+                for a in range(p):
+                    image[a] += t * block.cols[at, a]
+            elif t != 0.0:
+                for m in range(at, place[first + j, 1]):
+                    image[block.sidx[m]] += t * block.sval[m]
+        e = 0
+        for a in range(p):
+            t = image[a]
+            if t != 0.0:
+                for b in range(a + 1):
+                    out[e + b] += t * image[b]
+            e += a + 1
+
+
+@spliced
+def set_target(block, i, task, faces, thread, price):
+    """Rows FORCE, WEIGHT and TARGET of an agent that hears a price."""
+    a, vectors, r = block.xptr[i], faces.vectors[thread], task.r[i]
+    adjoint(block, i, price, vectors[FORCE])
+    for j in range(block.xptr[i + 1] - a):
+        curve = block.fcoef[0, a + j] + r
+        pull = vectors[FORCE, j] + block.fcoef[1, a + j] - r * task.anchor[a + j]
+        vectors[WEIGHT, j] = curve if curve > 0.0 else 1.0
+        vectors[TARGET, j] = -pull / vectors[WEIGHT, j]
+
+
+@compiled
+def respond_faces(block, faces, task, rows, out, member):
+    """Trials, Jacobians and M of the agents in places ``rows`` that have a polyhedron.
+
+    Without a message (``task.stride`` = 0) the answers to the only price become their x.
+    """
+    block, faces, task = unowned((block, faces, task))
+    first, last = own_rows(member, rows.shape[0])
+    p, stride, thread = task.trials.shape[1], task.stride, member.thread
+    half, vectors, basis = p * (p + 1) // 2, faces.vectors[thread], faces.basis[thread]
+    image = np.empty(p)
+    for e in range(first, last):
+        i = rows[e]
+        if faces.kind[i] == NONE:
+            continue
+        a, d = block.xptr[i], block.xptr[i + 1] - block.xptr[i]
+        x, c = vectors[ANSWER, :d], vectors[FORCE]
+        for t in range(task.trials.shape[0]):
+            at = t * stride
+            set_target(block, i, task, faces, thread, task.trials[t])
+            count = settle_on_face(faces, i, d, thread)
+            if stride == 0:
+                for j in range(d):
+                    task.x[a + j] = x[j]
+                continue
+            apply(block, i, x, out[e, at : at + p])
+            load_of(block, i, x, out[e, at + p : at + 2 * p])
+            numbers = out[e, at + 2 * p : at + stride]
+            measure(block, block.fcoef, i, x, c, task, faces.terms[thread], numbers)
+            if t < task.jacobians:
+                at = task.squares + t * half
+                add_directions(block, i, basis, count, d, image, out[e, at : at + half])
+        if task.bound >= 0:
+            weights = vectors[SPARE]
+            for j in range(d):
+                weights[j] = 1.0 / vectors[WEIGHT, j]
+            add_squares(block, i, weights, out[e, task.bound : task.bound + half])
+    return 0
+
+
+@compiled
+def support_faces(block, faces, task, rows, out, member):
+    """Numbers of each direction, for agents with a polyhedron whose coordinates are all bounded.
+
+    The support is attained by proximal steps of growing length; where it is not, the direction
+    proves nothing.
+    """
+    block, faces, task = unowned((block, faces, task))
+    first, last = own_rows(member, rows.shape[0])
+    thread = member.thread
+    vectors = faces.vectors[thread]
+    for e in range(first, last):
+        i = rows[e]
+        if faces.kind[i] == NONE or not faces.bounded[i]:
+            continue
+        a, d = block.xptr[i], block.xptr[i + 1] - block.xptr[i]
+        x, c, at = vectors[ANSWER, :d], vectors[FORCE], vectors[NEXT, :d]
+        for t in range(task.trials.shape[0]):
+            begin = task.squares + t * DIRECTION
+            adjoint(block, i, task.trials[t], c)
+            length, step, moved = math.sqrt(dot(c[:d], c[:d])), faces.reach[i], math.inf
+            for j in range(d):
+                at[j], vectors[WEIGHT, j] = task.x[a + j], 1.0
+            for _ in range(_FLIGHTS if length * step > 0.0 else 0):
+                for j in range(d):
+                    vectors[TARGET, j] = at[j] - step / length * c[j]
+                settle_on_face(faces, i, d, thread)
+                moved = 0.0
+                for j in range(d):
+                    moved, at[j] = moved + (x[j] - at[j]) ** 2, x[j]
+                if math.sqrt(moved) <= 1e-13 * step:
+                    moved = 0.0
+                    break
+                step *= 8.0
+            out[e, begin + SUPPORT] = -dot(c[:d], at)
+            out[e, begin + SUPPORT_SIZE] = length * math.sqrt(d) * faces.reach[i]
+            out[e, begin + MISSED] = 0.0
+            idle = length * faces.reach[i] == 0.0
+            out[e, begin + OUTSIDE] = 0.0 if moved == 0.0 or idle else 1.0
+    return 0
