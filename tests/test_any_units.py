@@ -147,9 +147,10 @@ def test_warm_starts_and_callbacks_are_in_the_users_units():
     units = 2.0 ** np.array([0, 20, -13, 4])
     problem = rows_in(units, COUPLINGS["point"])
     seen = []
-    first = d2.solve(problem, PAIR, callback=lambda info: seen.append(info["duals"].copy()))
+    seeing = {"callback": lambda info: seen.append(info["duals"].copy())}
+    first = d2.solve(problem, PAIR, method="iD2A", **seeing)
     np.testing.assert_allclose(seen[-1].mean(axis=0), first.dual, rtol=1e-3)
-    again = d2.solve(problem, PAIR, start=(first.x, first.dual))
+    again = d2.solve(problem, PAIR, method="iD2A", start=(first.x, first.dual))
     assert again.counts.rounds < first.counts.rounds
     np.testing.assert_allclose(again.dual, first.dual, rtol=1e-6)
 

@@ -141,7 +141,7 @@ def failing(what, after):
 @pytest.mark.parametrize("after", [80, 153])
 def test_a_users_exception_surfaces_unchanged(what, after):
     with pytest.raises(OwnError, match=rf"^call {after + 1}$"):
-        d2.solve(failing(what, after), NETWORK, tol=1e-14, max_rounds=10_000)
+        d2.solve(failing(what, after), NETWORK, method="iD2A", tol=1e-14, max_rounds=10_000)
     assert d2.solve(built_in(), NETWORK).status == "CONVERGED"
 
 

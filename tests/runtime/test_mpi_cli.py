@@ -16,12 +16,13 @@ import pytest
 
 from dual2.cli import main
 from dual2.errors import Dual2Error
+from dual2.experiments.exp1 import experiment1
 from dual2.processes.keeping import open_store
 from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
-from dual2.solving.storage import load_public
+from dual2.solving.storage import load_public, save_problem
 from mpi_runs import LIMIT, run, run_cli, variables
 
 
@@ -32,9 +33,7 @@ def read(file):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("mpi") / "problem"
-    with pytest.raises(SystemExit):
-        main(["example", str(path)])
-    return path
+    return save_problem(path, *experiment1()[:2], {"method": "iD2A", "tol": 1e-8})
 
 
 @pytest.fixture(scope="module")

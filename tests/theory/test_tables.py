@@ -290,7 +290,7 @@ def test_measured_beside_predicted(method, rho):
 
 def test_comparison_without_a_row():
     rows = complexities(CASES["general h"], NETWORK)
-    result = d2.solve(CASES["general h"], NETWORK, tol=1e-4)
+    result = d2.solve(CASES["general h"], NETWORK, method="iD2A", tol=1e-4)
     found = compare(rows, result)
     assert found.row is None
     assert "no row for iD2A-iDAPG" in str(found)

@@ -28,7 +28,7 @@ BASES = {
     "Tracking-ADMM": Style("#5c940d", marker="P", width=1.4),
     "NECPD": Style("#d23434", marker="X", width=1.4),
     "APAPC-Chebyshev": Style("#7d858c", marker="h", width=1.4),
-    AUTO: Style("#5f3dc4", marker="d", width=1.8),
+    AUTO: Style("#7a5af0", marker="d", width=1.8),
 }
 """Methods of the paper's figures, the first two the paper's own; last what ``solve`` chooses."""
 

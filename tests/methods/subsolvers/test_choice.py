@@ -126,7 +126,7 @@ def test_auto_follows_the_prices(where, cost, expected):
 
 def test_auto_is_idapg_by_default():
     for where in (problem(TALL, SQUARE), problem(WIDE, POINT), problem(TALL, CAPPED, d2.L1Norm(1))):
-        result = d2.solve(where, NETWORK, max_rounds=20, tol=1e-15)
+        result = d2.solve(where, NETWORK, method="iD2A", max_rounds=20, tol=1e-15)
         assert result.parameters["subsolver"][0] == "iDAPG"
 
 
