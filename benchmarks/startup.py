@@ -17,9 +17,9 @@ imported = time.perf_counter()
 from dual2.experiments.exp1 import experiment1
 problem, network, *_ = experiment1()
 built = time.perf_counter()
-first = d2.solve(problem, network)
+first = d2.solve(problem, network, method="iD2A")
 solved = time.perf_counter()
-second = d2.solve(problem, network)
+second = d2.solve(problem, network, method="iD2A")
 again = time.perf_counter()
 assert first.status == "CONVERGED", first.status
 print(json.dumps([imported - begun, built - imported, solved - built, again - solved]))
@@ -27,7 +27,7 @@ print(json.dumps([imported - begun, built - imported, solved - built, again - so
 
 
 def new_process(**environment: str) -> list[float]:
-    """Seconds of import, problem, first and second solve of Experiment I in a new process."""
+    """Seconds of import, problem, first and second solve of Experiment I by iD2A in a new process."""
     command = [sys.executable, "-c", _CHILD]
     done = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True

@@ -33,7 +33,8 @@ def read(file):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("mpi") / "problem"
-    return save_problem(path, *experiment1()[:2], {"method": "iD2A", "tol": 1e-8})
+    problem, network, _ = experiment1()
+    return save_problem(path, problem, network, {"method": "iD2A", "tol": 1e-8})
 
 
 @pytest.fixture(scope="module")
