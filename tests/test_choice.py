@@ -110,6 +110,12 @@ def test_the_answer_says_why_and_equals_that_of_the_method():
     assert auto.counts.rounds == newton.counts.rounds
 
 
+def test_one_agreement_precedes_the_sums():
+    result = d2.solve(made(), PATH, record=False)
+    assert result.counts.agree_rounds == 2 * PATH.tree.height
+    assert result.counts.rounds == result.counts.sums * 2 * PATH.tree.height
+
+
 def test_a_run_goes_on_with_the_method_that_began_it():
     problem = made()
     part = d2.solve(problem, PATH, method="iD2A", max_rounds=50, tol=1e-12)

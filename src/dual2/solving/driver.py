@@ -121,7 +121,9 @@ class Driver:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
         self.units, self.lengths = (balance.units, balance.lengths) if balance else (1.0, 1.0)
-        self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths)
+        self._judging = plan.algorithm if isinstance(plan.algorithm, Judging) else None
+        aside = self._judging is not None
+        self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths, aside)
         self.stride = stride = plan.algorithm.stride
         self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
@@ -133,7 +135,6 @@ class Driver:
         self.kkt = math.inf
         self.best: Point | None = None
         self.priceless = False
-        self._judging = plan.algorithm if isinstance(plan.algorithm, Judging) else None
         if self._judging is not None:
             self._judging.tol, self._judging.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1

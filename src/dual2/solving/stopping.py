@@ -1,5 +1,6 @@
 """The stopping test: the KKT residual of the original problem, agreed over the network."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -67,13 +68,16 @@ class StoppingTest:
     atol: float
     units: Array | float = 1.0  # atol is in the user's units, see Balance: of prices,
     lengths: Array | float = 1.0  # and of the flat x
+    aside: bool = False  # whether it serves the observer and the certificate only: uncounted
     tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ)
     sums: int = 0  # and of the coupling (A, prox h)
 
     def __post_init__(self) -> None:
         """Lengths of the rows of the A_i, (n, p), and Σ_i |A_i,j|², agreed once."""
         self._norms = np.array([agent.row_norms for agent in self.runtime.problem.agents])
-        self._weight = self.runtime.total(self._norms**2)
+        counting = self.runtime.agreement.uncounted() if self.aside else nullcontext()
+        with counting:
+            self._weight = self.runtime.total(self._norms**2)
         offsets = self.runtime.block.xptr[:-1]
         flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))
         self._atol = self.atol * flat[np.minimum(offsets, len(flat) - 1)]
