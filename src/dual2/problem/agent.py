@@ -108,6 +108,8 @@ def canonical_matrix(A: Any) -> Any:
     """A as C-contiguous float64 array, sparse CSC or linear operator; checks that it is 2-D."""
     if isinstance(A, LinearOperator):
         matrix: Any = A
+    elif isinstance(A, sp.csc_array) and A.dtype == np.float64 and 0 not in A.shape:
+        return A  # as it is, so that agents may share it
     elif sp.issparse(A):
         matrix = sp.csc_array(A)
     else:

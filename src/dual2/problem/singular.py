@@ -40,8 +40,8 @@ class Sigma(NamedTuple):
 def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
     """Squared extreme singular values; dense matrices of one shape are factorised together.
 
-    A matrix counts as rank deficient if its smallest singular value is at most
-    max(p, d)·ε·σ_max, ε the machine precision.
+    One that several agents share is factorised once. A matrix counts as rank deficient if its
+    smallest singular value is at most max(p, d)·ε·σ_max, ε the machine precision.
 
     Examples
     --------
@@ -49,6 +49,12 @@ def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
     >>> squared_singular_values([np.diag([3.0, 2.0]), np.ones((2, 1))])
     Sigma(max2=array([9., 2.]), min2=array([4., 0.]))
     """
+    places: dict[int, int] = {}
+    own = [places.setdefault(id(A), len(places)) for A in matrices]
+    if len(places) < len(matrices):
+        distinct = dict(zip(own, matrices, strict=True))
+        found = squared_singular_values([distinct[k] for k in range(len(places))])
+        return Sigma(found.max2[own], found.min2[own])
     result = Sigma(np.empty(len(matrices)), np.empty(len(matrices)))
     batches: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, A in enumerate(matrices):

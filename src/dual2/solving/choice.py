@@ -214,11 +214,13 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
 def _numbers(agent: Agent) -> list[float]:
     """What one agent tells: no derivatives, no strong convexity, d, local work, (L/μ)²."""
     d, L, mu = agent.dim, agent.f.L, agent.f.mu
-    curve, slope = None, None
-    if math.isfinite(L):
-        curve, slope = hessian(agent.f, np.zeros(d)), prox_jacobian(agent.g, np.zeros(d), 1.0)
-    known = curve is not None and slope is not None
-    coupled = curve is not None and slope is not None and 2 in (curve.ndim, slope.ndim)
+    known, coupled = math.isfinite(L) and agent.f.form is not None, False
+    if not (known and agent.g.form is not None):
+        point = np.zeros(d)
+        curve = hessian(agent.f, point) if math.isfinite(L) else None
+        slope = prox_jacobian(agent.g, point, 1.0)
+        known = curve is not None and slope is not None
+        coupled = curve is not None and slope is not None and 2 in (curve.ndim, slope.ndim)
     dense = isinstance(agent.A, LinearOperator) or (coupled and sp.issparse(agent.A))
     slow = coupled and any(b.kind == Kind.CALLBACK for b in prox_blocks(agent.g, d))
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)

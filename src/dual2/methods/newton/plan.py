@@ -31,13 +31,14 @@ def curved_f(agent: Agent) -> str:
     """
     if not math.isfinite(agent.f.L):
         return f"f must have a finite L; found {agent.f!r}"
-    known = hessian(agent.f, np.zeros(agent.dim)) is not None
+    known = agent.f.form is not None or hessian(agent.f, np.zeros(agent.dim)) is not None
     return "" if known else f"f must have a second derivative; {_name(agent.f)} has none"
 
 
 def curved_g(agent: Agent) -> str:
     """Whether the prox of g has a generalised derivative."""
-    known = prox_jacobian(agent.g, np.zeros(agent.dim), 1.0) is not None
+    zero, plain = np.zeros(agent.dim), agent.g.form is not None
+    known = plain or prox_jacobian(agent.g, zero, 1.0) is not None
     return "" if known else f"the prox of g must have a derivative; {_name(agent.g)} has none"
 
 
