@@ -27,7 +27,7 @@ print(json.dumps([imported - begun, built - imported, solved - built, again - so
 
 
 def new_process(**environment: str) -> list[float]:
-    """Seconds of import, problem, first and second solve of Experiment I by iD2A in a new process."""
+    """Seconds of import, problem, first and second solve of Experiment I (iD2A), new process."""
     command = [sys.executable, "-c", _CHILD]
     done = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True
