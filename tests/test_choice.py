@@ -69,6 +69,8 @@ def test_forecasts_grow_as_they_should():
         ({"p": 1000}, "iD2A"),
         ({"p": 1000, "condition": 1e3}, "Newton"),  # the curvature sum is affordable
         ({"p": 1000, "flat": 1}, "Newton"),
+        ({"p": 20_000, "primal": True}, "Newton"),
+        ({"p": 20_000}, "iD2A"),
         ({"local": 1e12}, "iD2A"),
         ({"local": 1e12, "flat": 1}, "Newton"),
         ({"height": 0, "n": 1}, "Newton"),
@@ -108,6 +110,14 @@ def test_the_answer_says_why_and_equals_that_of_the_method():
     assert auto.explain().startswith("Method: Newton, for the shortest wait: 4 agents")
     np.testing.assert_array_equal(auto.dual, newton.dual)
     assert auto.counts.rounds == newton.counts.rounds
+
+
+def test_many_rows_of_quadratic_agents_are_for_the_primal_mode():
+    rng = np.random.default_rng(0)
+    agents = [d2.Agent(rng.standard_normal((700, 2)), d2.SquaredNorm(1.0)) for _ in range(4)]
+    result = d2.solve(d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(700))), PATH)
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
+    assert result.counts.sums <= 10
 
 
 def test_one_agreement_precedes_the_sums():

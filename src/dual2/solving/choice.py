@@ -21,6 +21,7 @@ from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.method import Method
 from dual2.methods.newton.message import Layout, half_size
+from dual2.methods.newton.plan import FEW, PRIMAL, SOME
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import AnyNetwork
@@ -36,8 +37,8 @@ _TRIALS, _MANY = 20, 100_000
 """Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
 _GOSSIP = 10.0
 """Rounds of iD2A over the lower bound."""
-_ROWS, _FLAT_ROWS = 2000, 5000
-"""Most rows of the coupling for systems of that size; the latter where nothing else can."""
+_PRIMAL_SUMS = 40.0
+"""Sums of its primal mode, unless there are fewer variables."""
 _LOCAL = 2e9
 """Most Σ d_i³ over the agents that solve systems of their own size, unless nothing else can."""
 _PYTHON = 1e4
@@ -52,7 +53,7 @@ class Size:
     that is not strongly convex, ``condition`` the root mean square of the others' L_i/μ_i;
     ``local`` is Σ d_i³ over the agents that have systems of their own size to solve, or 100·p·d_i
     where the A_i of such an agent must be written out; ``closed`` says that the prox of h has no
-    derivative.
+    derivative, ``primal`` that Newton's primal mode can.
     """
 
     n: int
@@ -65,6 +66,7 @@ class Size:
     local: float
     condition: float
     closed: bool = False
+    primal: bool = False
 
 
 class Forecast(NamedTuple):
@@ -101,19 +103,23 @@ class Choice(NamedTuple):
 
 # -- the table ---------------------------------------------------------------------------------
 def _against_newton(size: Size) -> str:
-    rows = _FLAT_ROWS if size.flat else _ROWS
     if size.underived:
         return f"{counted(size.underived, 'agent')} of {size.n} with a function without derivatives"
     if size.closed:
         return "the prox of h has no derivative"
-    if size.p > rows:
-        return f"{size.p} rows, more than {rows}"
+    if size.p > FEW and size.primal:
+        return ""
+    if size.p > SOME:
+        return f"{size.p} rows, more than {SOME}"
     if size.local > _LOCAL and not size.flat:
         return f"local systems of {size.local:.0e} multiply-adds, more than {_LOCAL:.0e}"
     return ""
 
 
 def _predict_newton(size: Size) -> Forecast:
+    if size.p > FEW and size.primal:
+        sums = min(size.variables + 1.0, _PRIMAL_SUMS)
+        return Forecast(2.0 * size.height * sums, size.p + sums)
     jacobians = _TRIALS if _TRIALS * half_size(size.p) <= _MANY else 1
     numbers = Layout(size.p, _TRIALS, jacobians).width
     return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
@@ -208,11 +214,13 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     condition = max(math.sqrt(float(found[4]) / others), 1.0)
     height = network.tree.height
     closed, local = bool(METHODS["Newton"].needs.h.lack(share.h)), float(found[3])
-    return Size(share.n, share.p, height, tol, underived, flat, variables, local, condition, closed)
+    primal = not found[5] and not PRIMAL.h.lack(share.h)
+    sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
+    return Size(*sizes, closed, primal)
 
 
 def _numbers(agent: Agent) -> list[float]:
-    """What one agent tells: no derivatives, no strong convexity, d, local work, (L/μ)²."""
+    """No derivatives, no strong convexity, d, local work, (L/μ)², not for the primal mode."""
     d, L, mu = agent.dim, agent.f.L, agent.f.mu
     known, coupled = math.isfinite(L) and agent.f.form is not None, False
     if not (known and agent.g.form is not None):
@@ -226,7 +234,8 @@ def _numbers(agent: Agent) -> list[float]:
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)
     flat = not mu > 0
     ratio = 0.0 if flat else min(L / mu, 1e8)
-    return [float(not known), float(flat), float(d), local, ratio**2]
+    unfit = bool(PRIMAL.f.lack(agent) or PRIMAL.g.lack(agent))
+    return [float(not known), float(flat), float(d), local, ratio**2, float(unfit)]
 
 
 def _by_cost(size: Size) -> Choice:
