@@ -9,6 +9,7 @@ from dual2.functions import Function
 from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
+from dual2.methods.newton.faces import Faces
 from dual2.methods.newton.primal import Primal
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
@@ -58,10 +59,15 @@ def quadratic_f(agent: Agent) -> str:
 
 
 def piecewise_g(agent: Agent) -> str:
-    """Whether g is quadratic coordinate by coordinate, without kinks and bounds."""
-    if agent.g.form is not None and agent.g.form.smooth:
+    """Whether g is piecewise quadratic coordinate by coordinate: l1, boxes, elastic nets."""
+    if agent.g.form is not None:
         return ""
-    return f"g must be zero or quadratic; found {_name(agent.g)}"
+    return f"g must split by coordinate; {_name(agent.g)} does not"
+
+
+def smooth_g(agent: Agent) -> bool:
+    """Whether g has neither kinks nor bounds."""
+    return agent.g.form is not None and agent.g.form.smooth
 
 
 def separable_h(h: Function) -> str:
@@ -82,7 +88,7 @@ NEEDS = Needs(
 )
 PRIMAL = Needs(
     Condition("quadratic", quadratic_f),
-    Condition("quadratic or zero", piecewise_g),
+    Condition("piecewise quadratic by coordinate", piecewise_g),
     Condition("separable, prox with a derivative", separable_h),
 )
 """What the primal mode asks beside."""
@@ -145,8 +151,7 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     values = Values((MAX_SUMS, MODE), problem, network, settings)
     mode, why = choose_mode(problem, values.mode)
     runtime = Runtime(problem, network)
-    kind = Newton if mode == "dual" else Primal
-    algorithm = kind(runtime, int(values.max_sums))
+    algorithm = _kind(mode, problem)(runtime, int(values.max_sums))
     parameters: Sources = {"method": (settings.method, "given")} | values.table()
     parameters |= {
         "mode": (mode, why),
@@ -158,6 +163,14 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
         f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
     )
     return Plan(algorithm, runtime, parameters, "\n".join(lines))
+
+
+def _kind(mode: str, problem: Problem) -> type[Newton | Primal | Faces]:
+    """The algorithm of a mode: with kinks and bounds somewhere, the primal one follows faces."""
+    if mode == "dual":
+        return Newton
+    kinked = problem.first([not smooth_g(agent) for agent in problem.agents]) is not None
+    return Faces if kinked else Primal
 
 
 SAYS = {
