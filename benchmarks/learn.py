@@ -13,6 +13,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
 import networkx as nx
@@ -183,10 +184,12 @@ def report_scales(report: Report, options: argparse.Namespace) -> None:
 RIDGE, L1 = 1.0, 1.0
 
 
-def labelled(samples: int, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """A random table whose columns depend on each other, and labels that it explains in part."""
+def labelled(samples: int, columns: int, mixed: bool) -> tuple[np.ndarray, np.ndarray]:
+    """A random table, its columns ``mixed`` or independent, and labels that it explains in part."""
     rng = np.random.default_rng(0)
-    X = rng.standard_normal((samples, columns)) @ rng.standard_normal((columns, columns))
+    X = rng.standard_normal((samples, columns))
+    if mixed:
+        X = X @ rng.standard_normal((columns, columns))
     X /= X.std(axis=0)
     score = X @ rng.standard_normal(columns)
     return X, np.sign(score / score.std() + rng.standard_normal(samples))
@@ -218,9 +221,10 @@ def sum_cases(smoke: bool) -> Iterator[tuple[str, np.ndarray, Any, Any, int, int
     labels = np.where(y == 8, 1.0, -1.0)
     yield "digits, the eights, hinge", X, d2.HingeLoss(labels), d2.Zero(), 4, 65, hinge
     yield "digits, the eights, logistic + l1", X, d2.LogisticLoss(labels), l1, 4, 0, sparse
-    for samples, columns, most in ((20_000, 60, 35), (100_000, 40, 45)):
-        X, labels = labelled(samples, columns)
-        name = f"logistic {samples} × {columns}"
+    tables = [(20_000, 60, 35), (100_000, 40, 45)]
+    for (samples, columns, most), mixed in product(tables, (False, True)):
+        X, labels = labelled(samples, columns, mixed)
+        name = f"logistic {samples} × {columns}, {'mixed' if mixed else 'independent'} columns"
         yield name, X, d2.LogisticLoss(labels), d2.Zero(), 4, most, logistic_of()
 
 
