@@ -173,6 +173,7 @@ ROWS = [
                         "Newton warm": (BOXED, _warm(BOXED, 0.1))}),
     row(PRIMAL, [*PAIRS[:4], PAIRS[6], (d2.Zero(), d2.HingeLoss(1.0))],
         {"Newton primal smooth": (SMOOTH, {}), "Newton primal boxed": (BOXED, {})}),
+    row("L-BFGS", runs={"L-BFGS flat": (FLAT, {}), "L-BFGS logistic": (LOGISTIC, {})}),
     row(howto.load("howto_algorithm.md").DUAL_EXTRA, fixed=False),
 ]  # fmt: skip
 """The last one is what the guide prints."""

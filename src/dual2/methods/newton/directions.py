@@ -8,9 +8,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dual2.methods.method import Judging, Verdict
-from dual2.methods.newton.algorithm import ENDS
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, solve_reduced
+from dual2.methods.newton.shared import ENDS
 from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
 

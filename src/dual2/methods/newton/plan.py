@@ -10,6 +10,7 @@ from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
 from dual2.methods.newton.faces import Faces
+from dual2.methods.newton.panoc import Panoc
 from dual2.methods.newton.primal import Primal
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
@@ -49,6 +50,42 @@ def curved_h(h: Function) -> str:
     size = 1 if h.dim is None else h.dim
     known = prox_jacobian(h, np.zeros(size), 1.0) is not None
     return "" if known else f"the prox of h must have a derivative; {_name(h)} has none"
+
+
+def valued_f(agent: Agent) -> str:
+    """Whether f has a gradient, a finite L and values.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> valued_f(d2.Agent([[1.0]], d2.Smooth(lambda x: x, mu=1.0, L=1.0)))
+    'f must have values; Smooth(...) came without'
+    """
+    if not agent.f.smooth or not math.isfinite(agent.f.L):
+        return f"f must be smooth with a finite L; found {agent.f!r}"
+    return _valued("f", agent.f, agent.dim)
+
+
+def valued_g(agent: Agent) -> str:
+    """Whether g has a prox and values."""
+    if not agent.g.proximable:
+        return f"g must have a prox; {_name(agent.g)} has none"
+    return _valued("g", agent.g, agent.dim)
+
+
+def valued_h(h: Function) -> str:
+    """Whether h has a prox and values."""
+    if not h.proximable:
+        return f"h must have a prox; {_name(h)} has none"
+    return _valued("h", h, h.dim or 1)
+
+
+def _valued(what: str, function: Function, dim: int) -> str:
+    try:
+        function.value(np.zeros(dim))
+    except CapabilityError:
+        return f"{what} must have values; {_name(function)} came without"
+    return ""
 
 
 def quadratic_f(agent: Agent) -> str:
@@ -92,6 +129,12 @@ PRIMAL = Needs(
     Condition("separable, prox with a derivative", separable_h),
 )
 """What the primal mode asks beside."""
+PANOC_SUMMARY = "L-BFGS on the dual, over exact sums of vectors along a spanning tree"
+PANOC_NEEDS = Needs(
+    Condition("convex, smooth, with a finite L and values", valued_f),
+    Condition("prox-friendly, with values", valued_g),
+    Condition("prox-friendly, with values", valued_h),
+)
 MAX_SUMS = Parameter(
     "max_sums",
     "far above what is ever needed",
@@ -181,6 +224,21 @@ SAYS = {
 }
 
 
+def plan_panoc(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
+    """L-BFGS, ready to start."""
+    values = Values((MAX_SUMS,), problem, network, settings)
+    runtime = Runtime(problem, network)
+    algorithm = Panoc(runtime, int(values.max_sums))
+    parameters: Sources = {"method": (settings.method, "given")} | values.table()
+    stride = (algorithm.stride, "2·height of the spanning tree for each sum")
+    lines = (
+        f"{settings.method}: {PANOC_SUMMARY}.",
+        SAYS["dual"],
+        f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
+    )
+    return Plan(algorithm, runtime, parameters | {"rounds_per_iteration": stride}, "\n".join(lines))
+
+
 NEWTON = Method(
     "Newton",
     plan_newton,
@@ -191,4 +249,14 @@ NEWTON = Method(
     declared=(MAX_SUMS, MODE),
     reveals=REVEALS,
     scale_free=True,
+)
+LBFGS = Method(
+    "L-BFGS",
+    plan_panoc,
+    PANOC_SUMMARY,
+    PANOC_NEEDS,
+    rounds="2·height",
+    vectors="24",
+    declared=(MAX_SUMS,),
+    reveals="sums over subtrees of A_i x_i(λ) and of values",
 )
