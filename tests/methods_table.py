@@ -141,7 +141,6 @@ CONES = [
 ]
 IN_A_SET = [(d2.Zero(), POINT), (d2.IndicatorBox(-0.5, 0.5), POINT)]
 PRIMAL = replace(find_method("Newton")(mode="primal"), name="Newton primal")
-SMOOTH_PAIRS = [(d2.Zero(), d2.LogisticLoss(1.0)), (d2.Zero(), d2.HingeLoss(1.0))]
 
 ROWS = [
     row("iD2A", runs=_subproblems("iD2A")),
@@ -172,8 +171,9 @@ ROWS = [
     row("Proj-IDEA", IN_A_SET, discrete=False, long=20_000),
     row("Newton", runs={"Newton logistic": (LOGISTIC, {}), "Newton flat": (FLAT, {}),
                         "Newton warm": (BOXED, _warm(BOXED, 0.1))}),
-    row(PRIMAL, [PAIRS[0], PAIRS[2], *SMOOTH_PAIRS],
-        {"Newton primal": (SMOOTH, {}), "Newton primal point": (EQUATION, {})}),
+    row(PRIMAL, [*PAIRS[:4], PAIRS[6], (d2.Zero(), d2.HingeLoss(1.0))],
+        {"Newton primal smooth": (SMOOTH, {}), "Newton primal boxed": (BOXED, {})}),
+    row("L-BFGS", runs={"L-BFGS flat": (FLAT, {}), "L-BFGS logistic": (LOGISTIC, {})}),
     row(howto.load("howto_algorithm.md").DUAL_EXTRA, fixed=False),
 ]  # fmt: skip
 """The last one is what the guide prints."""

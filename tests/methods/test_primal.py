@@ -111,15 +111,66 @@ def test_one_agent_and_one_row():
     assert result.status == "CONVERGED" and result.x[0] == pytest.approx([1.5])
 
 
+# -- kinks and bounds ----------------------------------------------------------------------------
+
+KINKS = [
+    d2.L1Norm(2.0),
+    d2.IndicatorBox(-0.1, 0.05),
+    d2.IndicatorNonnegative(),
+    d2.ElasticNet(2.0, 1.0),
+    d2.IndicatorBox([0.0, -1.0, 0.1], [np.inf, 1.0, 0.1]),
+]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge", "quantile"])
+@pytest.mark.parametrize("g", KINKS, ids=repr)
+def test_kinks_and_bounds_against_a_reference(g, loss):
+    X, labels, y = data(16)
+    problem = table(X, losses(labels, y)[loss], g=g)
+    result = primal(problem, max_sums=200)
+    agrees(problem, result)
+    assert result.counts.sums <= 6 * X.shape[1]
+
+
+def test_plain_lasso():
+    """No curvature in f at all, columns that nearly depend on each other."""
+    X, _, y = data(17)
+    X[:, 6:] = X[:, :6] + 0.05 * X[:, 6:]
+    problem = table(X, d2.SquaredLoss(y), f=d2.SquaredNorm(0.0), g=d2.L1Norm(1.0))
+    result = primal(problem)
+    assert result.status == "CONVERGED"
+    x, slope = np.concatenate(result.x), X.T @ (result.y - y)
+    held = np.sign(x - slope) * np.maximum(np.abs(x - slope) - 1.0, 0)
+    np.testing.assert_allclose(x, held, atol=1e-6 * np.abs(X.T @ y).max())
+
+
+def test_one_agent_with_a_kink_is_enough():
+    X, labels, _ = data(18)
+    plain = table(X, d2.LogisticLoss(labels))
+    agents = list(plain.agents)
+    agents[2] = d2.Agent(agents[2].A, agents[2].f, d2.L1Norm(3.0))
+    problem = d2.Problem(agents, plain.h)
+    agrees(problem, primal(problem))
+
+
+def test_products_travel_again_only_when_a_face_changes():
+    X, labels, _ = data(19)
+    wide = primal(table(X, d2.LogisticLoss(labels), g=d2.IndicatorBox(-1e6, 1e6)))
+    links, most = 2 * 3, 3 * ROWS + X.shape[1] ** 2 + 20
+    assert wide.status == "CONVERGED"
+    assert wide.counts.floats <= links * (wide.counts.sums + 1) * most + links * 14 * ROWS
+
+
 # -- continuing, limits --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=repr)
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_run_that_was_cut_continues_bit_for_bit(loss):
+def test_a_run_that_was_cut_continues_bit_for_bit(loss, g):
     X, labels, y = data(6)
-    problem = table(X, losses(labels, y)[loss])
+    problem = table(X, losses(labels, y)[loss], g=g)
     whole, part = primal(problem), None
-    for cut in range(2, 2 * whole.counts.sums, 4):
+    for cut in range(2, 2 * whole.counts.sums, 8):
         part = primal(problem, start=part, max_rounds=cut)
     part = primal(problem, start=part)
     assert part.status == "CONVERGED" and part.counts == whole.counts
@@ -147,8 +198,8 @@ def test_old_directions_are_merged(monkeypatch):
     X, labels, _ = data(8)
     problem = table(X, d2.LogisticLoss(labels))
     whole = primal(problem)
-    monkeypatch.setattr("dual2.methods.newton.primal.MEMORY", 8)
-    monkeypatch.setattr("dual2.methods.newton.primal.LEAST", 8)
+    monkeypatch.setattr("dual2.methods.newton.directions.MEMORY", 8)
+    monkeypatch.setattr("dual2.methods.newton.directions.LEAST", 8)
     few = primal(problem)
     assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
     assert len(few.state["c"]) <= 8 < len(whole.state["c"])
@@ -185,7 +236,7 @@ def test_what_the_primal_mode_cannot_do_is_refused_by_name():
     f = d2.LogisticRegression(np.eye(3), 1.0, ridge=1.0)
     with pytest.raises(d2.CapabilityError, match="agent 0: f must be quadratic; found Logistic"):
         primal(table(X, d2.LogisticLoss(labels), f=f))
-    with pytest.raises(d2.CapabilityError, match="agent 0: g must be"):
+    with pytest.raises(d2.CapabilityError, match="agent 0: g must split by coordinate; L2Norm"):
         primal(table(X, d2.LogisticLoss(labels), g=d2.L2Norm(1.0)))
     with pytest.raises(d2.CapabilityError, match="h must split by coordinate; L2Norm"):
         primal(table(X, d2.L2Norm(1.0)))

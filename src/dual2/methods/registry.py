@@ -9,7 +9,7 @@ from dual2.methods.id2a import plan_id2a
 from dual2.methods.idea import IDEA_METHODS
 from dual2.methods.method import Method
 from dual2.methods.nedic import NEDIC
-from dual2.methods.newton import NEWTON
+from dual2.methods.newton import LBFGS, NEWTON
 from dual2.methods.npga_methods import NPGA_METHODS
 from dual2.methods.parameters import Parameter
 from dual2.problem import Problem
@@ -38,7 +38,17 @@ _MID2A = replace(
     vectors="K",
     declared=_DECLARED + _POLYNOMIAL,
 )
-_ALL = [_ID2A, _MID2A, *NPGA_METHODS, *APAPC_METHODS, NEDIC, *ADMM_METHODS, *IDEA_METHODS, NEWTON]
+_ALL = [
+    _ID2A,
+    _MID2A,
+    *NPGA_METHODS,
+    *APAPC_METHODS,
+    NEDIC,
+    *ADMM_METHODS,
+    *IDEA_METHODS,
+    NEWTON,
+    LBFGS,
+]
 METHODS = {method.name: method for method in _ALL}
 """Every method, by its name; aliases lead to the same row."""
 AUTO = "auto"

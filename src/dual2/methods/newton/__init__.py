@@ -1,5 +1,5 @@
-"""Newton's method on the dual over exact sums; see :mod:`dual2.methods.newton.algorithm`."""
+"""Methods over exact sums: Newton, dual (:mod:`.algorithm`) and primal (:mod:`.primal`); L-BFGS."""
 
-from dual2.methods.newton.plan import NEWTON
+from dual2.methods.newton.plan import LBFGS, NEWTON
 
-__all__ = ["NEWTON"]
+__all__ = ["LBFGS", "NEWTON"]

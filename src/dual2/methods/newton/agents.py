@@ -10,6 +10,7 @@ from dual2.engine.pack import is_separable
 from dual2.functions.base import Indicator
 from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
 from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.newton.by_gradients import make_local
 from dual2.methods.newton.closed_form import (
     CONE,
     ROUNDING,
@@ -85,7 +86,7 @@ class Agents:
         self.faced = self.faces.kind > 0
         known = (kinds != _PYTHON) & matrix & (block.fkind != CALLBACK_F)
         self.others = (known & (self.easy == 0)).astype(np.int64)
-        self.locals = {i: Local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
+        self.locals = {i: make_local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
         self.alone = [i for i in self.locals if not (self.others[i] or self.faced[i])]
         threads, width = runtime.team.threads, max(int(np.diff(block.xptr).max()), self.p, TERMS)
         self._room = np.zeros((threads, 4, width + 1))
@@ -131,6 +132,8 @@ class Agents:
             if layout.directions and self.faced.any():
                 run(support_faces, block, self.faces, looks, rows, out)
             self._fill_others(rows, out, question, springs, tol)
+            if layout.rows:
+                self._fill_rows(rows, out[:, layout.starts[1] : layout.starts[2]], springs.r)
             if layout.survey:
                 self._fill_survey(rows, out[:, layout.starts[4] : layout.starts[5]])
 
@@ -177,6 +180,13 @@ class Agents:
                 mine = Springs(springs.r, springs.anchor[own], springs.x[own])
                 self._fill_local(i, question, mine, tol, out[e])
 
+    def _fill_rows(self, rows: Array, out: Array, r: Array) -> None:
+        """|A_i,j|²/m_i and σ̄²(A_i)/m_i, m_i the strong convexity of f_i + g_i with its spring."""
+        for e, i in enumerate(rows):
+            agent = self.problem.agents[i]
+            strong = float(agent.f.mu) + min(float(agent.g.mu), 1e300) + float(r[i])
+            out[e, :-1], out[e, -1] = agent.row_norms**2 / strong, agent.sigma_max2 / strong
+
     def _fill_survey(self, rows: Array, out: Array) -> None:
         """The agents' numbers of variables, and what those without strong convexity tell."""
         out[:, self.p + VARIABLES] = np.diff(self.runtime.block.xptr)[rows]
@@ -189,7 +199,8 @@ class Agents:
     ) -> None:
         """Trials, Jacobians and M of one agent, whose own part of x is in ``springs``."""
         part, layout, p = self.locals[i], question.layout, self.p
-        lower, half, answers = np.tril_indices(p), half_size(p), []
+        matrices, half, answers = layout.jacobians or layout.bound, half_size(p), []
+        lower = np.tril_indices(p if matrices else 0)
         for t, price in enumerate(question.trials if not self.others[i] else ()):
             force = Force(part.A.T @ price, float(springs.r[i]), springs.anchor)
             look, tried = part.solve(force, springs.x)

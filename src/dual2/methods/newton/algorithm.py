@@ -7,7 +7,7 @@ Where f_i + g_i is not strongly convex a proximal term is added, and moved from 
 """
 
 import time
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -18,12 +18,14 @@ from dual2.methods.newton.agents import Agents, Question, Springs
 from dual2.methods.newton.coupling import (
     EPS,
     Point,
+    Trials,
     choose,
     equilibrate,
     look,
     propose,
 )
 from dual2.methods.newton.message import FLAT, MOVED, PRICED, SCALARS, VARIABLES, Layout, half_size
+from dual2.methods.newton.shared import ENDS, FIRST, JACOBIAN, SURVEY, TRIALS, Shared
 from dual2.methods.newton.stopping import (
     judge,
     proves_infeasible,
@@ -33,54 +35,12 @@ from dual2.methods.newton.stopping import (
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-SURVEY, FIRST, TRIALS, JACOBIAN = range(4)
-"""What the next sum is for: as the second but with the agents' sizes too, from which the r_i follow
-if some need them; the answers at λ and M; trials; the Jacobian at λ."""
 _MANY = 100_000
 """Most numbers of Jacobians in a message: up to here every trial comes with its own."""
 _HEAVY = 2e9
 """Multiply-adds for the Jacobians of all trials above which only the first has one."""
 _IDLE = 3
 """Steps without progress after which a point is final."""
-
-ENDS = ("", "CONVERGED", "STALLED", "DIVERGED", "INFEASIBLE", "UNBOUNDED")
-"""How a run may end; saved as a number."""
-
-
-@dataclass
-class Shared:
-    """What everybody knows, the same in every process; saved and restored.
-
-    ``around`` is the last regularisation that was needed, ``best`` the least |r| since the anchors
-    moved, ``widest`` the largest scale of each row and ``largest`` the largest objective seen,
-    ``longest`` the longest scaled price, ``flat`` how many agents lack strong convexity and
-    ``variables`` how many there are in all.
-    """
-
-    lam: Array
-    S: Array
-    load: Array
-    numbers: Array
-    G: Array
-    M: Array
-    step: Array
-    widest: Array
-    separator: Array
-    phase: int = SURVEY
-    sums: int = 0
-    outers: int = 0
-    steps: int = 0
-    taken: int = 0
-    idle: int = 0
-    retreats: int = 0
-    flat: int = 0
-    variables: float = 0.0
-    best: float = np.inf
-    around: float = 0.0
-    largest: float = 0.0
-    longest: float = 0.0
-    kkt: float = np.inf
-    end: str = ""
 
 
 class Newton(Judging):
@@ -115,8 +75,8 @@ class Newton(Judging):
         if rt.anywhere(lam):
             price = rt.total(lam) / rt.problem.n
         zero = np.zeros(p)
-        square = np.zeros((p, p))
-        self.now = Shared(price, zero, zero, np.zeros(SCALARS), square, square, zero, zero, zero)
+        G, M = self._unknown()
+        self.now = Shared(price, zero, zero, np.zeros(SCALARS), G, M, zero, zero, zero)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
@@ -235,27 +195,38 @@ class Newton(Judging):
         if not now.end and now.sums >= self.max_sums:
             self._give_up()
 
+    def _unknown(self) -> tuple[Array, Array]:
+        """Places for Σ A_i J_i A_iᵀ and M."""
+        square = np.zeros((self.runtime.p, self.runtime.p))
+        return square, square
+
     def _ask(self) -> tuple[Question, Array]:
         """The next question, and the regularisations behind its trials."""
         now, p = self.now, self.runtime.p
         if now.phase != TRIALS:
-            layout = Layout(
-                p,
-                1,
-                1,
-                now.phase != JACOBIAN,
-                0,
-                now.phase == FIRST and now.outers > 0,
-                now.phase == SURVEY,
-            )
+            layout = self._first_layout()
             return self._question(layout, now.lam[None], np.zeros((0, p))), np.zeros(1)
-        trials = propose(self.h, self.scaling, self.point, now.G, now.around)
+        trials = self._propose()
         candidates = [trials.prices[0] - now.lam, now.lam, now.step]
         directions = separators(self.h, self.scaling, candidates)
-        count = len(trials.prices)
-        few = count * half_size(p) > _MANY or count * now.variables * p**2 > _HEAVY
-        layout = Layout(p, count, 1 if few else count, False, len(directions))
+        layout = self._layout(len(trials.prices), len(directions))
         return self._question(layout, trials.prices, directions), trials.deltas
+
+    def _first_layout(self) -> Layout:
+        """Of a sum with one price."""
+        now, p = self.now, self.runtime.p
+        ray = now.phase == FIRST and now.outers > 0
+        return Layout(p, 1, 1, now.phase != JACOBIAN, 0, ray, now.phase == SURVEY)
+
+    def _propose(self) -> Trials:
+        """The prices of the next sum."""
+        return propose(self.h, self.scaling, self.point, self.now.G, self.now.around)
+
+    def _layout(self, count: int, directions: int) -> Layout:
+        """Of a sum with so many prices: with Jacobians of all unless they are too much."""
+        p = self.runtime.p
+        few = count * half_size(p) > _MANY or count * self.now.variables * p**2 > _HEAVY
+        return Layout(p, count, 1 if few else count, False, directions)
 
     def _survey(self, told: Array) -> bool:
         """Whether some agents need a proximal term, which then follows from the survey."""

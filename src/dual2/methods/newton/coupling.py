@@ -70,22 +70,28 @@ def equilibrate(M: Array, h: Function) -> Scaling:
     """D_j = M_jj^-½, equal within the blocks of h, and γ = 0.95/λ_max(DMD).
 
     M bounds the curvature of the dual function, so that Γ⁻¹ is above it: no line search for γ.
-    Units of rows cancel. Rows of zeros take the largest M_jj.
+    Units of rows cancel. Rows of zeros take the largest M_jj. Of a vector M only the diagonal is
+    known, and as its last entry a bound of λ_max(M); then that, or the trace of DMD, bounds λ_max.
 
     Examples
     --------
     >>> from dual2.functions import IndicatorPoint
     >>> equilibrate(np.diag([4.0, 1.0]), IndicatorPoint([0.0, 0.0])).D.tolist()
     [0.5, 1.0]
+    >>> equilibrate(np.array([4.0, 1.0, 4.5]), IndicatorPoint([0.0, 0.0])).gamma
+    0.475
     """
-    p = len(M)
-    diagonal = np.diag(M).copy()
+    diagonal = np.diag(M).copy() if M.ndim == 2 else M[:-1]
+    p = len(diagonal)
     largest = float(diagonal.max(initial=0.0)) or 1.0
     log = -0.5 * np.log(np.where(diagonal > 0, diagonal, largest))
     groups = h.groups(p)
     count = np.bincount(groups)
     D = np.exp(np.bincount(groups, log) / np.maximum(count, 1))[groups]
-    top = float(np.linalg.eigvalsh(D[:, None] * M * D)[-1])
+    if M.ndim == 2:
+        top = float(np.linalg.eigvalsh(D[:, None] * M * D)[-1])
+    else:
+        top = min(float(D**2 @ diagonal), float(np.max(D**2) * M[-1]))
     gamma = DECREASE / top if top > 0 else DECREASE
     return Scaling(D, gamma, 1.0 / (gamma * D**2))
 

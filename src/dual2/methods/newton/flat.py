@@ -85,12 +85,26 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
     return r
 
 
+def reach_of(M: Array, lam: Array) -> Array:
+    """|M|λ for λ >= 0; where only the diagonal is known, by |M_jk|² <= M_jj M_kk.
+
+    Examples
+    --------
+    >>> reach_of(np.array([4.0, 1.0, 5.0]), np.array([1.0, 1.0])).tolist()
+    [6.0, 3.0]
+    """
+    if M.ndim == 2:
+        return np.abs(M) @ lam
+    roots = np.sqrt(M[:-1])
+    return roots * float(roots @ lam)
+
+
 def growth(steps: int, M: Array, lam: Array, scale: Array, tol: float) -> float:
     """By how much the r_i are divided after an inner solution in so many steps.
 
     One unit in the last place of λ must not move a row by a tenth of the tolerance.
     """
     grow = next(factor for most, factor in GROWTH if steps <= most)
-    noise = EPS * (np.abs(M) @ np.abs(lam))
+    noise = EPS * reach_of(M, np.abs(lam))
     limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=noise > 0)
     return float(max(min(grow, limits.min(initial=np.inf)), min(grow, 1.0 / 3.0)))

@@ -61,7 +61,8 @@ class Layout:
 
     ``bound`` says whether the matrix M of upper bounds travels, ``directions`` how many directions
     are examined, ``ray`` whether a direction of unboundedness is; ``survey`` whether the agents
-    tell their sizes, see :mod:`.flat`.
+    tell their sizes, see :mod:`.flat`; ``rows`` whether instead of M its diagonal travels, and a
+    bound of its largest eigenvalue.
     """
 
     p: int
@@ -71,6 +72,7 @@ class Layout:
     directions: int = 0
     ray: bool = False
     survey: bool = False
+    rows: bool = False
 
     @property
     def trial(self) -> int:
@@ -84,7 +86,7 @@ class Layout:
         sizes = [
             self.trials * self.trial,
             self.jacobians * half,
-            half if self.bound else 0,
+            half if self.bound else self.p + 1 if self.rows else 0,
             self.directions * DIRECTION,
             2 * self.p + 2 if self.ray else 0,
             self.p + SURVEY if self.survey else 0,
@@ -112,7 +114,9 @@ class Layout:
         return whole(total[first : first + half], self.p)
 
     def read_bound(self, total: Array) -> Array:
-        """M = Σ A_i (H_i + r_i I)⁻¹ A_iᵀ."""
+        """M = Σ A_i (H_i + r_i I)⁻¹ A_iᵀ, or what is known of it."""
+        if self.rows:
+            return total[self.starts[1] : self.starts[2]].copy()
         return whole(total[self.starts[1] : self.starts[2]], self.p)
 
     def read_directions(self, total: Array) -> Array:

@@ -9,6 +9,8 @@ from dual2.functions import Function
 from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
+from dual2.methods.newton.faces import Faces
+from dual2.methods.newton.panoc import Panoc
 from dual2.methods.newton.primal import Primal
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
@@ -51,6 +53,42 @@ def curved_h(h: Function) -> str:
     return "" if known else f"the prox of h must have a derivative; {_name(h)} has none"
 
 
+def valued_f(agent: Agent) -> str:
+    """Whether f has a gradient, a finite L and values.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> valued_f(d2.Agent([[1.0]], d2.Smooth(lambda x: x, mu=1.0, L=1.0)))
+    'f must have values; Smooth(...) came without'
+    """
+    if not agent.f.smooth or not math.isfinite(agent.f.L):
+        return f"f must be smooth with a finite L; found {agent.f!r}"
+    return _valued("f", agent.f, agent.dim)
+
+
+def valued_g(agent: Agent) -> str:
+    """Whether g has a prox and values."""
+    if not agent.g.proximable:
+        return f"g must have a prox; {_name(agent.g)} has none"
+    return _valued("g", agent.g, agent.dim)
+
+
+def valued_h(h: Function) -> str:
+    """Whether h has a prox and values."""
+    if not h.proximable:
+        return f"h must have a prox; {_name(h)} has none"
+    return _valued("h", h, h.dim or 1)
+
+
+def _valued(what: str, function: Function, dim: int) -> str:
+    try:
+        function.value(np.zeros(dim))
+    except CapabilityError:
+        return f"{what} must have values; {_name(function)} came without"
+    return ""
+
+
 def quadratic_f(agent: Agent) -> str:
     """Whether f is quadratic."""
     if is_quadratic(agent.f):
@@ -59,10 +97,15 @@ def quadratic_f(agent: Agent) -> str:
 
 
 def piecewise_g(agent: Agent) -> str:
-    """Whether g is quadratic coordinate by coordinate, without kinks and bounds."""
-    if agent.g.form is not None and agent.g.form.smooth:
+    """Whether g is piecewise quadratic coordinate by coordinate: l1, boxes, elastic nets."""
+    if agent.g.form is not None:
         return ""
-    return f"g must be zero or quadratic; found {_name(agent.g)}"
+    return f"g must split by coordinate; {_name(agent.g)} does not"
+
+
+def smooth_g(agent: Agent) -> bool:
+    """Whether g has neither kinks nor bounds."""
+    return agent.g.form is not None and agent.g.form.smooth
 
 
 def separable_h(h: Function) -> str:
@@ -83,10 +126,16 @@ NEEDS = Needs(
 )
 PRIMAL = Needs(
     Condition("quadratic", quadratic_f),
-    Condition("quadratic or zero", piecewise_g),
+    Condition("piecewise quadratic by coordinate", piecewise_g),
     Condition("separable, prox with a derivative", separable_h),
 )
 """What the primal mode asks beside."""
+PANOC_SUMMARY = "L-BFGS on the dual, over exact sums of vectors along a spanning tree"
+PANOC_NEEDS = Needs(
+    Condition("convex, smooth, with a finite L and values", valued_f),
+    Condition("prox-friendly, with values", valued_g),
+    Condition("prox-friendly, with values", valued_h),
+)
 MAX_SUMS = Parameter(
     "max_sums",
     "far above what is ever needed",
@@ -146,8 +195,7 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     values = Values((MAX_SUMS, MODE), problem, network, settings)
     mode, why = choose_mode(problem, values.mode)
     runtime = Runtime(problem, network)
-    kind = Newton if mode == "dual" else Primal
-    algorithm = kind(runtime, int(values.max_sums))
+    algorithm = _kind(mode, problem)(runtime, int(values.max_sums))
     parameters: Sources = {"method": (settings.method, "given")} | values.table()
     parameters |= {
         "mode": (mode, why),
@@ -161,12 +209,35 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     return Plan(algorithm, runtime, parameters, "\n".join(lines))
 
 
+def _kind(mode: str, problem: Problem) -> type[Newton | Primal | Faces]:
+    """The algorithm of a mode: with kinks and bounds somewhere, the primal one follows faces."""
+    if mode == "dual":
+        return Newton
+    kinked = problem.first([not smooth_g(agent) for agent in problem.agents]) is not None
+    return Faces if kinked else Primal
+
+
 SAYS = {
     "dual": "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal "
     "term is added, moved and weakened until it no longer matters.",
     "primal": "Each sum brings the product of one more direction; the problem in all known ones is "
     "solved by everybody alone.",
 }
+
+
+def plan_panoc(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
+    """L-BFGS, ready to start."""
+    values = Values((MAX_SUMS,), problem, network, settings)
+    runtime = Runtime(problem, network)
+    algorithm = Panoc(runtime, int(values.max_sums))
+    parameters: Sources = {"method": (settings.method, "given")} | values.table()
+    stride = (algorithm.stride, "2·height of the spanning tree for each sum")
+    lines = (
+        f"{settings.method}: {PANOC_SUMMARY}.",
+        SAYS["dual"],
+        f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
+    )
+    return Plan(algorithm, runtime, parameters | {"rounds_per_iteration": stride}, "\n".join(lines))
 
 
 NEWTON = Method(
@@ -179,4 +250,14 @@ NEWTON = Method(
     declared=(MAX_SUMS, MODE),
     reveals=REVEALS,
     scale_free=True,
+)
+LBFGS = Method(
+    "L-BFGS",
+    plan_panoc,
+    PANOC_SUMMARY,
+    PANOC_NEEDS,
+    rounds="2·height",
+    vectors="24",
+    declared=(MAX_SUMS,),
+    reveals="sums over subtrees of A_i x_i(λ) and of values",
 )

@@ -41,6 +41,7 @@ class Quadratics:
         self.P: Array = P + (form.curvature if P.ndim == 1 else np.diag(form.curvature))
         self.A: Any = agent.A if sp.issparse(agent.A) else as_dense(agent.A)
         self.directions: Array = np.zeros((0, d))
+        self.diagonal = self._matrix = np.ones(d)
         self._factor: Any = None
         self._metric: Array | None = None
 
@@ -67,6 +68,7 @@ class Quadratics:
         diagonal = B if B.ndim == 1 else np.diag(B)
         top = float(diagonal.max(initial=0.0)) or 1.0
         B = B + (RIDGE * top if B.ndim == 1 else RIDGE * top * np.eye(len(B)))
+        self._matrix, self.diagonal = B, B if B.ndim == 1 else np.diag(B)
         self._factor = B if B.ndim == 1 else cho_factor(B, lower=True)
         if metric:
             self._metric = B
@@ -89,6 +91,15 @@ class Quadratics:
         """B⁻¹v."""
         diagonal = isinstance(self._factor, np.ndarray)
         return v / self._factor if diagonal else cho_solve(self._factor, v)
+
+    def solve_on(self, free: Array, v: Array) -> Array:
+        """B⁻¹v with B restricted to the ``free`` coordinates; 0 on the others."""
+        out = np.zeros_like(v)
+        if self._matrix.ndim == 1:
+            out[free] = v[free] / self._matrix[free]
+        elif free.any():
+            out[free] = cho_solve(cho_factor(self._matrix[np.ix_(free, free)], lower=True), v[free])
+        return out
 
     def measure(self, x: Array) -> Array:
         """The metric times x."""

@@ -19,6 +19,7 @@ import numpy as np
 from dual2.functions import Function
 from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.domains import inside_value
+from dual2.problem.residual import coupling_step
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)
@@ -78,6 +79,9 @@ class Gram:
     >>> gram.of(np.array([[1.0, 2.0], [1.0, 0.0]]), np.array([1.0, 0.5])).tolist()
     [[3.0, 1.0], [1.0, 1.0]]
     """
+
+    looks = 0
+    """How often h has been evaluated for its sake."""
 
     def __init__(self, weights: Array | None = None, matrix: Array | None = None) -> None:
         self.forget()
@@ -145,6 +149,7 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
     Both are measured by the inverse of the second derivative, so that units cancel.
     """
     at = _look(problem, piece, c, problem.base + c @ problem.S)
+    gram.looks += 1
     exact, before = False, np.inf
     for _ in range(_STEPS):
         own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
@@ -155,19 +160,22 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
         if not left > (max(tol, EPS) ** 2) * scale or (left > 0.5 * before and left < SMALL**2):
             break
         exact, before = left > 1e-2 * before, left
-        new = _search(problem, piece, at, d, left)
+        new = _search(problem, piece, gram, at, d, left)
         if new is None:
             break
         at = new
     return at
 
 
-def _search(problem: Reduced, piece: Piece, at: _At, d: Array, left: float) -> _At | None:
+def _search(
+    problem: Reduced, piece: Piece, gram: Gram, at: _At, d: Array, left: float
+) -> _At | None:
     """The first point of a backtracking line search with enough descent."""
     along, t = d @ problem.S, 1.0
     slack = 8.0 * EPS * abs(at.value)
     for _ in range(_HALVINGS):
         new = _look(problem, piece, at.c + t * d, at.s + t * along)
+        gram.looks += 1
         if new.value <= at.value - 1e-4 * t * left + slack:
             return new
         t *= 0.5
@@ -210,8 +218,7 @@ def curvature(h: Function, s: Array, lam: Array) -> Array:
     known = hessian(h, s) if h.smooth else None
     if known is not None:
         return np.asarray(known, dtype=float)
-    size, length = float(np.linalg.norm(s)), float(np.linalg.norm(lam))
-    t = size / length if size > 0 and length > 0 else 1.0
+    t = coupling_step(s, lam)
     return (1.0 - _jacobian(h, s + t * lam, t)) / t
 
 
