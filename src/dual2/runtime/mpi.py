@@ -110,7 +110,7 @@ class Mpi(Transport):
 
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Along the tree, or by MPI's own reduction."""
-        direct = self.reduce == "mpi" and self.size > 1
+        direct = self.reduce == "mpi" and self.size > 1 and not self.exact
         return self._all(self.MPI.SUM, rows.sum(axis=0)) if direct else super().sum(rows, network)
 
     def max(self, rows: Array, network: AnyNetwork) -> Array:

@@ -18,6 +18,7 @@ from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.problem import Agent, Problem
 from dual2.problem.singular import Sigma, squared_singular_values
+from dual2.runtime.exact import ExactSums, add_on_route
 from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
 
 Array = np.ndarray
@@ -35,7 +36,8 @@ class Transport:
     Everything else is the same wherever agents live, so another way to connect processes is one
     subclass: it says who owns which agents and replaces ``exchange``, ``everyone``, ``collect``,
     ``abort``, and either ``swap``, the messages of which sums and maxima along the tree consist, or
-    ``sum`` and ``max`` themselves. All processes call these in the same order.
+    ``add_words``, ``max_levels`` and ``max`` (or ``sum``) themselves. All processes call these in
+    the same order.
 
     Attributes
     ----------
@@ -45,13 +47,17 @@ class Transport:
         Whether set-up, when kernels are compiled, is over: from then on others answer soon.
     strict : bool
         Whether NaN in an agreement is an error that names who sent it: during the iterations.
+    exact : bool
+        Whether sums are formed in fixed point (:mod:`dual2.runtime.exact`), whose bits do not
+        depend on the order; else they are rounded in the order of the tree.
     """
 
     rank, size = 0, 1
-    settled = strict = False
+    settled = strict = exact = False
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
+        self._exact_sums = ExactSums(self)
 
     def owners(self, network: AnyNetwork) -> Array:
         """Rank of each agent of a network."""
@@ -64,10 +70,25 @@ class Transport:
 
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Sum over all agents of a network, the same everywhere; ``rows`` are those of here."""
+        if self.exact:
+            return self._exact_sums.sum(rows, network)
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
             return _sum_here(total, network.tree)
         return combine(self.route(network), np.add, total, self.swap, self.strict)
+
+    def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
+        """Sum modulo 2¹²⁸ over the processes, and whether the numbers of all fitted."""
+        if self.size == 1:
+            return words, fits
+        own = int(np.count_nonzero(self.owners(network) == self.rank))
+        return add_on_route(self.route(network), self.swap, own, words, fits)
+
+    def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
+        """Largest levels of :mod:`dual2.runtime.exact` over the processes."""
+        own = int(np.count_nonzero(self.owners(network) == self.rank))
+        rows = np.broadcast_to(levels.astype(np.float64), (own, len(levels)))
+        return self.max(rows, network).astype(np.int64)
 
     def max(self, rows: Array, network: AnyNetwork) -> Array:
         """Maximum over all agents of a network."""
@@ -173,7 +194,7 @@ class Agreement:
         self.sums += self._counting
         self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
         count, transport = len(self.owned), self.transport
-        if self.size == 1 and count * width > ROOM:
+        if self.size == 1 and count * width > ROOM and not transport.exact:
             return sum_on_a_walk(width, fill, self.network.tree, ROOM)
         rows = np.empty((count, width))
         fill(np.arange(count), rows)
@@ -221,21 +242,28 @@ def _whole_job() -> Transport:
     return Mpi()
 
 
-def find_transport(runtime: Any) -> Transport:
+def find_transport(runtime: Any, sums: str | None = None) -> Transport:
     """``"stacked"``, ``"mpi"`` or a :class:`Transport` such as :class:`dual2.runtime.mpi.Mpi`.
+
+    ``sums`` is ``"tree"``, ``"exact"``, or None: as the transport is made, else ``"tree"``.
 
     Examples
     --------
-    >>> find_transport("stacked").size
-    1
+    >>> find_transport("stacked").size, find_transport("stacked", "exact").exact
+    (1, True)
     """
+    if sums not in (None, "tree", "exact"):
+        raise CapabilityError(f"sums={sums!r} is unknown; use 'tree' or 'exact'.")
     if runtime == "stacked":
-        return Transport()
-    if runtime == "mpi":
-        return _whole_job()
-    if isinstance(runtime, Transport):
-        return runtime
-    raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
+        found = Transport()
+    elif runtime == "mpi":
+        found = _whole_job()
+    elif isinstance(runtime, Transport):
+        found, sums = runtime, sums or ("exact" if runtime.exact else "tree")
+    else:
+        raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
+    found.exact = sums == "exact"
+    return found
 
 
 Vector = NDArray[np.float64]
@@ -267,7 +295,7 @@ class Share(Problem):
 
     _agreement: Agreement | None = None
     whole: Problem
-    """The problem with all agents where these are here, else the share itself."""
+    """The problem with all agents where these are here and sums are plain, else the share."""
 
     def __init__(self, agents: Mapping[int, Agent], h: Function | Any, n: int) -> None:
         numbers = sorted(agents)
@@ -357,7 +385,7 @@ def _take(problem: Problem, agreement: Agreement) -> Share:
     share.n, share.p, share.h = problem.n, problem.p, problem.h
     share.dims = tuple(agent.dim for agent in share.agents)
     share._agreement = agreement
-    share.whole = problem if share.complete else share
+    share.whole = problem if share.complete and not agreement.transport.exact else share
     return share
 
 

@@ -5,7 +5,7 @@ comes down again.
 """
 
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,17 @@ Array = np.ndarray
 Messages = Mapping[int, Array]
 Fill = Callable[[Array, Array], object]
 """``fill(rows, out)`` writes the arrays of the agents in places ``rows`` to the rows of ``out``."""
+Swap = Callable[[Messages, Messages, str], None]
+"""Sends arrays to ranks and fills those that come from ranks; the last is the kind of message."""
+
+
+class Addition(Protocol):
+    """``np.add``, ``np.maximum``, or what acts like them: ``at(total, parents, rows)``."""
+
+    @property
+    def at(self) -> Callable[..., Any]:
+        """Combine the ``rows`` with those of ``total`` at the places ``parents``."""
+        ...
 
 
 class Level(NamedTuple):
@@ -95,9 +106,9 @@ def _find_level(children: Array, parents: Array, owners: Array, rank: int, place
 
 def combine(
     route: Route,
-    operation: np.ufunc,
+    operation: Addition,
     total: Array,
-    swap: Callable[[Messages, Messages, str], None],
+    swap: Swap,
     strict: bool = False,
 ) -> Array:
     """Up the tree and down; ``total`` has the rows of the own agents and is used up.

@@ -48,6 +48,7 @@ def solve(
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
     runtime: str | Transport = "stacked",
+    sums: str | None = None,
     reduce: bool = True,
     scale: str = "auto",
     throw: bool = False,
@@ -102,6 +103,10 @@ def solve(
         ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
         works for its own agents only; ``problem`` is the whole problem or a
         :class:`dual2.runtime.Share` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
+    sums : {"tree", "exact"}, optional
+        How sums over agents are formed: rounded in the order of the spanning tree (the default), or
+        in fixed point modulo 2¹²⁸, each rounded once, so that the answer has the same bits in
+        process, over MPI and between parties (where nothing else is used).
     reduce : bool
         Whether a problem outside the method's class may be reduced to one inside, by slack
         variables or by moving h to one agent; see :mod:`dual2.solving.reductions`.
@@ -139,7 +144,7 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
-    share = share_of(problem, network, find_transport(runtime))
+    share = share_of(problem, network, find_transport(runtime, sums))
     found = find_method(method)
     parameters = dict(found.parameters) | parameters
     settings = Settings(found.name, subsolver, rho, constants, accuracy, parameters)

@@ -50,6 +50,7 @@ OPTIONS = {
     "record": TRUTH,
     "progress": TRUTH,
     "seed": (int,),
+    "sums": TEXT,
     "reduce": TRUTH,
     "throw": TRUTH,
 }

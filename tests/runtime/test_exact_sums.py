@@ -1,0 +1,169 @@
+"""Sums in fixed point: equal to exact arithmetic, in any order, in one process and in several."""
+
+import json
+import math
+from fractions import Fraction
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import dual2 as d2
+from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
+from dual2.errors import CapabilityError, PeerError
+from dual2.experiments import experiment1
+from dual2.network import Network
+from dual2.runtime import Transport
+from dual2.runtime.exact import ExactSums
+from dual2.runtime.transport import find_transport
+from mpi_runs import run_script
+
+PATH = Network(nx.path_graph(8))
+doubles = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def whole(words: np.ndarray) -> list[int]:
+    """The numbers in words, as Python's."""
+    values = [int(low) + (int(high) << 64) for low, high in words]
+    return [v - (1 << 128) if v >> 127 else v for v in values]
+
+
+def table(places: int, limit: int = 2000) -> np.ndarray:
+    return np.array([[places, 1, limit]])
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(doubles, min_size=1, max_size=8), st.integers(-900, 1100))
+def test_encoding_rounds_the_exact_product_once(values, places):
+    limit = 123 - places  # what 126 - log2(8) leaves
+    rows, words = np.array(values)[:, None], np.zeros((1, 2), np.uint64)
+    fits = encode_rows(rows, table(places, limit), 1, words)
+    assert fits == all(math.frexp(v)[1] <= limit for v in values if v)
+    if fits:
+        assert whole(words) == [sum(round(Fraction(v) * Fraction(2) ** places) for v in values)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(-(2**127), 2**127 - 1), st.integers(-800, 900))
+def test_decoding_rounds_once_to_the_nearest_double(number, places):
+    word = number % 2**128
+    words, out = np.array([[word % 2**64, word >> 64]], np.uint64), np.empty(1)
+    decode_words(words, table(places), 1, out)
+    exact = Fraction(number) / Fraction(2) ** places
+    assert out[0] == exact.numerator / exact.denominator  # true division of ints rounds correctly
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 2**128 - 1), min_size=2, max_size=2))
+def test_addition_and_subtraction_carry(numbers):
+    first, second = (np.array([[v % 2**64, v >> 64]], np.uint64) for v in numbers)
+    total = first.copy()
+    add_words(total, second)
+    assert [v % 2**128 for v in whole(total)] == [sum(numbers) % 2**128]
+    subtract_words(total, second)
+    assert (total == first).all()
+
+
+@pytest.mark.parametrize("cancelling", [False, True])
+def test_sums_equal_fsum_over_19_decades_in_any_order(cancelling):
+    draw = np.random.default_rng(3)
+    rows = draw.choice([-1.0, 1.0], (8, 3000)) * 10.0 ** draw.uniform(-9.5, 9.4, (8, 3000))
+    if cancelling:
+        rows[4:] = -rows[:4]
+        rows[0] *= 1 + 1e-12
+    sums = ExactSums(Transport())
+    expected = [math.fsum(column) for column in rows.T]
+    assert sums.sum(rows, PATH).tolist() == expected
+    assert sums.sum(draw.permutation(rows), PATH).tolist() == expected
+
+
+def test_a_tight_range_is_exact_over_21_decades():
+    draw = np.random.default_rng(4)
+    rows = draw.choice([-1.0, 1.0], (8, 3000)) * 2.0 ** draw.uniform(-69, 0, (8, 3000))
+    words, out, places = np.zeros((3000, 2), np.uint64), np.empty(3000), table(123, 0)
+    assert encode_rows(rows, places, 3000, words)
+    decode_words(words, places, 3000, out)
+    assert out.tolist() == [math.fsum(column) for column in rows.T]
+
+
+class Counting(Transport):
+    """Counts how often sizes are agreed on."""
+
+    exact, agreed = True, 0
+
+    def max_levels(self, levels, network):
+        self.agreed += 1
+        return super().max_levels(levels, network)
+
+
+def test_ranges_are_agreed_once_and_again_when_something_does_not_fit():
+    transport, rows = Counting(), np.ones((8, 3))
+    transport.strict = True
+    for factor, agreed in ((1.0, 1), (1e-9, 1), (1e5, 1), (1e9, 2), (0.0, 2), (1.0, 2)):
+        assert transport.sum(factor * rows, PATH).tolist() == [8.0 * factor] * 3
+        assert transport.agreed == agreed
+    transport.strict = False
+    transport.sum(rows, PATH)
+    assert transport.agreed == 3
+
+
+def test_what_is_not_finite_stays_what_it_is():
+    rows = np.zeros((8, 5))
+    rows[2] = [np.inf, np.nan, -np.inf, 1.5, 0.0]
+    transport = find_transport("stacked", "exact")
+    assert repr(transport.sum(rows, PATH).tolist()) == "[inf, nan, nan, 1.5, 0.0]"
+    transport.strict = True  # a diverging run ends everywhere, NaN travels as infinity
+    assert transport.sum(rows, PATH).tolist() == [np.inf, np.inf, np.inf, 1.5, 0.0]
+    assert transport.sum(np.ones((8, 5)), PATH).tolist() == [8.0] * 5
+
+
+def test_wide_messages_share_ranges_between_columns():
+    rows = np.random.default_rng(5).standard_normal((8, 10_001))
+    expected = [math.fsum(column) for column in rows.T]
+    assert ExactSums(Transport()).sum(rows, PATH).tolist() == expected
+
+
+class Liar(Transport):
+    """One whose numbers do not fit whatever was agreed."""
+
+    exact = True
+
+    def add_words(self, words, fits, network):
+        return words, False
+
+
+def test_numbers_outside_the_agreed_range_are_an_error():
+    with pytest.raises(PeerError, match="do not fit into the range"):
+        Liar().sum(np.ones((8, 1)), PATH)
+
+
+def test_unknown_sums_are_refused():
+    problem, network, _ = experiment1()
+    with pytest.raises(CapabilityError, match="sums='best' is unknown"):
+        d2.solve(problem, network, sums="best")
+
+
+def test_answers_have_the_same_bits_in_one_process_and_in_three():
+    script = """
+        import json, sys
+        import dual2 as d2
+        from dual2.experiments import experiment1
+        problem, network, _ = experiment1()
+        found = {}
+        for method in ("Newton", "iD2A"):
+            result = d2.solve(problem, network, method=method, tol=1e-6, runtime="mpi",
+                              sums="exact", record=False)
+            found[method] = [result.counts.latency, result.dual.tolist(), result.objective]
+        print(json.dumps(found), flush=True)
+    """
+    done = run_script(3, script)
+    assert done.returncode == 0, done.stderr
+    problem, network, _ = experiment1()
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(found) == 3
+    for method in ("Newton", "iD2A"):
+        here = d2.solve(problem, network, method=method, tol=1e-6, sums="exact", record=False)
+        expected = [here.counts.latency, here.dual.tolist(), here.objective]
+        assert all(other[method] == expected for other in found)
