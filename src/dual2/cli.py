@@ -15,6 +15,7 @@ import typer
 from dual2.commands.bench import bench, plot
 from dual2.commands.listing import info, methods
 from dual2.commands.options import NOT_WRITTEN
+from dual2.commands.party import certificates_app, party_app
 from dual2.commands.reproduce import reproduce
 from dual2.commands.solving import example, solve, theory
 from dual2.errors import Dual2Error, PeerError
@@ -54,6 +55,8 @@ def begin(
 
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(party_app, name="party")
+app.add_typer(certificates_app, name="certificates")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

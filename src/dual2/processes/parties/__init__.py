@@ -1,0 +1,1 @@
+"""Runs between organisations: the public study, each party's own file, checks, status, answers."""

@@ -1,0 +1,93 @@
+"""``dual2 party check``: everything that can be known before a run, nothing computed."""
+
+import asyncio
+import datetime
+import os
+import ssl
+from dataclasses import dataclass, replace
+
+from dual2.errors import Dual2Error, PeerError
+from dual2.processes.parties.party import Party
+from dual2.processes.parties.session import open_hub
+from dual2.processes.parties.study import versions_in_words
+from dual2.runtime.peers.carrier_tls import HANDSHAKE, dial
+from dual2.runtime.peers.frames import Kind
+from dual2.runtime.peers.hello import CHECKING
+from dual2.runtime.peers.hub import Hub, Neighbour
+from dual2.runtime.peers.identity import read_certificate, validity
+from dual2.runtime.peers.journal import lock
+from dual2.solving.storage.folder import load_agent
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of the report: what was looked at, whether it is fine, in words."""
+
+    what: str
+    fine: bool
+    words: str
+
+
+def check_party(party: Party, seconds: float = HANDSHAKE) -> list[Finding]:
+    """Look at files, keys, dates, clock and hashes, and try to reach every neighbour.
+
+    Neighbours that dial this party are waited for, ``seconds`` long.
+    """
+    study = party.study
+    now = datetime.datetime.now(datetime.UTC)
+    agent, dates = load_agent(party.data), validity(read_certificate(party.certificate))
+    found = [
+        Finding("study", True, f"{study.name}, {len(study.members)} parties, {study.digest.hex()}"),
+        Finding("data", True, f"{party.data}: {agent.A.shape[0]} rows, {agent.dim} variables"),
+        Finding("certificate", True, dates or "valid"),
+        Finding("clock", True, f"{now:%Y-%m-%d %H:%M:%S} UTC"),
+        Finding("versions", True, versions_in_words()),
+    ]
+    for member in study.members:
+        wrong = validity(member.der)
+        if wrong:
+            found.append(Finding(member.name, wrong.startswith("ends"), f"its certificate {wrong}"))
+    return [*found, *_reach(party, seconds)]
+
+
+def _reach(party: Party, seconds: float) -> list[Finding]:
+    party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        os.close(lock(party.state))
+    except PeerError:
+        return [Finding("links", True, "the party is running: dual2 party status tells how")]
+    hub = open_hub(party, lambda event, **details: None, 1)
+    return asyncio.run(_try_all(hub, list(party.neighbours), seconds))
+
+
+async def _try_all(hub: Hub, neighbours: list[Neighbour], seconds: float) -> list[Finding]:
+    return await asyncio.gather(*(_try(hub, one, seconds) for one in neighbours))
+
+
+async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
+    """Dial a neighbour and compare what it means with what this party does."""
+    if one.address is None:
+        return Finding(one.name, True, "dials this party; it tells when it checks")
+    try:
+        async with asyncio.timeout(seconds):
+            connection = await dial(one.address, hub.place.client, hub.place.limit, seconds)
+            try:
+                if connection.fingerprint != one.fingerprint:
+                    text = f"presents {connection.fingerprint[:8]}…, not that of the study"
+                    return Finding(one.name, False, text)
+                hello = replace(hub.meaning, incarnation=CHECKING).hello(hub.me, 1, 1)
+                await connection.send(hello.packed())
+                frame = await connection.receive()
+                if frame is None or frame.kind != Kind.HELLO:
+                    return Finding(one.name, False, "closed the connection; its audit log says why")
+                hub.meaning.demand_same(frame, one.number, one.name)
+                return Finding(one.name, True, f"reached at {connection.address}, same study")
+            finally:
+                connection.close()
+    except ssl.SSLError as error:
+        why = getattr(error, "verify_message", "") or error.reason or str(error)
+        return Finding(one.name, False, f"cannot be trusted: {why}")
+    except TimeoutError:
+        return Finding(one.name, False, f"did not answer for {seconds:g} s")
+    except (OSError, EOFError, Dual2Error) as error:
+        return Finding(one.name, False, str(error) or type(error).__name__)

@@ -1,0 +1,258 @@
+"""``dual2 party run``: one party's part of a run, from its files to its answer.
+
+Three threads: this one listens to the operator, one computes, one holds the links.
+"""
+
+import hashlib
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dual2.errors import CapabilityError, Dual2Error, PeerError
+from dual2.files import read_bytes, read_json
+from dual2.methods.registry import find_method
+from dual2.processes.parties.party import Party
+from dual2.processes.parties.status import Board, serve
+from dual2.processes.parties.study import versions_in_words
+from dual2.runtime import Share
+from dual2.runtime.peers.audit import Audit
+from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.hello import Meaning
+from dual2.runtime.peers.hub import Hub, Place
+from dual2.runtime.peers.identity import load_key, parse_certificate
+from dual2.runtime.peers.journal import Journal, create
+from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
+from dual2.runtime.peers.parties import CHUNK, Parties
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve
+from dual2.solving.storage import to_json
+from dual2.solving.storage.folder import load_agent
+
+ANSWER = "answer.json"
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
+
+
+class Leaving(KeyboardInterrupt):
+    """The process is to end, the run is not: the others wait for its return."""
+
+
+@dataclass
+class Outcome:
+    """What the computing thread ended with."""
+
+    result: Result | None = None
+    error: BaseException | None = None
+    missing: list[str] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = print) -> Status:
+    """Take part in a run; the status that all parties end with.
+
+    The answer is in ``state/answer.json``. Errors of this party are ``Dual2Error``, those of others
+    ``PeerError``; in both cases the state is kept.
+    """
+    finished = _finished(party, resume)
+    if finished is not None:
+        say(f"{party.state / ANSWER}: the run is over ({finished}).")
+        return finished
+    warn(party, say)
+    agent = load_agent(party.data)
+    journal = Journal(party.state, _about(party), resume)
+    audit = Audit(party.state / "audit.jsonl", party.study.name)
+    board = Board(party.state / "status.json", party)
+    hub = open_hub(party, audit, max(1, int(agent.A.shape[0])))
+    try:
+        audit("start", party=party.name, resumed=bool(journal.frames))
+        outcome = Outcome()
+        transport, secret = make_transport(party, hub, journal)
+        board.transport = transport
+        with serve(party.status, board):
+            hub.start()
+            work = threading.Thread(
+                target=_compute, args=(party, transport, secret, agent, board, outcome), daemon=True
+            )
+            work.start()
+            _attend(party, hub, board, outcome, say)
+            work.join(10.0)
+        return _end(party, outcome, audit, say)
+    finally:
+        hub.stop()
+        board.finish()
+        audit.close()
+        journal.close()
+
+
+def _finished(party: Party, resume: bool) -> Status | None:
+    """How the run ended, if it is over for this party and for its neighbours."""
+    file = party.state / ANSWER
+    if not file.exists() or (party.state / "journal").exists():
+        return None
+    if not resume:
+        raise Dual2Error(
+            f"{file} is the answer of a run that is over. A new one needs a new name of the run "
+            "(run = … in the study) and another state folder."
+        )
+    return Status(read_json(file)["status"])
+
+
+def _about(party: Party) -> dict[str, str]:
+    """What a journal belongs to. The hash of the data stays here: it travels nowhere."""
+    data = hashlib.sha256(read_bytes(party.data)).hexdigest()
+    threads = " ".join(f"{name}={os.environ.get(name, '')}" for name in _THREADS)
+    return {
+        "run": party.study.run.hex(),
+        "study file": party.study.digest.hex(),
+        "data file": data,
+        "set of library versions": versions_in_words(),
+        "number of threads": f"{os.cpu_count()} {threads}",
+    }
+
+
+def warn(party: Party, say: Callable[[str], None]) -> None:
+    """What the study lets others see beyond masked sums."""
+    method = find_method(party.study.public.options["method"])
+    if not party.study.masked:
+        say("Sums are not masked: a parent in the tree sees the part of each of its children.")
+    if method.name not in ("Newton", "L-BFGS"):
+        say(
+            f"{method.name} sends vectors to neighbours, which are not masked; they see: "
+            f"{method.reveals or 'every dual vector'}."
+        )
+
+
+def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
+    """The links of a party, not yet started."""
+    trusted = [party.study.members[one.number].der for one in party.neighbours]
+    limit = max(8 * (CHUNK + 64), 8 * p, 512 * len(party.study.members))
+    place = Place(
+        party.listen if any(one.address is None for one in party.neighbours) else None,
+        make_context(party.key, party.certificate, trusted, server=True),
+        make_context(party.key, party.certificate, trusted, server=False),
+        limit,
+    )
+    meaning = Meaning(party.study.run, party.study.digest, versions_in_words())
+    return Hub(party.me, list(party.neighbours), meaning, place, party.timing, audit)
+
+
+# -- the computing thread --------------------------------------------------------------------------
+def _compute(
+    party: Party, transport: Parties, secret: Secret, agent: Any, board: Board, outcome: Outcome
+) -> None:
+    try:
+        if party.study.masked:
+            transport.masks = agree_on_masks(party, transport, secret)
+        outcome.result = result = _solve(party, transport, agent, board)
+        document = {"party": party.name, "agent": party.me} | result.as_dict()
+        create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
+        outcome.missing = transport.leave()
+        if not outcome.missing:
+            secret.erase()
+            transport.journal.file.unlink()
+    except BaseException as error:
+        outcome.error = error
+        transport.hub.fail(party.name, _told(party.name, error))
+    finally:
+        outcome.done.set()
+
+
+def make_transport(party: Party, hub: Hub, journal: Journal) -> tuple[Parties, Secret]:
+    """The transport of a party, its links filled with what the journal has, and its keys."""
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    study, key = party.study, load_key(party.key)
+    secret = Secret(
+        party.state,
+        message_of(study.run, study.digest, party.me),
+        lambda text: key.sign(text, ECDSA(SHA256())),
+    )
+    return Parties(hub, journal, study.network, study.names, secret.own), secret
+
+
+def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:
+    """Masks whose keys are signed by the certificates of the study, whoever passed them on."""
+    study = party.study
+    known = transport.exchange_keys(secret.entry)
+    publics = {
+        i: demand_signed(
+            known[i],
+            message_of(study.run, study.digest, i),
+            parse_certificate(member.der),
+            member.name,
+        )
+        for i, member in enumerate(study.members)
+        if i != party.me
+    }
+    return Masks(secret, party.me, publics, study.run, study.digest)
+
+
+def _solve(party: Party, transport: Parties, agent: Any, board: Board) -> Result:
+    public = party.study.public
+    share = Share({party.me: agent}, public.h, public.network.n)
+    options: dict[str, Any] = public.options | {"record": False, "progress": False}
+    return solve(share, public.network, runtime=transport, callback=board.tell, **options)
+
+
+def _told(name: str, error: BaseException) -> str:
+    """What the others are told of an error here: nothing about this party's data."""
+    if isinstance(error, PeerError):
+        return str(error)
+    if isinstance(error, CapabilityError):
+        return f"{name} cannot take part: its functions do not meet what the method needs."
+    kind = "its input was refused" if isinstance(error, Dual2Error) else "its program failed"
+    return f"{name} had to stop: {kind}. Its own messages say why."
+
+
+# -- the operator's thread -------------------------------------------------------------------------
+def _attend(
+    party: Party, hub: Hub, board: Board, outcome: Outcome, say: Callable[[str], None]
+) -> None:
+    """Tell how it goes, and listen to signals, until the computing thread ends."""
+    before = {}
+
+    def leave(number: int, frame: object) -> None:
+        raise Leaving
+
+    if threading.current_thread() is threading.main_thread():
+        before = {s: signal.signal(s, leave) for s in (signal.SIGTERM, signal.SIGHUP)}
+    told, pause = 0.0, 1.0 if sys.stderr.isatty() else 10.0
+    try:
+        while not outcome.done.wait(0.25):
+            line = board.refresh(hub)
+            if time.monotonic() - told >= pause and line:
+                told = time.monotonic()
+                say(line)
+    except Leaving:
+        hub.fail(party.name, f"{party.name} was asked to end.", quiet=True)
+        outcome.done.wait(5.0)
+        raise
+    except KeyboardInterrupt:
+        hub.fail(party.name, f"{party.name} was stopped by its operator: the run is over for all.")
+        outcome.done.wait(5.0)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(party: Party, outcome: Outcome, audit: Audit, say: Callable[[str], None]) -> Status:
+    if outcome.error is not None:
+        audit("end", status="ERROR")
+        raise outcome.error
+    result = outcome.result
+    assert result is not None
+    audit("end", status=str(result.status), sums=result.counts.sums)
+    say(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    if outcome.missing:
+        say(
+            f"{', '.join(outcome.missing)} did not say goodbye within "
+            f"{party.timing.patience:g} s and may lack this party's last messages. They are kept: "
+            "dual2 party run … --resume serves them."
+        )
+    return result.status

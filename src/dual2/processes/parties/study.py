@@ -1,0 +1,242 @@
+"""``study.toml``: what all parties have agreed on, the same bytes everywhere.
+
+::
+
+    run = "stroke-2026-03"
+    problem = "problem"               # folder with problem.toml (h, network, options)
+    sums = { masked = true, matrices = false }
+
+    [[parties]]                       # in the order of the agents
+    name = "hospital"
+    certificate = "hospital.pem"
+    fingerprint = "b52c…"             # SHA-256 of the certificate
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dual2.errors import Dual2Error, unknown_name
+from dual2.files import read_bytes, read_toml
+from dual2.methods.registry import find_method
+from dual2.network import Network
+from dual2.runtime.peers.frames import MARK
+from dual2.runtime.peers.identity import fingerprint, read_certificate
+from dual2.solving.solve import versions
+from dual2.solving.storage import load_public
+from dual2.solving.storage.folder import PUBLIC_FILES, Public
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+MOST_PARTIES = 32
+"""All pairs of parties share masks; their number grows with the square."""
+TWO = (
+    "two parties: masked sums hide nothing from the other one. Continue with sums.masked = false, "
+    "or add a third."
+)
+
+
+def entries(
+    document: Any, where: str, needed: dict[str, type], optional: dict[str, type]
+) -> dict[str, Any]:
+    """A table whose entries have the expected names and types; an error names the first wrong one.
+
+    Examples
+    --------
+    >>> entries({"run": 3}, "study.toml", {"run": str}, {})
+    Traceback (most recent call last):
+    dual2.errors.Dual2Error: study.toml: run is 3; expected str.
+    """
+    if not isinstance(document, dict):
+        raise Dual2Error(f"{where} is {document!r}; expected a table.")
+    known = needed | optional
+    for name in document:
+        if name not in known:
+            raise Dual2Error(f"{where}: {unknown_name('entry', name, known)}")
+    for name in needed:
+        if name not in document:
+            raise Dual2Error(f"{where} lacks {name}; expected {', '.join(needed)}.")
+    for name, value in document.items():
+        kinds = (int, float) if known[name] is float else (known[name],)
+        if type(value) not in kinds:
+            raise Dual2Error(f"{where}: {name} is {value!r}; expected {known[name].__name__}.")
+    return document
+
+
+@dataclass(frozen=True)
+class Member:
+    """A party as the study knows it; ``der`` is its certificate."""
+
+    name: str
+    fingerprint: str
+    der: bytes
+    accepts: bool = True
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study that was read and checked.
+
+    Attributes
+    ----------
+    masked, matrices : bool
+        Whether sums are masked, and whether p × p matrices may be summed.
+    """
+
+    file: Path
+    name: str
+    folder: Path
+    members: tuple[Member, ...]
+    masked: bool
+    matrices: bool
+    public: Public
+
+    @property
+    def names(self) -> list[str]:
+        """Of all parties, in the order of the agents."""
+        return [member.name for member in self.members]
+
+    @property
+    def network(self) -> Network:
+        """The public graph."""
+        return self.public.network
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the study and of the public files of the problem."""
+        total = hashlib.sha256()
+        for file in (self.file, *(self.folder / name for name in PUBLIC_FILES)):
+            data = read_bytes(file) if file.exists() else b""
+            total.update(len(data).to_bytes(8, "little") + data)
+        return total.digest()
+
+    @property
+    def run(self) -> bytes:
+        """16 bytes that name this run of this study."""
+        text = self.name.encode() + b"\0" + self.digest
+        return hashlib.blake2b(text, digest_size=MARK).digest()
+
+    def neighbours(self, me: int) -> list[int]:
+        """Numbers of the parties that a party talks to."""
+        edges = self.network.edges
+        return sorted({int(j) for edge in edges if me in edge for j in edge} - {me})
+
+    def dials(self, me: int, other: int) -> bool:
+        """Whether ``me`` dials ``other``: the higher number does, unless one accepts nothing."""
+        if self.members[other].accepts != self.members[me].accepts:
+            return self.members[other].accepts
+        return me > other
+
+
+def read_study(file: Path) -> Study:
+    """Read a study and all that it names; an error says what is wrong with it."""
+    where = str(file)
+    table = entries(
+        read_toml(file), where, {"run": str, "problem": str, "parties": list}, {"sums": dict}
+    )
+    sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
+    members = tuple(
+        _member(entry, f"{where}: parties[{k}]", file.parent)
+        for k, entry in enumerate(table["parties"])
+    )
+    folder = file.parent / table["problem"]
+    study = Study(
+        file,
+        table["run"],
+        folder,
+        members,
+        sums.get("masked", True),
+        sums.get("matrices", False),
+        load_public(folder),
+    )
+    if not NAME.fullmatch(study.name):
+        raise Dual2Error(f"{where}: run is {study.name!r}; expected letters, digits, - _ and dots.")
+    _check_members(study, where)
+    _check_options(study, where)
+    return study
+
+
+def _member(entry: Any, where: str, folder: Path) -> Member:
+    found = entries(
+        entry,
+        where,
+        {"name": str, "fingerprint": str, "certificate": str},
+        {"accepts": bool},
+    )
+    if not NAME.fullmatch(found["name"]):
+        raise Dual2Error(f"{where}: name is {found['name']!r}; expected letters, digits, - _ dots.")
+    der = read_certificate(folder / found["certificate"])
+    if fingerprint(der) != found["fingerprint"].lower().replace(":", ""):
+        raise Dual2Error(
+            f"{where}: the fingerprint of {found['certificate']} is {fingerprint(der)}, the study "
+            f"says {found['fingerprint']}. If {found['name']} renewed its certificate, all parties "
+            "need the new study file."
+        )
+    return Member(found["name"], fingerprint(der), der, found.get("accepts", True))
+
+
+def _check_members(study: Study, where: str) -> None:
+    n, names = len(study.members), study.names
+    if n != study.network.n:
+        raise Dual2Error(
+            f"{where} has {n} parties; the network of {study.folder} has {study.network.n} nodes. "
+            "Expected one party for each, in their order."
+        )
+    if not 2 <= n <= MOST_PARTIES:
+        raise Dual2Error(f"{where} has {n} parties; expected 2 to {MOST_PARTIES}.")
+    for what, values in (
+        ("name", names),
+        ("certificate", [member.fingerprint for member in study.members]),
+    ):
+        if len(set(values)) < n:
+            raise Dual2Error(f"{where}: two parties have the same {what}.")
+    if n == 2 and study.masked:
+        raise Dual2Error(f"{where}: {TWO}")
+    for i, j in study.network.edges.tolist():
+        if not (study.members[i].accepts or study.members[j].accepts):
+            raise Dual2Error(
+                f"{where}: {names[i]} and {names[j]} are neighbours and neither accepts "
+                "connections. One of them must."
+            )
+
+
+def _check_options(study: Study, where: str) -> None:
+    options = study.public.options
+    if str(options.get("method", "auto")).lower() == "auto":
+        raise Dual2Error(
+            f"{study.folder}/problem.toml names no method; a study needs one (options.method), "
+            "since what is shown depends on it."
+        )
+    method = find_method(options["method"])
+    for name in ("time_limit", "sums", "throw"):
+        if name in options:
+            raise Dual2Error(
+                f"{study.folder}/problem.toml: options.{name} found, which runs between parties "
+                "cannot use: all that is computed must be the same after a restart. Remove it."
+            )
+    if shows_matrices(method.name, options) and not study.matrices:
+        raise Dual2Error(
+            f"{where}: {method.name} sums p × p matrices, whose differences can show a column of "
+            "somebody's data. Choose a method that sums vectors (options.method, or options.mode = "
+            "'primal' for Newton), or allow it for all parties with sums.matrices = true."
+        )
+
+
+def shows_matrices(method: str, options: dict[str, Any]) -> bool:
+    """Whether a method sums p × p matrices over the agents.
+
+    Examples
+    --------
+    >>> shows_matrices("Newton", {}), shows_matrices("iD2A", {})
+    (True, False)
+    """
+    if method == "Newton":
+        return options.get("mode") != "primal"
+    return method.startswith("APAPC")
+
+
+def versions_in_words() -> str:
+    """What must be the same everywhere: versions of what computes."""
+    return ", ".join(f"{name} {found}" for name, found in versions().items() if name != "python")

@@ -1,0 +1,1 @@
+"""Processes of organisations that trust only their own machine: links, masks, a log to resume."""

@@ -1,0 +1,159 @@
+"""What travels between two parties: a header of 88 bytes, checked before anything else is read."""
+
+import hashlib
+import math
+import struct
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+import numpy as np
+
+from dual2.errors import PeerError
+
+Array = np.ndarray
+MAGIC = b"D2F1"
+MARK = 16
+"""Bytes of a run's name and of the chain of totals."""
+MOST_CONTROL = 4096
+"""Most bytes of a frame that is not numbered."""
+_HEADER = struct.Struct("<4sBBBBQQQQIIII16s16s")
+HEADER_SIZE = _HEADER.size
+_NO_MARK = bytes(MARK)
+
+
+class Kind(IntEnum):
+    """What a frame is for."""
+
+    HELLO = 1
+    UP = 2
+    DOWN = 3
+    ROWS = 4
+    KEYS = 5
+    ACK = 6
+    PING = 7
+    BYE = 8
+    ABORT = 9
+
+
+NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
+"""Kinds that the program sends and consumes, each exactly once."""
+_TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
+_SIZES = (0, 8, 8, 1)
+
+
+class FrameError(PeerError):
+    """Bytes that are no frame of this protocol."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A header and its payload; ``ack`` and ``stable`` are filled in when it is written.
+
+    Attributes
+    ----------
+    seq : int
+        Number in the order of the program, 0 for control frames.
+    ack, stable : int
+        Next number that the sender expects; below ``stable`` the receiver may forget its own.
+    tag : int
+        Which sum or round.
+    chain : bytes
+        Hash of all totals that the sender has seen.
+    """
+
+    kind: Kind
+    dtype: int = 0
+    shape: tuple[int, ...] = ()
+    seq: int = 0
+    ack: int = 0
+    stable: int = 0
+    tag: int = 0
+    length: int = 0
+    run: bytes = _NO_MARK
+    chain: bytes = _NO_MARK
+    payload: bytes = b""
+
+    def header(self, ack: int, stable: int) -> bytes:
+        """The 88 bytes, with what the sender has heard so far."""
+        shape = (*self.shape, 0, 0, 0)[:3]
+        return _HEADER.pack(
+            MAGIC,
+            self.kind,
+            self.dtype,
+            len(self.shape),
+            0,
+            self.seq,
+            ack,
+            stable,
+            self.tag,
+            *shape,
+            self.length,
+            self.run,
+            self.chain,
+        )
+
+    def packed(self) -> bytes:
+        """Header and payload."""
+        return self.header(self.ack, self.stable) + self.payload
+
+    def digest(self) -> bytes:
+        """Hash of what must be the same whenever a frame is sent again."""
+        total = hashlib.blake2b(self.header(0, 0), digest_size=MARK)
+        total.update(self.payload)
+        return total.digest()
+
+    def array(self) -> Array:
+        """The payload as an array of its own."""
+        dtype = _TYPES[self.dtype]
+        assert dtype is not None, "frames without numbers are not asked for them"
+        return (
+            np.frombuffer(self.payload, dtype).reshape(self.shape).astype(dtype.newbyteorder("="))
+        )
+
+
+def frame_of(kind: Kind, run: bytes, values: Array | bytes | None = None, tag: int = 0) -> Frame:
+    """A frame with an array, or bytes, as its payload.
+
+    Examples
+    --------
+    >>> frame = replace(frame_of(Kind.ROWS, bytes(16), np.ones((2, 3))), seq=1)
+    >>> parse_header(frame.packed()[:HEADER_SIZE], 48).shape
+    (2, 3)
+    """
+    if values is None:
+        return Frame(kind, run=run, tag=tag)
+    if isinstance(values, bytes):
+        values = np.frombuffer(values, np.uint8)
+    code = {"f": 1, "u": 2}[values.dtype.kind] if values.dtype.itemsize == 8 else 3
+    payload = np.ascontiguousarray(values, _TYPES[code]).tobytes()
+    return Frame(kind, code, values.shape, tag=tag, length=len(payload), run=run, payload=payload)
+
+
+def parse_header(data: bytes, limit: int) -> Frame:
+    """The frame that a header announces, without its payload; ``FrameError`` if it is none.
+
+    ``limit`` is the largest payload of a numbered frame; others have at most 4096 bytes.
+    """
+    if len(data) != HEADER_SIZE or data[:4] != MAGIC:
+        raise FrameError(f"it begins with {bytes(data[:4])!r}; expected {MAGIC!r}")
+    _, code, dtype, ndim, zero, seq, ack, stable, tag, *shape, length, run, chain = _HEADER.unpack(
+        data
+    )
+    if code not in list(Kind) or dtype >= len(_TYPES) or ndim > 3 or zero:
+        raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
+    kind, used = Kind(code), tuple(shape[:ndim])
+    if any(shape[ndim:]) or (dtype == 0 and ndim):
+        raise FrameError(f"shape {shape} with {ndim} dimensions of type {dtype}")
+    if length != math.prod(used) * _SIZES[dtype]:
+        raise FrameError(f"{length} bytes announced for the shape {used} of type {dtype}")
+    if (seq > 0) != (kind in NUMBERED):
+        raise FrameError(f"number {seq} on a frame of kind {kind.name}")
+    most = limit if kind in NUMBERED else MOST_CONTROL
+    if length > most:
+        raise FrameError(f"{length} bytes announced; expected at most {most}")
+    return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)
+
+
+def filled(header: Frame, payload: bytes) -> Frame:
+    """The announced frame with its payload."""
+    return replace(header, payload=payload)

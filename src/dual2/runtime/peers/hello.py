@@ -1,0 +1,91 @@
+"""The first frame of each connection: who speaks, in which run, from where on.
+
+Nothing is negotiated: what differs is named, and the connection ends.
+"""
+
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from dual2.errors import Dual2Error, PeerError
+from dual2.files import parse_json
+from dual2.runtime.peers.frames import Frame, Kind, frame_of
+
+PROTOCOL = 1
+CHECKING = "check"
+"""Incarnation of a process that only looks whether it would be welcome."""
+_WORDS = {"protocol": "protocol", "study": "study file", "versions": "set of library versions"}
+
+
+class Mismatch(PeerError):
+    """The peer means another run."""
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What must be the same at both ends of every link.
+
+    Attributes
+    ----------
+    run : bytes
+        16 bytes, from the name of the run and the study.
+    study : bytes
+        SHA-256 of the public files.
+    versions : str
+        Versions of what computes.
+    """
+
+    run: bytes
+    study: bytes
+    versions: str
+    incarnation: str = field(default_factory=lambda: os.urandom(8).hex())
+
+    def hello(self, party: int, want: int, stable: int) -> Frame:
+        """The greeting of a party."""
+        said = {
+            "protocol": PROTOCOL,
+            "party": party,
+            "study": self.study.hex(),
+            "versions": self.versions,
+            "incarnation": self.incarnation,
+            "want": want,
+            "stable": stable,
+        }
+        return frame_of(Kind.HELLO, self.run, json.dumps(said).encode())
+
+    def demand_same(self, frame: Frame, party: int, name: str) -> dict[str, Any]:
+        """What a greeting says, if it means the same run; an error that names the difference."""
+        if frame.kind != Kind.HELLO:
+            raise PeerError(f"{name} began with {frame.kind.name}; expected HELLO.")
+        said = _read(frame, name)
+        if said["party"] != party:
+            raise Mismatch(
+                f"{name} says that it is party {said['party']}; its certificate is that of party "
+                f"{party}."
+            )
+        own = {"protocol": PROTOCOL, "study": self.study.hex(), "versions": self.versions}
+        for key, value in own.items():
+            if said[key] != value:
+                raise Mismatch(
+                    f"{name} has another {_WORDS[key]} ({str(said[key])[:60]}) than this party "
+                    f"({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
+                )
+        if frame.run != self.run:
+            raise Mismatch(f"{name} means another run of the same study: nothing was computed.")
+        return said
+
+
+def _read(frame: Frame, name: str) -> dict[str, Any]:
+    kinds = {"protocol": int, "party": int, "study": str, "versions": str, "incarnation": str}
+    kinds |= {"want": int, "stable": int}
+    try:
+        said = parse_json(frame.payload.decode(), f"the greeting of {name}")
+    except (UnicodeDecodeError, Dual2Error) as error:
+        raise PeerError(f"The greeting of {name} cannot be read: {error}") from error
+    wrong = not isinstance(said, dict) or said.keys() != kinds.keys()
+    if wrong or any(type(said[key]) is not kind for key, kind in kinds.items()):
+        raise PeerError(f"The greeting of {name} has other entries than expected.")
+    if not 1 <= said["stable"] <= said["want"]:
+        raise PeerError(f"The greeting of {name} wants {said['want']}, stable {said['stable']}.")
+    return said

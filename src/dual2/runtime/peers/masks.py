@@ -1,0 +1,142 @@
+"""Masks that cancel in the total: nobody sees anybody's part of a sum.
+
+Each pair of parties shares a key (X25519, HKDF) and, for every sum, a stream of random words
+(ChaCha20, one nonce per sum). Of a pair the first adds it, the second subtracts it. A party's words
+are uniform to whoever does not know all of its streams.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dual2.engine.fixed_point import add_words, subtract_words
+from dual2.errors import PeerError
+from dual2.files import read_bytes
+from dual2.runtime.peers.identity import demand_private, load_cryptography
+from dual2.runtime.peers.journal import create
+
+Array = np.ndarray
+PUBLIC = 32
+"""Bytes of a public key."""
+_SECRET = 64
+
+
+class Randomness:
+    """Words that follow from a key and the number of a sum: the same after a restart."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+
+    def words(self, index: int, count: int) -> Array:
+        """``count`` words of 64 bits for sum ``index``."""
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+        nonce = bytes(8) + index.to_bytes(8, "little")  # block counter 0, then the nonce
+        stream = Cipher(ChaCha20(self._key, nonce), None).encryptor()
+        return np.frombuffer(stream.update(bytes(8 * count)), "<u8").astype(np.uint64)
+
+
+class Secret:
+    """The keys of one party for one run, kept in a file until the run is over.
+
+    Attributes
+    ----------
+    entry : bytes
+        Public key and its signature by the key of the certificate: what all parties are told. The
+        signature is made once, since a restart must say the same.
+    own : Randomness
+        Of this party alone, for words that mean "yes" or hide that a number did not fit.
+    """
+
+    def __init__(self, folder: Path, message: bytes, sign: Any) -> None:
+        load_cryptography()
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+        self.file = folder / "mask.key"
+        if not self.file.exists():
+            secret = os.urandom(_SECRET)
+            public = _public(X25519PrivateKey.from_private_bytes(secret[:32]))
+            create(self.file, secret + sign(message + public))
+        demand_private(self.file)
+        content = read_bytes(self.file, 4096)
+        self.private = X25519PrivateKey.from_private_bytes(content[:32])
+        self.own = Randomness(content[32:_SECRET])
+        self.entry = _public(self.private) + content[_SECRET:]
+
+    def erase(self) -> None:
+        """Forget the keys: what was recorded on the wire can never be unmasked."""
+        self.file.unlink(missing_ok=True)
+
+
+def _public(private: Any) -> bytes:
+    return private.public_key().public_bytes_raw()
+
+
+def message_of(run: bytes, study: bytes, party: int) -> bytes:
+    """What a party signs, but for its public key."""
+    return b"dual2 mask key 1" + run + study + party.to_bytes(4, "little")
+
+
+def demand_signed(entry: bytes, message: bytes, certificate: Any, name: str) -> bytes:
+    """The public key of an entry, if the owner of the certificate has signed it."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    public, signature = entry[:PUBLIC], entry[PUBLIC:]
+    try:
+        certificate.public_key().verify(signature, message + public, ECDSA(SHA256()))
+    except InvalidSignature:
+        raise PeerError(
+            f"The mask key of {name} is not signed by the key of its certificate: somebody on the "
+            "way has replaced it, or the party runs with another key. Nothing was computed."
+        ) from None
+    return public
+
+
+class Masks:
+    """The streams that a party shares with each of the others.
+
+    Parameters
+    ----------
+    secret : Secret
+        The own keys.
+    me : int
+        Number of this party.
+    publics : mapping of int to bytes
+        Public keys of the others, checked.
+    run, study : bytes
+        What the run is: other runs have other streams.
+    """
+
+    def __init__(
+        self, secret: Secret, me: int, publics: Mapping[int, bytes], run: bytes, study: bytes
+    ) -> None:
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        self.me, self._pairs = me, {}
+        for other, public in sorted(publics.items()):
+            first, second = sorted((me, other))
+            info = b"dual2 mask 1" + study + first.to_bytes(4, "little")
+            info += second.to_bytes(4, "little")
+            try:
+                shared = secret.private.exchange(X25519PublicKey.from_public_bytes(public))
+            except ValueError as error:
+                raise PeerError(f"Party {other} has told a mask key of no use: {error}.") from error
+            key = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
+            self._pairs[other] = Randomness(key)
+
+    def apply(self, index: int, words: Array) -> None:
+        """Mask the words of sum ``index``: (m, 2) modulo 2¹²⁸, (m,) modulo 2⁶⁴."""
+        for other, stream in self._pairs.items():
+            mask = stream.words(index, words.size).reshape(words.shape)
+            if words.ndim == 1:
+                words += mask if self.me < other else np.uint64(0) - mask
+            else:
+                (add_words if self.me < other else subtract_words)(words, mask)

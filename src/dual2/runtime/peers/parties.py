@@ -1,0 +1,302 @@
+"""Parties as a transport: masked sums along the tree, maxima made of them, rows to neighbours.
+
+The program's thread works here; connections live in the hub's. Every call is numbered, so that a
+party that was killed repeats what it did and falls in with the others where it was.
+"""
+
+import hashlib
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NoReturn
+
+import numpy as np
+
+from dual2.engine.fixed_point import add_words
+from dual2.errors import CapabilityError, PeerError
+from dual2.network import AnyNetwork, Network
+from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of
+from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.journal import Journal
+from dual2.runtime.peers.largest import find_largest, ordered, unordered
+from dual2.runtime.peers.masks import Masks, Randomness
+from dual2.runtime.transport import Messages, Transport
+from dual2.runtime.tree import without_nan
+
+Array = np.ndarray
+CHUNK = 32_768
+"""Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
+_SYNC = 64
+"""Records of the journal after which it is brought to the disk in any case."""
+_KEEP = 256 * 2**20
+"""Most bytes that are kept for a peer; then the program waits for it."""
+_TICK = 0.5
+
+
+@dataclass
+class Progress:
+    """What an observer may know: sums so far, and on whom the program waits since when."""
+
+    sums: int = 0
+    rounds: int = 0
+    waiting: str = ""
+    since: float = 0.0
+
+
+class Parties(Transport):
+    """One agent per party, each in a process of its own organisation.
+
+    Parameters
+    ----------
+    hub : Hub
+        The links to the neighbours, already started or not.
+    journal : Journal
+        What was consumed and said so far.
+    network : Network
+        The public graph: node i is party i.
+    names : list of str
+        Of all parties.
+    own : Randomness
+        Words of this party alone.
+    """
+
+    exact = True
+
+    def __init__(
+        self, hub: Hub, journal: Journal, network: Network, names: list[str], own: Randomness
+    ) -> None:
+        super().__init__()
+        self.hub, self.journal, self.names, self.own = hub, journal, names, own
+        self.rank, self.size, self.exact = hub.me, network.n, True
+        self.masks: Masks | None = None
+        self.progress = Progress()
+        tree, me = network.tree, hub.me
+        self.parent = None if me == tree.root else int(tree.parent[me])
+        children = np.flatnonzero(np.asarray(tree.parent) == me).tolist()
+        self.children = [int(c) for c in children if c not in (me, tree.root)]
+        self._index = self._round = 0
+        self._chain = bytes(MARK)
+        for peer, frames in journal.frames.items():
+            if peer not in hub.links:
+                raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
+            hub.links[peer].refill(frames)
+
+    def owners(self, network: AnyNetwork) -> Array:
+        """Party i owns agent i."""
+        return np.arange(network.n)
+
+    # -- frames ----------------------------------------------------------------------------------
+    def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
+        frame = replace(frame_of(kind, self.hub.meaning.run, values, tag), chain=self._chain)
+        link = self.hub.links[peer]
+        if self.journal.unsynced and link.unconfirmed > _KEEP:
+            self.sync()  # both may be waiting for each other's word
+        with self.hub.changed:
+            self._wait(lambda: link.unconfirmed <= _KEEP, peer)
+            link.make(frame)
+        self.hub.wake(peer)
+
+    def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
+        """The next frame of a peer, which must be what the program expects; logged."""
+        link = self.hub.links[peer]
+        with self.hub.changed:
+            self._wait(lambda: bool(link.inbox), peer)
+            frame, old = link.consume()
+        if (frame.kind, frame.tag) != (kind, tag):
+            self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
+        if not old:
+            self.journal.consume(peer, frame)
+            if self.journal.unsynced >= _SYNC:
+                self.sync()
+        return frame
+
+    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Array:
+        frame = self._take(peer, kind, tag)
+        dtype = 1 if like.dtype.kind == "f" else 2
+        if frame.shape != like.shape or frame.dtype != dtype:
+            self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
+        if kind in (Kind.UP, Kind.DOWN) and frame.chain != self._chain:
+            self._blame(
+                peer, "has seen other totals than this party: somebody on the way changes them"
+            )
+        return frame.array()
+
+    def _wait(self, ready: Callable[[], bool], peer: int) -> None:
+        """Wait under the lock; a peer whose link is down has the study's patience."""
+        hub, begun = self.hub, time.monotonic()
+        while not ready():
+            if hub.failure is not None:
+                raise PeerError(hub.failure.text)
+            down = peer not in hub.connections
+            if down and peer in hub.strange:
+                self._lost(hub.refusals[peer])
+            since = max(hub.down_since[peer], begun)
+            if down and time.monotonic() - since > hub.timing.patience:
+                self._lost(self._unreachable(peer))
+            self.progress.waiting, self.progress.since = self.names[peer], begun
+            hub.changed.wait(_TICK)
+        self.progress.waiting = ""
+
+    def _unreachable(self, peer: int) -> str:
+        address = self.hub.neighbours[peer].address
+        where = f" ({address[0]}:{address[1]})" if address else ""
+        why = self.hub.refusals.get(peer, "")
+        return (
+            f"{self.names[peer]}{where} was unreachable for {self.hub.timing.patience:g} s (sum "
+            f"{self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
+            "--resume."
+        )
+
+    def _lost(self, text: str) -> NoReturn:
+        raise PeerError(text)
+
+    def _blame(self, peer: int, what: str) -> NoReturn:
+        text = f"{self.names[peer]} {what}. Its program or its data are at fault; state is kept."
+        self.hub.fail(self.names[self.rank], text)
+        raise PeerError(text)
+
+    def sync(self) -> None:
+        """Bring the journal to the disk and tell the peers what they may forget."""
+        self.journal.sync()
+        with self.hub.changed:
+            for link in self.hub.links.values():
+                link.settle()
+        for peer in self.hub.links:
+            self.hub.wake(peer)
+
+    # -- sums ------------------------------------------------------------------------------------
+    def sum_words(self, words: Array) -> Array:
+        """Sum of all parties' words, masked: (m, 2) modulo 2¹²⁸, (m,) modulo 2⁶⁴; used up."""
+        index, self._index = self._index, self._index + 1
+        self.progress.sums = self._index
+        if self.masks is not None:
+            self.masks.apply(index, words)
+        if self.journal.say(index, words.tobytes()):
+            self.sync()
+        parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
+        for part in parts:
+            for child in self.children:
+                _add(part, self._numbers(child, Kind.UP, index, part))
+            if self.parent is not None:
+                self._send(self.parent, Kind.UP, part, index)
+        for part in parts:
+            if self.parent is not None:
+                part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
+            for child in self.children:
+                self._send(child, Kind.DOWN, part, index)
+        total = hashlib.blake2b(self._chain + words.tobytes(), digest_size=MARK)
+        self._chain = total.digest()
+        self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
+        return words
+
+    def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
+        """The masked sum; who has a number that does not fit sends random words everywhere."""
+        block = np.zeros((len(words) + 2, 2), np.uint64)
+        if fits:
+            block[:-2] = words
+        else:
+            block[:] = self.own.words(self._index, block.size).reshape(block.shape)
+        block[-2] = (1, 0)
+        total = self.sum_words(block)
+        if total[-2].tolist() != [self.size, 0]:
+            text = (
+                f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
+            )
+            self.hub.fail(self.names[self.rank], text)
+            raise PeerError(text)
+        return total[:-2], not total[-1].any()
+
+    def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
+        """Largest levels, by masked sums."""
+        return self._largest(levels.astype(np.uint64), 9).astype(np.int64)
+
+    def max(self, rows: Array, network: AnyNetwork) -> Array:
+        """Largest doubles, by masked sums: exact, and nothing else is shown."""
+        values = np.max(np.asarray(rows, dtype=np.float64), axis=0)
+        values = without_nan(values) if self.strict else values
+        return unordered(self._largest(ordered(values), 64))
+
+    def _largest(self, values: Array, bits: int) -> Array:
+        draw = lambda count: self.own.words(self._index, count)  # noqa: E731
+        return find_largest(values, bits, self.sum_words, draw)
+
+    # -- rows ------------------------------------------------------------------------------------
+    def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
+        """Send rows of ``stage`` to the neighbours and fill those of theirs."""
+
+        def ship() -> None:
+            tag, self._round = self._round, self._round + 1
+            self.progress.rounds = self._round
+            for peer, rows in outgoing.items():
+                self._send(peer, Kind.ROWS, stage[rows], tag)
+            for peer, rows in incoming.items():
+                stage[rows] = self._numbers(peer, Kind.ROWS, tag, stage[rows])
+
+        return ship
+
+    # -- before and after ------------------------------------------------------------------------
+    def exchange_keys(self, entry: bytes) -> Mapping[int, bytes]:
+        """The entries of all parties, up and down the tree."""
+        known = {self.rank: entry}
+        for child in self.children:
+            known |= self._entries(child, self._take(child, Kind.KEYS, 0))
+        if self.parent is not None:
+            self._send(self.parent, Kind.KEYS, _pack(known), 0)
+            known = self._entries(self.parent, self._take(self.parent, Kind.KEYS, 0))
+        if known.keys() != set(range(self.size)) or known[self.rank] != entry:
+            raise PeerError(
+                "The table of mask keys lacks a party, or has another key for this one."
+            )
+        for child in self.children:
+            self._send(child, Kind.KEYS, _pack(known), 0)
+        return known
+
+    def _entries(self, peer: int, frame: Frame) -> dict[int, bytes]:
+        found, data = {}, frame.payload
+        while data:
+            number, length = int.from_bytes(data[:4], "little"), int.from_bytes(data[4:8], "little")
+            if len(data) < 8 + length or number >= self.size or number in found:
+                self._blame(peer, "sent a table of keys that cannot be read")
+            found[number], data = data[8 : 8 + length], data[8 + length :]
+        return found
+
+    def leave(self) -> list[str]:
+        """Say goodbye and wait for the others' goodbyes; the names of those that never came."""
+        missing = []
+        for peer in self.hub.links:
+            self._send(peer, Kind.BYE, None, 0)
+        for peer, link in self.hub.links.items():
+            try:
+                self._take(peer, Kind.BYE, 0)
+                self.sync()
+                with self.hub.changed:
+                    self._wait(lambda link=link: link.acknowledged >= link.next_out, peer)
+            except PeerError:
+                missing.append(self.names[peer])
+        return missing
+
+    def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
+        """Not between organisations."""
+        raise CapabilityError("Parties tell nobody else their own numbers; use sums.")
+
+    def collect(self, own: Array, kind: str) -> Array | None:
+        """Not between organisations."""
+        raise CapabilityError("Parties do not gather their answers; each keeps its own.")
+
+    def abort(self, code: int) -> None:
+        """End the run at all parties."""
+        self.hub.fail(self.names[self.rank], f"{self.names[self.rank]} ended the run ({code}).")
+
+
+def _add(total: Array, other: Array) -> None:
+    if total.ndim == 1:
+        total += other
+    else:
+        add_words(total, other)
+
+
+def _pack(entries: Mapping[int, bytes]) -> bytes:
+    parts: list[Any] = []
+    for number, entry in sorted(entries.items()):
+        parts += [number.to_bytes(4, "little"), len(entry).to_bytes(4, "little"), entry]
+    return b"".join(parts)

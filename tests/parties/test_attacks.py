@@ -1,0 +1,275 @@
+"""Strangers and impostors at the door of a party: refused, logged, and the run goes on."""
+
+import asyncio
+import socket
+import ssl
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dual2.runtime.peers import carrier_tls
+from dual2.runtime.peers.carrier_tls import dial, make_context
+from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers.hello import Meaning
+from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.identity import make_certificate, make_key, write_certificate
+from party_circle import QUICK, RUN, STUDY, Circle
+
+EDGES = [(0, 1)]
+
+
+@pytest.fixture
+def circle(tmp_path) -> Circle:
+    return Circle(tmp_path, EDGES, masked=False)
+
+
+@pytest.fixture
+def hub(circle, monkeypatch):
+    """Party 0, which listens; party 1 is the one that may dial it."""
+    monkeypatch.setattr("dual2.runtime.peers.hub._FAREWELL", 0.1)
+    hub = circle.listen(circle.hub(0))
+    yield hub
+    hub.stop()
+
+
+def make_identity(folder: Path, name: str, days: float = 30, since: float = 1) -> tuple[Path, Path]:
+    key = make_key(folder / f"{name}.key")
+    write_certificate(folder / f"{name}.pem", make_certificate("party1", key, None, days, since))
+    return folder / f"{name}.key", folder / f"{name}.pem"
+
+
+def knock(hub: Hub, circle: Circle, files: tuple[Path, Path], *frames: bytes) -> Frame | None:
+    """Dial as somebody with these files, say these bytes; what party 0 answered first."""
+
+    async def talk() -> Frame | None:
+        context = make_context(*files, circle.certificates, server=False)
+        connection = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        try:
+            for frame in frames:
+                await connection.send(frame)
+            async with asyncio.timeout(10.0):
+                return await connection.receive()
+        finally:
+            connection.close()
+
+    return asyncio.run(talk())
+
+
+def wait_for(circle: Circle, event: str) -> dict:
+    """The details of an event in party 0's log."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        for who, what, details in list(circle.events):
+            if (who, what) == (0, event):
+                return details
+        time.sleep(0.01)
+    raise AssertionError(f"no {event} in {circle.events}")
+
+
+def own(circle: Circle) -> tuple[Path, Path]:
+    return circle.folder / "party1.key", circle.folder / "party1.pem"
+
+
+def hello(**changes) -> bytes:
+    return replace(Meaning(RUN, STUDY, "versions"), **changes).hello(1, 1, 1).packed()
+
+
+def test_the_right_party_is_greeted(circle, hub):
+    found = knock(hub, circle, own(circle), hello())
+    assert found is not None and found.kind == Kind.HELLO
+    assert wait_for(circle, "link_up")["peer"] == "party1"
+
+
+@pytest.mark.parametrize(
+    "dates, why",
+    [({}, "self-signed certificate"), ({"days": -1, "since": 9}, "self-signed certificate")],
+    ids=["self-signed with the right name", "expired and unknown"],
+)
+def test_unknown_certificates_are_refused(circle, hub, dates, why):
+    files = make_identity(circle.folder, "thief", **dates)
+    with pytest.raises((ssl.SSLError, OSError, EOFError, AssertionError)):
+        assert knock(hub, circle, files, hello()) is not None
+    assert why in wait_for(circle, "handshake_failed")["why"]
+    assert not hub.connections and hub.failure is None
+
+
+def test_an_expired_certificate_of_the_study_is_refused(tmp_path):
+    first = Circle(tmp_path, EDGES)
+    (tmp_path / "party1.key").unlink()
+    (tmp_path / "party1.pem").unlink()
+    files = make_identity(tmp_path, "party1", days=-1, since=9)
+    circle = Circle(tmp_path, EDGES)
+    assert circle.certificates[1] != first.certificates[1]
+    hub = circle.listen(circle.hub(0))
+    try:
+        with pytest.raises((ssl.SSLError, OSError, EOFError, AssertionError)):
+            assert knock(hub, circle, files, hello()) is not None
+        assert "expired" in wait_for(circle, "handshake_failed")["why"]
+    finally:
+        hub.stop()
+
+
+def test_a_certificate_of_the_study_that_may_not_dial_is_a_stranger(circle, hub):
+    files = circle.folder / "party0.key", circle.folder / "party0.pem"
+    hub.place.server.load_verify_locations(cadata=circle.certificates[0])
+    assert knock(hub, circle, files, hello()) is None
+    assert len(wait_for(circle, "stranger")["fingerprint"]) == 64
+
+
+def test_tls_1_2_and_plain_text_are_refused(circle, hub):
+    context = make_context(*own(circle), circle.certificates, server=False)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+        with pytest.raises((ssl.SSLError, OSError)):
+            context.wrap_socket(plain)
+    assert "PROTOCOL" in wait_for(circle, "handshake_failed")["why"]
+    circle.events.clear()
+    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+        plain.sendall(hello())
+        wait_for(circle, "handshake_failed")
+
+
+def test_who_says_nothing_is_gone_after_a_while(circle, hub, monkeypatch):
+    monkeypatch.setattr(carrier_tls, "HANDSHAKE", 0.2)
+    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+        plain.settimeout(20)
+        assert plain.recv(1) == b""
+
+
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        ({"study": bytes(32)}, "another study file"),
+        ({"versions": "dual2 0.0"}, "another set of library versions"),
+        ({"run": bytes(16)}, "another run"),
+    ],
+)
+def test_another_study_is_named_and_nothing_computed(circle, hub, change, words):
+    knock(hub, circle, own(circle), hello(**change))
+    assert words in wait_for(circle, "refused")["why"]
+    assert hub.strange == {1} and not hub.connections
+
+
+@pytest.mark.parametrize(
+    "bad, words",
+    [
+        (replace(frame_of(Kind.ROWS, RUN, np.ones(3)), seq=1, length=99).packed(), "99 bytes"),
+        (
+            Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31, run=RUN).header(1, 1),
+            "expected at most",
+        ),
+        (replace(frame_of(Kind.ROWS, bytes(16), np.ones(3)), seq=1).packed(), "another run"),
+        (bytes(88), "begins with"),
+    ],
+    ids=["length", "huge", "run", "garbage"],
+)
+def test_wrong_frames_of_a_known_party_end_the_run_with_its_name(circle, hub, bad, words):
+    knock(hub, circle, own(circle), hello(), bad)
+    wait_for(circle, "abort")
+    assert hub.failure is not None and hub.failure.origin == "party1" and words in hub.failure.text
+
+
+def test_a_missing_frame_is_a_gap_and_a_new_connection(circle, hub):
+    late = replace(frame_of(Kind.ROWS, RUN, np.ones(3)), seq=5, ack=1, stable=1).packed()
+    knock(hub, circle, own(circle), hello(), late)
+    assert "is missing before 5" in wait_for(circle, "gap")["why"]
+    assert hub.failure is None
+
+
+def test_a_recorded_stream_cannot_be_replayed(circle, hub):
+    """Bytes of an earlier TLS connection mean nothing on a new one."""
+    recorded = bytearray()
+
+    async def record() -> None:
+        async def relay(source, target, keep):
+            try:
+                while data := await source.read(65536):
+                    recorded.extend(data if keep else b"")
+                    target.write(data)
+            except OSError:  # cut off
+                pass
+            target.transport.abort()
+
+        relays = []
+
+        async def both(reader, writer):
+            other = await asyncio.open_connection("127.0.0.1", hub.port)
+            await asyncio.gather(relay(reader, other[1], True), relay(other[0], writer, False))
+
+        def passing(reader, writer):
+            relays.append(asyncio.ensure_future(both(reader, writer)))
+
+        server = await asyncio.start_server(passing, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        context = make_context(*own(circle), circle.certificates, server=False)
+        connection = await dial(("127.0.0.1", port), context, 1 << 20, 5.0)
+        await connection.send(hello())
+        await connection.receive()
+        connection.close()
+        server.close()
+        await asyncio.gather(*relays, return_exceptions=True)
+
+    asyncio.run(record())
+    wait_for(circle, "link_up")
+    circle.events.clear()
+    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+        plain.settimeout(20)
+        plain.sendall(recorded)
+        wait_for(circle, "handshake_failed")
+    assert not [what for _, what, _ in circle.events if what == "link_up"]
+
+
+def test_a_slow_sender_is_cut_off(tmp_path):
+    """Who sends a frame byte by byte is silent: only whole frames count."""
+    circle = Circle(tmp_path, EDGES, timing=replace(QUICK, dead=0.3))
+    hub = circle.listen(circle.hub(0))
+
+    async def dribble() -> None:
+        context = make_context(*own(circle), circle.certificates, server=False)
+        connection = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        await connection.send(hello())
+        data = replace(frame_of(Kind.ROWS, RUN, np.ones(999)), seq=1).packed()
+        for k in range(len(data)):
+            await connection.send(data[k : k + 1])
+            await asyncio.sleep(0.05)
+            if [1 for _, what, _ in circle.events if what == "link_down"]:
+                break
+        connection.close()
+
+    try:
+        asyncio.run(dribble())
+        wait_for(circle, "silent")
+        assert hub.links[1].next_in == 1
+    finally:
+        hub.stop()
+
+
+def test_at_most_so_many_strangers_at_once(circle, hub, monkeypatch):
+    monkeypatch.setattr("dual2.runtime.peers.hub.MOST_STRANGERS", 0)
+    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+        plain.settimeout(20)
+        assert plain.recv(1) == b""
+    assert wait_for(circle, "refused")["why"] == "too many strangers"
+
+
+def test_a_name_on_the_list_with_another_key_is_not_dialled(tmp_path):
+    """Party 1 dials party 0's address, where somebody else shows a certificate of its own."""
+    circle = Circle(tmp_path, EDGES)
+    impostor = Circle(tmp_path / "other", EDGES) if (tmp_path / "other").mkdir() is None else None
+    assert impostor is not None
+    thief = impostor.listen(impostor.hub(0))
+    circle.ports[0] = impostor.ports[0]
+    hub = circle.hub(1)
+    hub.start()
+    try:
+        end = time.monotonic() + 20
+        while 0 not in hub.refusals and time.monotonic() < end:
+            time.sleep(0.01)
+        assert "cannot be trusted" in hub.refusals[0] and not hub.connections
+    finally:
+        hub.stop()
+        thief.stop()

@@ -1,0 +1,296 @@
+"""Parties over loopback: sums, maxima and rows, deaths at every point, planted bugs, strangers."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dual2.errors import Dual2Error, PeerError
+from dual2.runtime.peers.carrier_tls import Connection
+from dual2.runtime.peers.frames import NUMBERED
+from dual2.runtime.peers.journal import Journal
+from dual2.runtime.peers.link import Link
+from dual2.runtime.peers.parties import Parties
+from party_circle import QUICK, RUN, Circle, Fate, Hanging
+
+EDGES = [(0, 1), (1, 2), (1, 3), (2, 3)]
+ROOT, LEAF = 1, 0
+
+
+def numbers(rank: int, k: int, width: int = 5) -> np.ndarray:
+    return np.random.default_rng([rank, k]).standard_normal((1, width))
+
+
+def work(party: Parties) -> list:
+    """Some of everything; what a party found."""
+    network, found = party.test_network, []  # type: ignore[attr-defined]
+    links = [party.hub.links[j] for j in party.children]
+    others = list(party.hub.links)
+    stage = np.zeros((1 + len(others), 3))
+    rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
+    party.strict = True  # sizes are agreed on once
+    ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
+    for k in range(3):
+        if party.rank == ROOT:  # what the others send waits before it is consumed
+            with party.hub.changed:
+                party.hub.changed.wait_for(
+                    lambda: party.hub.failure or all(link.inbox for link in links), 30.0
+                )
+        found.append(party.sum(numbers(party.rank, k), network).tolist())
+        stage[0] = numbers(party.rank, 10 + k, 3)
+        ship()
+        found.append(stage[1:].tolist())
+    found.append(party.max(np.array([[float(party.rank == 2)]]), network).tolist())
+    return found
+
+
+def expected(rank: int) -> list:
+    others = sorted({i for edge in EDGES if rank in edge for i in edge} - {rank})
+    found = []
+    for k in range(3):
+        columns = np.vstack([numbers(i, k) for i in range(4)]).T
+        found.append([math.fsum(column) for column in columns])
+        found.append([numbers(i, 10 + k, 3)[0].tolist() for i in others])
+    return [*found, [1.0]]
+
+
+EXPECTED = [expected(rank) for rank in range(4)]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory) -> Path:
+    """Certificates, made once."""
+    folder = tmp_path_factory.mktemp("keys")
+    Circle(folder, EDGES)
+    return folder
+
+
+@pytest.fixture
+def make(keys, tmp_path, monkeypatch):
+    """A circle of its own with those certificates."""
+
+    def build(**options) -> Circle:
+        for file in keys.glob("party*"):
+            (tmp_path / file.name).write_bytes(file.read_bytes())
+            (tmp_path / file.name).chmod(0o600)
+        circle = Circle(tmp_path, EDGES, **options)
+        monkeypatch.setattr(Parties, "test_network", circle.network, raising=False)
+        return circle
+
+    return build
+
+
+@pytest.mark.parametrize("masked", [True, False])
+def test_sums_maxima_and_rows(make, masked):
+    assert make(masked=masked).run(work) == EXPECTED
+
+
+POINTS = [
+    f"{when} {what}"
+    for when, whats in {
+        "before": ("create", "rename", "write frame", "write said", "sync", "send"),
+        "within": ("write frame", "write said"),
+        "after": ("rename", "write frame", "write said", "sync", "send", "receive"),
+    }.items()
+    for what in whats
+]
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_party_may_die_at_any_point(make, point):
+    """The root dies at the second passage, again later together with a leaf; nothing is lost."""
+    circle = make(power_loss="sync" in point or "write" in point)
+    later = {} if "create" in point or "rename" in point else {(ROOT, point, 4): (LEAF,)}
+    fate = Fate({(ROOT, point, 2): ()} | later)
+    assert circle.run(work, fate) == EXPECTED
+    assert not fate.deaths and circle.deaths == 1 + 2 * len(later)
+
+
+# -- planted bugs: the same deaths must show them --------------------------------------------------
+def forget_made_again(patch) -> None:
+    """(A) A restart without the frames that were kept for the peers."""
+    made: dict[tuple[int, int], int] = {}
+    right, start = Link.make, Parties.__init__
+
+    def make_frame(self, frame):
+        if self.next_out < self.lost:
+            self.next_out += 1
+            return
+        right(self, frame)
+        made[self.me, self.peer] = self.next_out
+
+    def begin(self, hub, journal, *rest):
+        for peer, link in hub.links.items():
+            link.me, link.lost = hub.me, made.get((hub.me, peer), 1) if journal.frames else 1
+        start(self, hub, journal, *rest)
+
+    patch.setattr(Parties, "__init__", begin)
+    patch.setattr(Link, "make", make_frame)
+
+
+def count_received(patch) -> None:
+    """(B) Received instead of consumed frames are called stable."""
+    patch.setattr(Link, "settle", lambda self: setattr(self, "durable", self.next_in))
+
+
+def forget_on_ack(patch) -> None:
+    """(C) A frame is forgotten when it has arrived."""
+    right = Link.hear
+    patch.setattr(Link, "hear", lambda self, ack, stable: right(self, ack, ack))
+
+
+def never_sync(patch) -> None:
+    """(D) The journal is called stable before it is on the disk."""
+    patch.setattr(Journal, "sync", lambda self: setattr(self, "unsynced", 0))
+
+
+def take_twice(patch) -> None:
+    """(E) A frame that is sent again is consumed again."""
+    right = Link.accept
+
+    def accept(self, frame):
+        if 0 < frame.seq < self.next_in:
+            self.inbox.append(frame)
+            return True
+        return right(self, frame)
+
+    patch.setattr(Link, "accept", accept)
+
+
+def send_twice(patch) -> None:
+    """Frames that arrive twice, which no connection does by itself."""
+    right = Connection.send
+
+    async def send(self, *parts):
+        await right(self, *parts)
+        if parts[0][4] in NUMBERED:
+            await right(self, *parts)
+
+    patch.setattr(Connection, "send", send)
+
+
+def test_frames_that_arrive_twice_are_consumed_once(make, monkeypatch):
+    send_twice(monkeypatch)
+    assert make().run(work) == EXPECTED
+
+
+DEATHS = {
+    forget_made_again: {(ROOT, "before send DOWN", 7): ()},
+    count_received: {(ROOT, "before write said", 4): ()},
+    forget_on_ack: {(ROOT, "before write said", 4): ()},
+    never_sync: {(ROOT, "before write said", 4): ()},
+    take_twice: {},
+}
+
+
+@pytest.mark.parametrize("bug", DEATHS, ids=lambda bug: bug.__name__)
+def test_planted_bugs_are_found(make, monkeypatch, bug):
+    """Each by one death, which the right program survives."""
+    power_loss = bug is not forget_made_again  # whose journal must have what it made frames of
+    if bug is take_twice:
+        send_twice(monkeypatch)
+    circle = make(power_loss=power_loss)
+    assert circle.run(work, Fate(DEATHS[bug])) == EXPECTED
+    circle.forget()
+    bug(monkeypatch)
+    monkeypatch.setattr("party_circle.LIMIT", 4.0)
+    circle = make(power_loss=power_loss, timing=replace(QUICK, patience=1.0))
+    try:
+        found = circle.run(work, Fate(DEATHS[bug]))
+    except Hanging:
+        return
+    assert found != EXPECTED
+
+
+def test_words_under_a_mask_are_never_replaced(make):
+    """Whoever returns with other data is stopped before it says anything, and all learn who."""
+    circle = make()
+    lives = []
+
+    def changing(party: Parties) -> list:
+        if party.rank == 2:
+            lives.append(party)
+        shift = float(party.rank == 2 and len(lives) > 1)
+        network = party.test_network  # type: ignore[attr-defined]
+        return [party.sum(numbers(party.rank, k) + shift, network).tolist() for k in range(3)]
+
+    found = circle.run(changing, Fate({(2, "after write said", 4): ()}))
+    assert isinstance(found[2], Dual2Error) and "computed again with another value" in str(found[2])
+    assert all(isinstance(one, PeerError) for k, one in enumerate(found) if k != 2)
+
+
+def test_an_abort_reaches_everybody(make):
+    circle = make()
+
+    def stopping(party: Parties) -> None:
+        party.sum(numbers(party.rank, 0), party.test_network)  # type: ignore[attr-defined]
+        if party.rank == LEAF:
+            raise Dual2Error("no more")
+        party.sum(numbers(party.rank, 1), party.test_network)  # type: ignore[attr-defined]
+
+    found = circle.run(stopping)
+    assert [type(one) for one in found] == [Dual2Error, PeerError, PeerError, PeerError]
+    assert all("no more" in str(one) for one in found)
+
+
+def test_who_lies_about_totals_is_found_by_the_chain(make, monkeypatch):
+    right = Parties._send
+
+    def lie(self, peer, kind, values, tag):
+        if self.rank == ROOT and kind.name == "DOWN" and peer == 3 and tag == 2:
+            values = values.copy()
+            values[0, 0] += np.uint64(1)
+        right(self, peer, kind, values, tag)
+
+    monkeypatch.setattr(Parties, "_send", lie)
+    found = make(masked=False).run(work)
+    assert any("has seen other totals" in str(one) for one in found)
+    assert all(isinstance(one, PeerError) for one in found)
+
+
+def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):
+    right = Parties.sum_words
+
+    def shift(self, words):
+        if self.rank == 2 and words.ndim == 2:
+            words[-2, 0] += np.uint64(1)
+        return right(self, words)
+
+    monkeypatch.setattr(Parties, "sum_words", shift)
+    found = make().run(work)
+    assert any("do not cancel" in str(one) for one in found)
+
+
+def test_two_runs_look_alike_on_the_wire(make, monkeypatch):
+    """With masks: same kinds and lengths, and bytes that no chi-square test tells from noise."""
+    sent: dict[int, list] = {}
+    right = Parties._send
+
+    def record(self, peer, kind, values, tag):
+        if kind.name == "UP":
+            entry = (self.rank, kind.name, values.shape, values.tobytes())
+            sent.setdefault(len(sent) if not sent else max(sent), []).append(entry)
+        right(self, peer, kind, values, tag)
+
+    monkeypatch.setattr(Parties, "_send", record)
+    shapes = []
+    for scale in (1.0, 1e-3):
+        sent.clear()
+        sent[0] = []
+        circle = make()
+
+        def summing(party: Parties, scale=scale) -> None:
+            network = party.test_network  # type: ignore[attr-defined]
+            for k in range(3):
+                party.sum(np.full((1, 400), scale * (party.rank + k)), network)
+
+        circle.run(summing)
+        circle.forget()
+        shapes.append(sorted(entry[:3] for entry in sent[0]))
+        data = np.frombuffer(b"".join(entry[3] for entry in sent[0]), np.uint8)
+        counts = np.bincount(data, minlength=256)
+        chi = float(((counts - data.size / 256) ** 2).sum() / (data.size / 256))
+        assert data.size > 50_000 and abs(chi - 255) < 6 * math.sqrt(2 * 255)
+    assert shapes[0] == shapes[1] and RUN

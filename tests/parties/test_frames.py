@@ -1,0 +1,103 @@
+"""Frames: what is no frame is refused before a byte of its payload is read."""
+
+import asyncio
+import random
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dual2.runtime.peers.carrier_tls import Connection
+from dual2.runtime.peers.frames import (
+    HEADER_SIZE,
+    MOST_CONTROL,
+    Frame,
+    FrameError,
+    Kind,
+    filled,
+    frame_of,
+    parse_header,
+)
+
+RUN = bytes(range(16))
+GOOD = replace(frame_of(Kind.UP, RUN, np.arange(6, dtype=np.uint64).reshape(3, 2), 7), seq=9)
+
+
+@given(st.sampled_from([np.float64, np.uint64, np.uint8]), st.lists(st.integers(0, 4), max_size=3))
+def test_arrays_come_back(dtype, shape):
+    values = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
+    frame = replace(frame_of(Kind.ROWS, RUN, values, 5), seq=3)
+    data = frame.packed()
+    found = filled(parse_header(data[:HEADER_SIZE], 1000), data[HEADER_SIZE:])
+    assert found == frame and found.digest() == frame.digest()
+    assert (found.array() == values).all() and found.array().dtype == values.dtype
+
+
+@pytest.mark.parametrize(
+    "place, value, words",
+    [
+        (0, b"X", "begins with"),
+        (4, b"\x00", "unknown kind 0"),
+        (4, b"\x63", "unknown kind 99"),
+        (5, b"\x09", "type 9"),
+        (6, b"\x04", "4 dimensions"),
+        (7, b"\x01", "unknown kind"),
+        (8, bytes(8), "number 0 on a frame of kind UP"),
+        (48, b"\x01\x00\x00\x00", "with 2 dimensions"),
+        (52, struct.pack("<I", 47), "47 bytes announced for the shape"),
+    ],
+)
+def test_each_field_of_the_header_is_checked(place, value, words):
+    data = GOOD.packed()[:HEADER_SIZE]
+    broken = data[:place] + value + data[place + len(value) :]
+    with pytest.raises(FrameError, match=words):
+        parse_header(broken, 10**6)
+
+
+def test_ten_gigabytes_are_refused_before_they_are_read():
+    huge = replace(GOOD, shape=(40_000, 40_000), length=0)
+    with pytest.raises(FrameError, match="bytes announced for the shape"):
+        parse_header(huge.header(0, 0), 10**6)
+    large = Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31)
+    with pytest.raises(FrameError, match=f"{2**31} bytes announced; expected at most 1000000"):
+        parse_header(large.header(0, 0), 10**6)
+    control = frame_of(Kind.ABORT, RUN, bytes(MOST_CONTROL + 1))
+    with pytest.raises(FrameError, match="expected at most 4096"):
+        parse_header(control.header(0, 0), 10**6)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 2**32))
+def test_mutated_headers_are_frames_or_frame_errors(seed):
+    draw, data = random.Random(seed), GOOD.packed()[:HEADER_SIZE]
+    for _ in range(300):
+        broken = bytearray(data)
+        for _ in range(draw.randint(1, 6)):
+            broken[draw.randrange(len(broken))] = draw.choice([0, 1, 255, draw.randrange(256)])
+        try:
+            found = parse_header(bytes(broken), 4096)
+        except FrameError:
+            continue
+        assert found.length <= 4096 and found.kind in Kind
+
+
+def test_the_payload_of_a_refused_frame_is_not_waited_for():
+    class Nobody:
+        """A writer whose other end is gone."""
+
+        def get_extra_info(self, name):
+            return None
+
+    async def read() -> None:
+        reader = asyncio.StreamReader()
+        large = Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31)
+        reader.feed_data(large.header(0, 0))
+        connection = Connection(reader, Nobody(), 10**6, 5.0)  # type: ignore[arg-type]
+        async with asyncio.timeout(5.0):
+            await connection.receive()
+
+    with pytest.raises(FrameError, match="expected at most"):
+        asyncio.run(read())

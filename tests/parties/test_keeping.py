@@ -1,0 +1,140 @@
+"""What outlives a process: the journal, the keys, the audit log; and what is refused."""
+
+import json
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dual2.errors import Dual2Error, PeerError
+from dual2.runtime.peers import identity
+from dual2.runtime.peers.audit import Audit, verify
+from dual2.runtime.peers.frames import Kind, frame_of
+from dual2.runtime.peers.identity import (
+    demand_private,
+    fingerprint,
+    load_key,
+    make_certificate,
+    make_key,
+    make_request,
+    make_trial,
+    read_certificate,
+    validity,
+    write_certificate,
+)
+from dual2.runtime.peers.journal import Journal
+
+ABOUT = {"run": "a", "data file": "b"}
+FRAME = replace(frame_of(Kind.ROWS, bytes(16), np.arange(3.0)), seq=1)
+
+
+def test_a_journal_gives_back_what_was_whole(tmp_path):
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    journal.consume(4, FRAME)
+    assert journal.say(0, b"words") and not journal.say(0, b"words")
+    journal.consume(5, replace(FRAME, seq=2))
+    journal.close()
+    with journal.file.open("r+b") as file:
+        file.truncate(journal.size - 7)  # the last record was not written to its end
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert again.frames == {4: [FRAME]}
+    assert not again.say(0, b"words")
+    again.consume(5, replace(FRAME, seq=2))
+    again.close()
+    assert Journal(tmp_path, ABOUT, resume=True).frames[5] == [replace(FRAME, seq=2)]
+
+
+def test_other_words_under_the_same_mask_are_refused(tmp_path):
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    journal.say(17, b"words")
+    journal.close()
+    again = Journal(tmp_path, ABOUT, resume=True)
+    with pytest.raises(Dual2Error, match="Sum 17 was computed again with another value"):
+        again.say(17, b"others")
+
+
+def test_a_state_is_used_by_one_run_and_one_process(tmp_path):
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    with pytest.raises(PeerError, match="Another process uses"):
+        Journal(tmp_path, ABOUT, resume=True)
+    journal.close()
+    with pytest.raises(Dual2Error, match=r"did not end\. Go on with --resume"):
+        Journal(tmp_path, ABOUT, resume=False)
+    with pytest.raises(Dual2Error, match="another data file"):
+        Journal(tmp_path, ABOUT | {"data file": "c"}, resume=True)
+    journal.file.write_bytes(b"something else entirely, of some length")
+    with pytest.raises(Dual2Error, match="no journal of a party"):
+        Journal(tmp_path, ABOUT, resume=True)
+
+
+def test_keys_that_others_may_read_are_refused(tmp_path):
+    key = tmp_path / "lab.key"
+    make_key(key)
+    assert key.stat().st_mode & 0o777 == 0o600
+    load_key(key)
+    for rights in (0o640, 0o604, 0o666):
+        os.chmod(key, rights)
+        with pytest.raises(Dual2Error, match=f"rights {rights:04o}.*chmod 600"):
+            load_key(key)
+    with pytest.raises(Dual2Error, match="cannot be read"):
+        demand_private(tmp_path / "none.key")
+    key.write_text("no key")
+    os.chmod(key, 0o600)
+    with pytest.raises(Dual2Error, match="no private key"):
+        load_key(key)
+    with pytest.raises(Dual2Error, match="would be overwritten"):
+        make_key(key)
+
+
+def test_trial_certificates_are_valid_and_distinct(tmp_path):
+    found = make_trial(tmp_path, ["lab", "bank"])
+    assert found["lab"] != found["bank"] and len(found["lab"]) == 64
+    der = read_certificate(tmp_path / "lab.pem")
+    assert fingerprint(der) == found["lab"] and validity(der) == ""
+    (tmp_path / "none.pem").write_text("nothing")
+    with pytest.raises(Dual2Error, match="has no certificate"):
+        read_certificate(tmp_path / "none.pem")
+
+
+@pytest.mark.parametrize(
+    "days, since, words", [(-1, 2, "has expired"), (5, -1, "is not yet valid"), (9, 1, "ends in 8")]
+)
+def test_dates_are_looked_at(tmp_path, days, since, words):
+    key = make_key(tmp_path / "lab.key")
+    write_certificate(tmp_path / "lab.pem", make_certificate("lab", key, None, days, since))
+    assert words in validity(read_certificate(tmp_path / "lab.pem"))
+
+
+def test_a_request_carries_the_name_and_the_key(tmp_path):
+    from cryptography.x509 import load_pem_x509_csr
+
+    key = make_key(tmp_path / "lab.key")
+    found = load_pem_x509_csr(make_request("lab", key))
+    assert found.subject.rfc4514_string() == "CN=lab" and found.public_key() == key.public_key()
+
+
+def test_without_cryptography_the_message_says_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "cryptography", None)
+    with pytest.raises(Dual2Error, match=r"pip install 'dual2\[party\]'"):
+        identity.load_cryptography()
+
+
+def test_an_audit_log_shows_what_was_changed(tmp_path):
+    file = tmp_path / "audit.jsonl"
+    audit = Audit(file, "run")
+    for k in range(5):
+        audit("sum", index=k)
+    audit.close()
+    with file.open("a") as stream:
+        stream.write('{"t": 1, "half a li')  # killed while it wrote
+    again = Audit(file, "run")
+    again("end", status="CONVERGED")
+    again.close()
+    assert verify(file) == {"sum": 5, "end": 1}
+    lines = file.read_text().splitlines()
+    changed = json.dumps(json.loads(lines[2]) | {"index": 99})
+    for broken in ([*lines[:2], changed, *lines[3:]], lines[:1] + lines[2:], lines[::-1]):
+        file.write_text("\n".join(broken) + "\n")
+        with pytest.raises(Dual2Error, match="the chain is broken"):
+            verify(file)

@@ -1,0 +1,139 @@
+"""A link delivers each frame once and in order, over any number of connections and restarts."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dual2.errors import PeerError
+from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers.link import Gap, Link
+
+RUN = bytes(16)
+
+
+def number(value: int, kind: Kind = Kind.ROWS) -> Frame:
+    return frame_of(kind, RUN, np.array([float(value)]))
+
+
+class End:
+    """One end of a link: a program that sends 0, 1, 2, … and keeps what it consumes."""
+
+    def __init__(self) -> None:
+        self.journal: list[Frame] = []
+        self.synced = 0
+        self.restart()
+
+    def restart(self, lose: int = 0) -> None:
+        """Begin again with what is on the disk, and make the same frames again."""
+        made = getattr(self, "made", 0)
+        del self.journal[max(self.synced, len(self.journal) - lose) :]
+        self.synced = len(self.journal)  # a journal that is opened is synced first
+        self.link, self.made, self.taken = Link(1, "peer"), 0, []
+        self.link.refill(self.journal)
+        while self.link.inbox:
+            self.take()
+        while self.made < made:
+            self.send()
+
+    def send(self) -> None:
+        self.link.make(number(self.made))
+        self.made += 1
+
+    def take(self) -> None:
+        frame, old = self.link.consume()
+        self.taken.append(int(frame.array()[0]))
+        if not old:
+            self.journal.append(frame)
+
+    def sync(self) -> None:
+        self.synced = len(self.journal)
+        self.link.settle()
+
+
+def connect(ends: list[End]) -> None:
+    hellos = [(end.link.next_in, end.link.durable) for end in ends]
+    for end, hello in zip(ends, reversed(hellos), strict=True):
+        end.link.greet(*hello)
+
+
+def carry(source: End, target: End, draw: random.Random) -> None:
+    """Frames on their way: all, some of them twice, or none from some point on."""
+    ack, stable = source.link.next_in, source.link.durable
+    for frame in source.link.pending():
+        if draw.random() < 0.1:
+            raise Gap("the connection broke")
+        for _ in range(1 + (draw.random() < 0.2)):
+            target.link.accept(replace(frame, ack=ack, stable=stable))
+    ping = replace(frame_of(Kind.PING, RUN, tag=source.link.next_out), ack=ack, stable=stable)
+    target.link.accept(ping)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_every_frame_is_consumed_once_whatever_happens(seed):
+    draw, ends = random.Random(seed), [End(), End()]
+    connect(ends)
+    for _ in range(300):
+        k = draw.randrange(2)
+        act = draw.choice(["send", "send", "carry", "carry", "take", "take", "sync", "die", "cut"])
+        if act == "send":
+            ends[k].send()
+        elif act == "take" and ends[k].link.inbox:
+            ends[k].take()
+        elif act == "sync":
+            ends[k].sync()
+        elif act == "die":
+            for one in ends if draw.random() < 0.3 else [ends[k]]:
+                one.restart(lose=draw.randrange(4))
+            connect(ends)
+        elif act == "cut":
+            connect(ends)
+        elif act == "carry":
+            try:
+                carry(ends[k], ends[1 - k], draw)
+            except Gap:
+                connect(ends)
+    calm = random.Random(0)
+    calm.random = lambda: 0.5  # type: ignore[method-assign]
+    connect(ends)
+    for k in range(2):
+        carry(ends[k], ends[1 - k], calm)
+    for one, other in (ends, reversed(ends)):
+        while one.link.inbox:
+            one.take()
+        assert one.taken == list(range(other.made))
+
+
+def test_a_frame_is_kept_until_the_peer_cannot_want_it_again():
+    link = Link(1, "lab")
+    for k in range(3):
+        link.make(number(k))
+    link.hear(ack=4, stable=1)
+    assert [frame.seq for frame in link.out] == [1, 2, 3]
+    link.hear(ack=4, stable=3)
+    assert [frame.seq for frame in link.out] == [3]
+
+
+def test_a_lost_state_is_named():
+    link = Link(1, "lab")
+    link.make(number(0))
+    link.hear(ack=2, stable=2)
+    with pytest.raises(PeerError, match=r"lab asks for frame 1, .* lost or replaced by an older"):
+        link.greet(1, 1)
+
+
+def test_a_repeated_frame_with_another_content_is_an_error():
+    link = Link(1, "lab")
+    assert link.accept(replace(number(0), seq=1))
+    assert not link.accept(replace(number(0), seq=1))
+    with pytest.raises(PeerError, match="lab sent frame 1 again with another content"):
+        link.accept(replace(number(5), seq=1))
+
+
+def test_gaps_are_noticed_at_the_next_frame_and_at_a_ping():
+    link = Link(1, "lab")
+    with pytest.raises(Gap):
+        link.accept(replace(number(0), seq=2))
+    with pytest.raises(Gap):
+        link.accept(frame_of(Kind.PING, RUN, tag=2))

@@ -1,0 +1,124 @@
+"""Organisations on one machine: a folder, a process and a port of its own for each of them."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dual2.network import Network
+from dual2.problem import Problem
+from dual2.runtime.peers.identity import make_trial
+from dual2.solving.storage import save_problem
+
+LIMIT = 240
+"""Seconds after which a run counts as hanging."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of loopback that nobody uses."""
+    sockets = [socket.socket() for _ in range(count)]
+    for one in sockets:
+        one.bind(("127.0.0.1", 0))
+    ports = [one.getsockname()[1] for one in sockets]
+    for one in sockets:
+        one.close()
+    return ports
+
+
+class Offices:
+    """The folders of all parties of a study; ``processes`` are those that were started."""
+
+    def __init__(
+        self,
+        folder: Path,
+        problem: Problem,
+        network: Network,
+        options: Mapping[str, Any],
+        sums: str = "{ masked = true, matrices = true }",
+        addresses: Mapping[tuple[int, int], int] | None = None,
+        extra: str = "",
+    ) -> None:
+        self.folder, self.n = folder, network.n
+        self.names = [f"party{i}" for i in range(self.n)]
+        self.ports = free_ports(self.n)
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+        prints = make_trial(folder / "keys", self.names)
+        save_problem(folder / "whole", problem, network, options)
+        study = f'run = "test"\nproblem = "problem"\nsums = {sums}\n'
+        for name in self.names:
+            study += f'[[parties]]\nname = "{name}"\ncertificate = "{name}.pem"\n'
+            study += f'fingerprint = "{prints[name]}"\n'
+        around = {
+            i: {int(j) for e in network.edges if i in e for j in e} - {i} for i in range(self.n)
+        }
+        for i, name in enumerate(self.names):
+            own = folder / name
+            (own / "problem").mkdir(parents=True)
+            for file in (folder / "whole").glob("problem.*"):
+                shutil.copy(file, own / "problem")
+            (data,) = (folder / "whole" / "agents").glob(f"{i}.*")
+            shutil.copy(data, own / f"data{data.suffix}")
+            for other in self.names:
+                shutil.copy(folder / "keys" / f"{other}.pem", own)
+            shutil.copy(folder / "keys" / f"{name}.key", own)
+            (own / "study.toml").write_text(study)
+            text = f'name = "{name}"\nstudy = "study.toml"\ndata = "data{data.suffix}"\n'
+            text += f'key = "{name}.key"\ncertificate = "{name}.pem"\nstate = "state"\n'
+            text += f'listen = "127.0.0.1:{self.ports[i]}"\n' + extra
+            for j in sorted(j for j in around[i] if j < i):
+                port = (addresses or {}).get((i, j), self.ports[j])
+                text += f'[peers.{self.names[j]}]\naddress = "127.0.0.1:{port}"\n'
+            (own / "party.toml").write_text(text)
+
+    def file(self, i: int) -> Path:
+        return self.folder / self.names[i] / "party.toml"
+
+    def start(self, i: int, *options: str, program: Sequence[str] = ("-m", "dual2.cli")) -> None:
+        """Start party i."""
+        line = [sys.executable, *program, "party", "run", str(self.file(i)), *options]
+        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self.processes[i] = subprocess.Popen(
+            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+
+    def wait(self, i: int, seconds: float = LIMIT) -> tuple[int, str]:
+        """Exit code and last words of party i."""
+        process = self.processes[i]
+        try:
+            _, said = process.communicate(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            _, said = process.communicate()
+            raise AssertionError(f"{self.names[i]} hangs: {said[-2000:]}") from None
+        return process.returncode, said
+
+    def run(self, *options: str) -> list[dict[str, Any]]:
+        """Start all parties, wait for all; their answers."""
+        for i in range(self.n):
+            self.start(i, *options)
+        for i in range(self.n):
+            code, said = self.wait(i)
+            assert code == 0, f"{self.names[i]}: {code}\n{said}"
+        return [self.answer(i) for i in range(self.n)]
+
+    def answer(self, i: int) -> dict[str, Any]:
+        return json.loads((self.folder / self.names[i] / "state" / "answer.json").read_text())
+
+    def close(self) -> None:
+        """End what still runs."""
+        for process in self.processes.values():
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+                process.communicate()
+
+
+def bits(answers: Sequence[Mapping[str, Any]]) -> list[Any]:
+    """What must be the same whatever happened on the way."""
+    kept = ("status", "y", "dual", "objective", "counts", "certificate")
+    return [[{k: a[k] for k in kept}, a["x"]] for a in answers]
