@@ -1,0 +1,259 @@
+"""Sums between parties: seconds of a masked, logged sum beside plain asyncio and TLS.
+
+Three processes on a path, each a party with its own state folder. Blocks of both kinds alternate:
+``sums`` go through :class:`dual2.runtime.peers.parties.Parties` (encoded, masked, logged on disk
+before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
+over bare asyncio streams with the same certificates; what a sync of the disk costs stands beside,
+since no masked word may leave before one. With ``--delay 0.04`` also Experiment I from end to end
+between eight processes, every link through a proxy that holds all bytes for so long.
+"""
+
+import argparse
+import asyncio
+import json
+import math
+import os
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from common.report import Report, parse
+from dual2.experiments import experiment1
+from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.parties import Parties
+from dual2.solving.solve import solve
+from party_circle import Circle
+from party_offices import Offices, free_ports
+
+EDGES = [(0, 1), (1, 2)]
+CHILD = "--child"
+"""First argument of the processes that this one starts."""
+
+
+class Plain:
+    """Bytes up and down the path 0 - 1 - 2, node 1 the root, over bare streams."""
+
+    def __init__(self, me: int, circle: Circle, ports: dict[int, int]) -> None:
+        self.me, self.circle, self.ports = me, circle, ports
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        self.links: list[Any] = []
+        self.port = asyncio.run_coroutine_threadsafe(self._open(), self.loop).result()
+
+    def _context(self, server: bool) -> ssl.SSLContext:
+        files = [self.circle.folder / f"party{self.me}.{kind}" for kind in ("key", "pem")]
+        return make_context(files[0], files[1], self.circle.certificates, server)
+
+    async def _open(self) -> int:
+        came = asyncio.Event()
+
+        def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            self.links.append((reader, writer))
+            came.set()
+
+        self.came = came
+        context = self._context(True)
+        self.server = await asyncio.start_server(accept, "127.0.0.1", 0, ssl=context)
+        if self.me > 0:
+            where = ("127.0.0.1", self.ports[self.me - 1])
+            self.links.append(await asyncio.open_connection(*where, ssl=self._context(False)))
+        return self.server.sockets[0].getsockname()[1]
+
+    def sums(self, size: int, count: int) -> float:
+        """Seconds of one, over ``count`` of them."""
+        return asyncio.run_coroutine_threadsafe(self._sums(size, count), self.loop).result()
+
+    async def _sums(self, size: int, count: int) -> float:
+        while len(self.links) < (2 if self.me == 1 else 1):
+            self.came.clear()
+            await self.came.wait()
+        data, begun = bytes(size), time.perf_counter()
+        for _ in range(count):
+            if self.me == 1:
+                for reader, _ in self.links:
+                    await reader.readexactly(size)
+                for _, writer in self.links:
+                    writer.write(data)
+                    await writer.drain()
+            else:
+                self.links[0][1].write(data)
+                await self.links[0][1].drain()
+                await self.links[0][0].readexactly(size)
+        return (time.perf_counter() - begun) / count
+
+
+def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> None:
+    """One process: its ports to the parent, the others' from it, then its numbers; as JSON."""
+    circle = Circle(Path(folder), EDGES)
+    known, other = json.loads(sys.stdin.readline())
+    circle.ports = {int(i): port for i, port in known.items()}
+    plain = Plain(me, circle, {int(i): port for i, port in other.items()})
+    start = circle.listen
+
+    def listen(hub: Any) -> Any:
+        start(hub)
+        print(json.dumps([hub.port, plain.port]), flush=True)
+        return hub
+
+    circle.listen = listen  # type: ignore[method-assign]
+
+    def work(party: Parties) -> list[Any]:
+        party.strict, found = True, []
+        for p, count in sizes:
+            values = np.random.default_rng([me, p]).standard_normal((1, p))
+            every = [np.random.default_rng([i, p]).standard_normal((1, p)) for i in range(3)]
+            total = party.sum(values, circle.network)  # agrees on sizes, once
+            right = all(
+                a == math.fsum(b) for a, b in zip(total, np.vstack(every).T.tolist(), strict=True)
+            )
+            times: list[tuple[float, float]] = []
+            for _ in range(blocks):
+                begun = time.perf_counter()
+                for _ in range(count):
+                    party.sum(values, circle.network)
+                times.append(((time.perf_counter() - begun) / count, plain.sums(16 * p, count)))
+            found.append((p, right, times))
+        return found
+
+    print(json.dumps(circle.program(me, False, work)), flush=True)
+
+
+def time_of_sync(count: int = 20) -> float:
+    """Seconds of one small write with ``fdatasync``."""
+    with tempfile.TemporaryFile() as file:
+        begun = time.perf_counter()
+        for _ in range(count):
+            os.write(file.fileno(), bytes(100))
+            os.fdatasync(file.fileno())
+        return (time.perf_counter() - begun) / count
+
+
+def run_all(sizes: list[tuple[int, int]], blocks: int) -> list[Any]:
+    """Start three processes, tell each who listens where; what they measured."""
+    ports: dict[int, int] = {}
+    plain: dict[int, int] = {}
+    processes = []
+    with tempfile.TemporaryDirectory() as folder:
+        Circle(Path(folder), EDGES)  # certificates
+        for me in range(3):
+            what = json.dumps([me, folder, sizes, blocks])
+            line = [sys.executable, str(Path(__file__).resolve()), CHILD, what]
+            processes.append(
+                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            _tell(processes[me], [ports, plain])
+            ports[me], plain[me] = _hear(processes[me])
+        found = [_hear(process) for process in processes]
+        for process in processes:
+            process.communicate(timeout=60.0)
+    return found
+
+
+def _tell(process: "subprocess.Popen[str]", what: Any) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(what) + "\n")
+    process.stdin.flush()
+
+
+def _hear(process: "subprocess.Popen[str]") -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+class Proxies:
+    """Ports that hold all bytes for some seconds in each direction before they pass them on."""
+
+    def __init__(self, delay: float, targets: dict[int, int]) -> None:
+        self.delay, self.targets = delay, targets
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        for port, target in targets.items():
+            asyncio.run_coroutine_threadsafe(self._open(port, target), self.loop).result()
+
+    async def _open(self, port: int, target: int) -> None:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                other = await asyncio.open_connection("127.0.0.1", target)
+            except OSError:
+                writer.transport.abort()
+                return
+            await asyncio.gather(self._pass(reader, other[1]), self._pass(other[0], writer))
+
+        await asyncio.start_server(accept, "127.0.0.1", port)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                self.loop.call_later(self.delay, writer.write, data)
+        finally:
+            self.loop.call_later(self.delay, writer.close)
+
+
+def report_wan(report: Report, delay: float) -> None:
+    """Experiment I between eight processes whose links take ``delay`` seconds in each direction."""
+    problem, network, _ = experiment1()
+    pairs = [(int(max(edge)), int(min(edge))) for edge in network.edges]
+    addresses = dict(zip(pairs, free_ports(len(pairs)), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"method": "Newton", "tol": 1e-8}
+        where = Path(folder) / "run"
+        offices = Offices(where, problem, network, options, addresses=addresses)
+        Proxies(delay, {port: offices.ports[j] for (_, j), port in addresses.items()})
+        try:
+            begun = time.perf_counter()
+            answers = offices.run("--quiet")
+            seconds = time.perf_counter() - begun
+        finally:
+            offices.close()
+        log = (where / "party0" / "state" / "audit.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in log]
+    sums = [one["t"] for one in events if one["event"] == "sum"]
+    here = solve(problem, network, method="Newton", tol=1e-8, sums="exact", record=False)
+    same = all(one["x"] == x.tolist() for one, x in zip(answers, here.x, strict=True))
+    report.expect(same, "eight parties answer with the bits of one process")
+    rows = [
+        ("sums of the method", here.counts.sums),
+        ("masked sums in all", len(sums)),
+        ("seconds from first to last", sums[-1] - sums[0]),
+        ("seconds with the start of the processes", seconds),
+    ]
+    report.table(f"Experiment I, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--sums", type=int, default=20, help="in a block of the smallest size")
+    parser.add_argument("--delay", type=float, help="also Experiment I with such links, seconds")
+    options = parse(parser, blocks=1, sums=2)
+    report = Report(options)
+    widths = [20, 500] if options.smoke else [20, 500, 100_000, 125_250]
+    sizes = [(p, options.sums if p < 1000 else max(1, options.sums // 7)) for p in widths]
+    found = run_all(sizes, options.blocks)
+    rows = []
+    for k, p in enumerate(widths):
+        times = np.array(found[1][k][2])
+        report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
+        masked, bare = np.median(times, axis=0)
+        ratio = float(np.median(times[:, 0] / times[:, 1]))
+        rows.append((p, 1e3 * masked, 1e3 * bare, ratio, 1e3 * time_of_sync()))
+    head = ("numbers", "masked sum, ms", "plain asyncio + TLS, ms", "ratio", "sync alone, ms")
+    report.table("One sum over three parties on a path", head, rows)
+    if options.delay is not None:
+        report_wan(report, options.delay)
+    report.end()
+
+
+if __name__ == "__main__":
+    if CHILD in sys.argv:
+        live(*json.loads(sys.argv[-1]))
+    else:
+        main()
