@@ -14,6 +14,7 @@ from dual2.solving.progress import Bar
 
 PATH = d2.Network(nx.path_graph(4))
 SIZE = Size(8, 20, 4, 1e-8, 0, 0, 9, 0.0, 1.0)
+FLAT = d2.Smooth(lambda x: np.ones(3), mu=0.0, L=1.0, value=lambda x: float(x.sum()))
 OWN = d2.Smooth(lambda x: 2.0 * x, mu=2.0, L=2.0, value=lambda x: float(x @ x))
 
 
@@ -43,9 +44,19 @@ def chosen(problem, settings=None, **more):
             "iD2A",
             "the prox of h has no derivative",
         ),
-        (made(A=np.ones((2001, 1))), "iD2A", "2001 rows, more than 2000"),
+        (made(A=np.ones((2001, 1)), h=d2.L2Norm(1.0)), "iD2A", "2001 rows, more than 2000"),
+        (made(A=np.ones((2001, 1))), "Newton", "2001 rows"),
+        (made(f=FLAT, g=d2.IndicatorBox(-1, 1)), "L-BFGS", "4 without strong convexity"),
     ],
-    ids=["plain", "user's f", "flat", "user's h", "many rows"],
+    ids=[
+        "plain",
+        "user's f",
+        "flat",
+        "user's h",
+        "many rows",
+        "many rows of a separable loss",
+        "user's flat f",
+    ],
 )
 def test_choice_and_its_reason(problem, method, why):
     found = chosen(problem)

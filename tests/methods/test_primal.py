@@ -123,7 +123,7 @@ KINKS = [
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "quantile"])
-@pytest.mark.parametrize("g", KINKS, ids=repr)
+@pytest.mark.parametrize("g", KINKS, ids=["hinge", "absolute"])
 def test_kinks_and_bounds_against_a_reference(g, loss):
     X, labels, y = data(16)
     problem = table(X, losses(labels, y)[loss], g=g)
@@ -164,7 +164,7 @@ def test_products_travel_again_only_when_a_face_changes():
 # -- continuing, limits --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=repr)
+@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=["hinge", "absolute"])
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_a_run_that_was_cut_continues_bit_for_bit(loss, g):
     X, labels, y = data(6)
@@ -283,3 +283,17 @@ def test_a_gram_matrix_is_kept_and_extended():
     np.testing.assert_allclose(found, right, atol=1e3 * EPS * np.abs(right).max())
     exact, near = gram.of(S, W * 1.5), 1e3 * EPS * np.abs(right).max()
     np.testing.assert_allclose(exact, 1.5 * right, atol=near)
+
+
+@pytest.mark.parametrize(
+    "h", [d2.HingeLoss(np.tile([1.0, -1.0], 60)), d2.AbsoluteLoss(np.ones(120))]
+)
+def test_losses_with_kinks_and_more_rows_than_variables(h):
+    """The dual mode has no derivative at most prices there; auto takes the primal one."""
+    rng = np.random.default_rng(5)
+    agents = [d2.Agent(rng.standard_normal((120, 4)), d2.SquaredNorm(0.3)) for _ in range(3)]
+    problem, network = d2.Problem(agents, h), d2.Network([(0, 1), (1, 2)])
+    result = d2.solve(problem, network)
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
+    best = np.concatenate(solve_reference(problem).x)
+    np.testing.assert_allclose(np.concatenate(result.x), best, atol=1e-6)

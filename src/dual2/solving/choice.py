@@ -21,7 +21,7 @@ from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.method import Method
 from dual2.methods.newton.message import Layout, half_size
-from dual2.methods.newton.plan import FEW, PRIMAL, SOME
+from dual2.methods.newton.plan import PANOC_NEEDS, PRIMAL, SOME, prefers_primal
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import AnyNetwork
@@ -35,6 +35,8 @@ _SUMS, _FLAT_SUMS = 8.0, 30.0
 """Sums of Newton's method: with strong convexity, and without."""
 _TRIALS, _MANY = 20, 100_000
 """Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
+_LBFGS_SUMS, _LBFGS_TRIALS = 80.0, 12
+"""Sums of L-BFGS, and prices in each."""
 _GOSSIP = 10.0
 """Rounds of iD2A over the lower bound."""
 _PRIMAL_SUMS = 40.0
@@ -53,7 +55,8 @@ class Size:
     that is not strongly convex, ``condition`` the root mean square of the others' L_i/μ_i;
     ``local`` is Σ d_i³ over the agents that have systems of their own size to solve, or 100·p·d_i
     where the A_i of such an agent must be written out; ``closed`` says that the prox of h has no
-    derivative, ``primal`` that Newton's primal mode can.
+    derivative, ``primal`` that Newton takes its primal mode; ``unvalued``
+    is how many functions came without values.
     """
 
     n: int
@@ -67,6 +70,7 @@ class Size:
     condition: float
     closed: bool = False
     primal: bool = False
+    unvalued: int = 0
 
 
 class Forecast(NamedTuple):
@@ -107,7 +111,7 @@ def _against_newton(size: Size) -> str:
         return f"{counted(size.underived, 'agent')} of {size.n} with a function without derivatives"
     if size.closed:
         return "the prox of h has no derivative"
-    if size.p > FEW and size.primal:
+    if size.primal:
         return ""
     if size.p > SOME:
         return f"{size.p} rows, more than {SOME}"
@@ -117,12 +121,22 @@ def _against_newton(size: Size) -> str:
 
 
 def _predict_newton(size: Size) -> Forecast:
-    if size.p > FEW and size.primal:
+    if size.primal:
         sums = min(size.variables + 1.0, _PRIMAL_SUMS)
         return Forecast(2.0 * size.height * sums, size.p + sums)
     jacobians = _TRIALS if _TRIALS * half_size(size.p) <= _MANY else 1
     numbers = Layout(size.p, _TRIALS, jacobians).width
     return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
+
+
+def _against_lbfgs(size: Size) -> str:
+    if not size.flat or not (size.underived or size.closed):
+        return "for problems that no other method can"
+    return f"{counted(size.unvalued, 'function')} without values" if size.unvalued else ""
+
+
+def _predict_lbfgs(size: Size) -> Forecast:
+    return Forecast(2.0 * size.height * _LBFGS_SUMS, _LBFGS_TRIALS * (size.p + 1.0))
 
 
 def _against_gossip(size: Size) -> str:
@@ -137,6 +151,7 @@ def _predict_gossip(size: Size) -> Forecast:
 CANDIDATES = (
     Candidate("Newton", _against_newton, _predict_newton, complete=True),
     Candidate("iD2A", _against_gossip, _predict_gossip),
+    Candidate("L-BFGS", _against_lbfgs, _predict_lbfgs, complete=True),
 )
 """A further method that auto may choose is one more row here."""
 _LAST = "iD2A"
@@ -215,12 +230,14 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     height = network.tree.height
     closed, local = bool(METHODS["Newton"].needs.h.lack(share.h)), float(found[3])
     primal = not found[5] and not PRIMAL.h.lack(share.h)
+    primal = primal and bool(prefers_primal(share))
     sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
-    return Size(*sizes, closed, primal)
+    unvalued = round(float(found[6])) + bool(PANOC_NEEDS.h.lack(share.h))
+    return Size(*sizes, closed, primal, unvalued)
 
 
 def _numbers(agent: Agent) -> list[float]:
-    """No derivatives, no strong convexity, d, local work, (L/μ)², not for the primal mode."""
+    """No derivatives, flat, d, local work, (L/μ)², not for the primal mode, without values."""
     d, L, mu = agent.dim, agent.f.L, agent.f.mu
     known, coupled = math.isfinite(L) and agent.f.form is not None, False
     if not (known and agent.g.form is not None):
@@ -235,7 +252,8 @@ def _numbers(agent: Agent) -> list[float]:
     flat = not mu > 0
     ratio = 0.0 if flat else min(L / mu, 1e8)
     unfit = bool(PRIMAL.f.lack(agent) or PRIMAL.g.lack(agent))
-    return [float(not known), float(flat), float(d), local, ratio**2, float(unfit)]
+    silent = bool(PANOC_NEEDS.f.lack(agent)) + bool(PANOC_NEEDS.g.lack(agent))
+    return [float(not known), float(flat), float(d), local, ratio**2, float(unfit), float(silent)]
 
 
 def _by_cost(size: Size) -> Choice:

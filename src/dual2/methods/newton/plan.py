@@ -159,11 +159,36 @@ def one_of_modes(name: str, value: object) -> object:
 MODE = Parameter("mode", "by the number of coupling rows and the functions", "auto", one_of_modes)
 
 
+def prefers_primal(problem: Problem) -> str:
+    """Why the primal mode is better where it can, empty if it is not.
+
+    With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
+    variables has many prices whose rows are at no kink: the Jacobian of the dual vanishes there.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent(np.ones((120, 12)), d2.SquaredNorm(1.0))]
+    >>> prefers_primal(d2.Problem(agents, d2.HingeLoss(np.ones(120))))
+    'h has kinks, and p = 120 is above the 12 variables'
+    >>> prefers_primal(d2.Problem(agents, d2.IndicatorPoint(np.ones(120))))
+    ''
+    """
+    p, form = problem.p, problem.h.form
+    if p > FEW:
+        return f"p = {p} is above {FEW}"
+    bounded = form is not None and np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
+    if form is None or form.smooth or bounded:
+        return ""
+    variables = round(float(problem.total([[agent.dim] for agent in problem.agents])[0]))
+    return f"h has kinks, and p = {p} is above the {variables} variables" if p > variables else ""
+
+
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
     """The mode, and why.
 
-    Dual for up to 500 coupling rows. Beyond, primal where the functions allow it; else dual while
-    its p × p matrices are still of some use.
+    Dual for up to 500 coupling rows. Beyond, or for a loss with kinks and few variables, primal
+    where the functions allow it; else dual while its p × p matrices are still of some use.
 
     Examples
     --------
@@ -172,11 +197,12 @@ def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
     >>> choose_mode(d2.Problem(agents, d2.SquaredLoss(np.ones(600))), "auto")[0]
     'primal'
     """
-    if wanted == "dual" or (wanted == "auto" and problem.p <= FEW):
+    better = "" if wanted == "dual" else prefers_primal(problem)
+    if wanted == "dual" or (wanted == "auto" and not better):
         return "dual", "given" if wanted == "dual" else f"p = {problem.p} is at most {FEW}"
     lack = PRIMAL.lack(problem)
     if not lack:
-        return "primal", "given" if wanted == "primal" else f"p = {problem.p} is above {FEW}"
+        return "primal", "given" if wanted == "primal" else better
     if wanted == "primal":
         raise CapabilityError(
             f"Newton cannot solve this problem in its primal mode: {lack}. Leave mode out, or use "
