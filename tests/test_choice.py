@@ -85,7 +85,8 @@ def test_forecasts_grow_as_they_should():
         ({"local": 1e12}, "iD2A"),
         ({"local": 1e12, "flat": 1}, "Newton"),
         ({"height": 0, "n": 1}, "Newton"),
-        ({"underived": 1, "flat": 1}, "iD2A"),  # which will say what lacks
+        ({"underived": 1, "flat": 1}, "L-BFGS"),
+        ({"underived": 1, "flat": 1, "unvalued": 1}, "iD2A"),  # which will say what lacks
     ],
     ids=str,
 )
