@@ -26,7 +26,7 @@ _DENSE = 4096
 """Entries up to which an agent's A is kept dense."""
 _STATUS = {
     Status.CONVERGED: "optimal",
-    Status.STALLED: "optimal_inaccurate",
+    Status.STALLED: "user_limit",
     Status.MAX_ROUNDS: "user_limit",
     Status.TIME_LIMIT: "user_limit",
     Status.INTERRUPTED: "user_limit",
