@@ -178,7 +178,15 @@ def budget():
     return cp.Minimize(cp.sum_squares(residual(u, v))), limits, [u, v]
 
 
+def targets():
+    """Nothing but kinks away from zero: no price is felt at the start."""
+    u, v = pair(2, 2)
+    cost = cp.norm1(u - 1) + 2 * cp.norm1(v - 3)
+    return cp.Minimize(cost), [cp.sum(u) + cp.sum(v) == 3], [u, v]
+
+
 MODELS = [
+    targets,
     lasso,
     ridge,
     portfolio,

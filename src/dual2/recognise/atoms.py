@@ -23,7 +23,7 @@ from dual2.functions import (
 )
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.recognise.affine import AffineMap, affine_map, dense, stacked_maps
-from dual2.recognise.terms import along_axis, short
+from dual2.recognise.terms import along_axis, short, widened
 
 Array = np.ndarray
 Read = tuple[Function, AffineMap]
@@ -167,13 +167,12 @@ def _maximum(atom: Any, weight: Array) -> Read:
     w = positive(sign * np.asarray(weight))
     constant = [part.is_constant() for part in atom.args]
     if len(atom.args) != 2 or not any(constant):
-        maps = [inner_map(part if part.shape == atom.shape else part + np.zeros(atom.shape))
-                for part in atom.args]  # fmt: skip
+        maps = [inner_map(widened(part, atom.shape)) for part in atom.args]
         whole = stacked_maps(maps if sign > 0 else [-map for map in maps])
         groups = np.arange(whole.size).reshape(len(maps), -1).T
         return _grouped(Max, w, whole, groups)
     bound, part = atom.args if constant[0] else atom.args[::-1]
-    inner = inner_map(part if part.shape == atom.shape else part + np.zeros(atom.shape))
+    inner = inner_map(widened(part, atom.shape))
     level = np.broadcast_to(np.asarray(dense(bound.value), float), atom.shape).ravel(order="F")
     function = PiecewiseQuadratic(slope_right=w, kink=sign * level, offset=w * sign * level)
     return function, inner if sign > 0 else -inner
@@ -250,11 +249,10 @@ def _relative_entropy(atom: Any, weight: Array) -> Read:
     """x·log(x/c)."""
     if not atom.args[1].is_constant():
         raise Unknown("its second argument is not constant")
-    first = atom.args[0]
     given = np.broadcast_to(dense(atom.args[1].value), atom.shape).ravel(order="F")
     if np.any(given <= 0):
         raise Unknown(f"its second argument {float(given.min()):g} is not positive")
-    w, inner = _kept(weight, first if first.shape == atom.shape else first + np.zeros(atom.shape))
+    w, inner = _kept(weight, widened(atom.args[0], atom.shape))
     return Entropy(given[np.ravel(weight, order="F") > 0], w), inner
 
 

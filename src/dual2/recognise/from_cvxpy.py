@@ -119,11 +119,12 @@ def from_cvxpy(
 
         minimise Σ_i c_i(x_i) + Σ_k φ_k(Σ_i M_ki x_i + m_k)
 
-    with c_i and φ_k made of quadratics, absolute values, maxima with constants, Euclidean norms,
-    Huber, logistic and exponential functions, and of equations, inequalities, boxes, balls and
-    simplices. Quadratic pieces of one agent become its f_i, bounds, l1 norms and simple sets its
-    g_i. Pieces in which several agents meet become rows of the coupling with h = Σ φ_k; so do
-    pieces of one agent that fit neither f_i nor g_i: rows that only this agent enters.
+    with c_i and φ_k made of quadratics, norms, maxima, sums of the largest, logarithms, entropies,
+    Huber, logistic and exponential functions, of equations, inequalities, boxes, balls, simplices
+    and second-order cones, and of what these can express with new variables. Quadratic pieces of
+    one agent become its f_i, bounds, norms and simple sets its g_i. Pieces in which several agents
+    meet become rows of the coupling with h = Σ φ_k; so do pieces of one agent that fit neither f_i
+    nor g_i: rows that only this agent enters.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ def terms(expression: Any, weight: Array | None = None) -> Iterator[Term]:
     elif kind == "norm1" and not args[0].is_affine() and args[0].is_nonneg():
         yield from terms(args[0], along_axis(expression, w))
     elif kind in ("maximum", "minimum") and _are_affine(args):
-        first, second = (part if part.shape == w.shape else _wide(part, w.shape) for part in args)
+        first, second = (widened(part, expression.shape) for part in args)
         yield from terms(second, w)
         yield Term(w, type(expression)(first - second, 0.0))
     else:
@@ -70,7 +70,7 @@ def _linear(expression: Any, w: Array) -> Iterator[Term]:
     if np.any(map.offset):
         yield Term(flat, cp.Constant(map.offset))
     for new, part in zip(stand, expression.args, strict=True):
-        if new.id in map.matrices if not new.is_constant() else False:
+        if not part.is_constant() and new.id in map.matrices:
             yield from terms(part, np.reshape(map.matrices[new.id].T @ flat, part.shape, order="F"))
 
 
@@ -83,9 +83,9 @@ def along_axis(atom: Any, weight: Array) -> Array:
     return np.broadcast_to(kept, shape)
 
 
-def _wide(part: Any, shape: tuple[int, ...]) -> Any:
+def widened(part: Any, shape: tuple[int, ...]) -> Any:
     """An expression broadcast to a shape."""
-    return part + np.zeros(shape)
+    return part if part.shape == shape else part + np.zeros(shape)
 
 
 def _are_affine(args: list[Any]) -> bool:
