@@ -83,11 +83,34 @@ COUPLED = {
     "stacked quadratics": fn.Stacked([fn.Quadratic(DENSE[:2, :2]), fn.SquaredNorm(1.0)], [2, 1]),
     "stacked separable": fn.Stacked([fn.L1Norm(1.0), fn.SquaredNorm(1.0)], [2, 1]),
 }
+LARGEST = {
+    "max": fn.Max(),
+    "max, weight": fn.Max(1.7),
+    "max, weight 0": fn.Max(0.0),
+    "sum of the largest": fn.SumLargest(2, 0.8),
+    "sum of the largest, a share": fn.SumLargest(1.5),
+    "capped simplex": fn.IndicatorCappedSimplex(1.2, 0.7),
+    "capped simplex, total 0": fn.IndicatorCappedSimplex(0.0, 0.7),
+    "capped simplex, full": fn.IndicatorCappedSimplex(2.1, 0.7),
+    "l-infinity": fn.LInfNorm(1.3),
+    "l1 ball": fn.IndicatorL1Ball(1.5),
+    "l1 ball, radius 0": fn.IndicatorL1Ball(0.0),
+    "second-order cone": fn.IndicatorSecondOrderCone(),
+}
+BARRIERS = {
+    "negative log": fn.NegativeLog(0.8),
+    "negative log, weights": fn.NegativeLog(WEIGHTS),
+    "entropy": fn.Entropy(),
+    "entropy, weights": fn.Entropy(np.array([1.0, 0.3, 2.0]), WEIGHTS),
+    "piecewise linear": fn.PiecewiseLinear([-1.0, 0.5, 2.0], [-2.0, -0.5, 1.0, 3.0], 0.7),
+    "piecewise linear, ends": fn.PiecewiseLinear([-1.0, 0.5, 2.0], [-INF, -0.5, 1.0, INF]),
+    "piecewise linear, one end": fn.PiecewiseLinear([-1.0, 0.5], [-INF, 0.0, 1.5], -1.0),
+}
 SLOW = {
     "logistic regression": fn.LogisticRegression(TALL, np.array([1.0, -1.0, 1.0, -1.0])),
     "logistic regression, ridge": fn.LogisticRegression(TALL, 1.0, ridge=0.3),
 }
-CASES = SEPARABLE | COUPLED | SLOW
+CASES = SEPARABLE | COUPLED | LARGEST | BARRIERS | SLOW
 
 
 @pytest.fixture

@@ -22,6 +22,8 @@ BASES = {
     "affine": fn.IndicatorAffine([[1.0, 1.0, 0.0, 2.0], [0.0, 1.0, -1.0, 1.0]], [0.5, 0.1]),
     "logistic": fn.LogisticLoss([1.0, -1.0, 1.0, 1.0], 2.0),
     "poisson": fn.PoissonLoss([0.0, 2.0, 1.0, 3.0], 0.6),
+    "negative log": fn.NegativeLog([0.5, 1.0, 2.0, 0.8]),
+    "entropy": fn.Entropy([1.0, 0.5, 2.0, 1.0], 0.6),
 }
 FORMS = {
     "itself": lambda f: f,

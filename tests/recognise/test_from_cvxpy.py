@@ -157,15 +157,18 @@ def test_matrices_and_many_agents():
 
 def test_what_is_not_recognised_is_named_with_the_reason():
     x, y = variables()
-    model = cp.Problem(
-        cp.Minimize(cp.sum_squares(x) + cp.max(x + y[0]) + cp.sum(cp.power(y, 4))),
-        [cp.norm1(x) <= 1, x <= [1, np.inf, 2]],
-    )
+    cost = cp.sum_squares(x) + cp.sum(cp.rel_entr(x[:2], y))
+    limits = [cp.log_sum_exp(2 * x - 1) <= 1, x <= [1, np.inf, 2]]
     with pytest.raises(d2.CapabilityError) as error:
-        d2.from_cvxpy(model, [x, y])
-    parts = ("atom max", "only the square is known, not 4", "bound on norm1", "not finite")
+        d2.from_cvxpy(cp.Problem(cp.Minimize(cost), [*limits, *limits]), {"one": x, "two": y})
+    parts = (
+        "rel_entr(x[0:2], y) of agents one, two (its second argument is not constant, and to",
+        "log_sum_exp(2.0 * x - 1.0) <= 1.0 of agent one (a bound on log_sum_exp is not known",
+        "x <= [ 1. inf 2.] of agent one (some of its numbers are not finite",
+    )
     for part in parts:
-        assert part in str(error.value)
+        assert str(error.value).count(part) == 1, str(error.value)
+    assert "Promote" not in str(error.value)
 
 
 def broken(wish):
@@ -201,7 +204,7 @@ def broken(wish):
         ("concave", r"not convex by cvxpy's rules: [pP]ower\w*\(x\[0\], 0.5\). State"),
         ("outside", r"not convex by cvxpy's rules: 1.0 <= P?p?norm\w*\(y, 2\). State"),
         ("parameter", "without a value: price"),
-        ("bounds", "Agent 0: entry 0 .*at least 2 and at most 1"),
+        ("bounds", "Agent 0: entry 0 of x must be at least 2 and at most 1"),
         ("constant", "no variables and is violated"),
     ],
 )
@@ -209,6 +212,43 @@ def test_bad_models_are_refused(wish, message):
     model, agents = broken(wish)
     with pytest.raises(d2.ProblemError, match=message):
         d2.from_cvxpy(model, agents)
+
+
+def test_a_model_without_solution_gets_no_values():
+    x, y = cp.Variable(name="x", nonneg=True), cp.Variable(name="y", nonneg=True)
+    x.value, network = 1.0, d2.Network([(0, 1)])
+    for objective, limit, status, value in (
+        (cp.Minimize(x + 2 * y), x + y == -1, "infeasible", np.inf),
+        (cp.Maximize(x + 2 * y), x + y == -1, "infeasible", -np.inf),
+        (cp.Maximize(x + 2 * y), x - y == 1, "unbounded", np.inf),
+    ):
+        model = cp.Problem(objective, [limit])
+        problem = d2.from_cvxpy(model, [x, y])
+        assert problem.assign(d2.solve(problem, network)) == value == model.value
+        assert model.status == status
+        assert x.value is None and y.value is None and limit.dual_value is None
+
+
+def test_a_quadratic_form_is_split_among_its_owners():
+    x, y = variables()
+    blocks = np.zeros((5, 5))
+    blocks[:3, :3], blocks[3:, 3:] = M[:3].T @ M[:3], np.diag([1.0, 2.0])
+    model = cp.Problem(cp.Minimize(cp.quad_form(cp.hstack([x, y]), blocks)), [cp.sum(y) == 1])
+    first, second = d2.from_cvxpy(model, [x, y]).agents
+    np.testing.assert_allclose(first.f.P, 2 * blocks[:3, :3], atol=1e-12)
+    np.testing.assert_allclose(second.f.grad(np.ones(2)), [2.0, 4.0])
+    assert first.p == 1
+    coupled = cp.Problem(cp.Minimize(cp.quad_form(cp.hstack([x, y]), np.eye(5) + 1.0)))
+    problem = d2.from_cvxpy(coupled, [x, y])
+    assert problem.p == 1 and [agent.f.mu for agent in problem.agents] == pytest.approx([2.0, 2.0])
+
+
+def test_new_variables_stay_with_their_owner():
+    x, y = variables()
+    cost = cp.sum_squares(x) + cp.sum(cp.power(y - 1, 4))
+    problem = d2.from_cvxpy(cp.Problem(cp.Minimize(cost)), {"one": x, "two": y})
+    assert problem.dims[0] == 3 and problem.dims[1] > 2
+    assert set(problem.summary) == {"power(y - 1.0, 4.0): rows of the coupling of agent two alone"}
 
 
 def test_the_answers_of_some_agents_are_not_assigned():

@@ -5,6 +5,7 @@ has what the role needs. Classes say the formula and compute with NumPy; ``lower
 ``kernels`` hold the same for compiled loops.
 """
 
+from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
 from dual2.functions.block import (
     IndicatorAffine,
@@ -14,7 +15,15 @@ from dual2.functions.block import (
     L2Norm,
 )
 from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.largest import (
+    IndicatorCappedSimplex,
+    IndicatorL1Ball,
+    LInfNorm,
+    Max,
+    SumLargest,
+)
 from dual2.functions.losses import (
     AbsoluteLoss,
     HingeLoss,
@@ -23,6 +32,7 @@ from dual2.functions.losses import (
     SquaredLoss,
 )
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
@@ -46,6 +56,7 @@ __all__ = [
     "Conjugate",
     "ConjugateSmooth",
     "ElasticNet",
+    "Entropy",
     "Function",
     "HingeLoss",
     "HuberLoss",
@@ -53,17 +64,24 @@ __all__ = [
     "IndicatorAtMost",
     "IndicatorBall",
     "IndicatorBox",
+    "IndicatorCappedSimplex",
     "IndicatorHalfspace",
+    "IndicatorL1Ball",
     "IndicatorNonnegative",
     "IndicatorPoint",
     "IndicatorPolyhedron",
+    "IndicatorSecondOrderCone",
     "IndicatorSimplex",
     "L1Norm",
     "L2Norm",
+    "LInfNorm",
     "LeastSquares",
     "LogisticLoss",
     "LogisticRegression",
+    "Max",
+    "NegativeLog",
     "NonnegativeSquaredLoss",
+    "PiecewiseLinear",
     "PiecewiseQuadratic",
     "PoissonLoss",
     "Proximable",
@@ -74,6 +92,7 @@ __all__ = [
     "SquaredLoss",
     "SquaredNorm",
     "Stacked",
+    "SumLargest",
     "Zero",
     "as_function",
 ]

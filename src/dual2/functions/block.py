@@ -149,16 +149,16 @@ class IndicatorSimplex(Indicator):
         return np.where(outside, np.inf, 0.0)
 
     def _prox(self, v: Array, step: Entries) -> Array:
-        return np.maximum(v - _level(v, self.total), 0.0)
+        return np.maximum(v - simplex_level(v, self.total), 0.0)
 
     def _conjugate_prox(self, v: Array, step: Entries) -> Array:
-        return np.minimum(v, _level(v, float(step) * self.total))
+        return np.minimum(v, simplex_level(v, float(step) * self.total))
 
     def _domain_support(self, u: Array) -> Array:
         return self.total * u.max(axis=-1)
 
 
-def _level(v: Array, total: float) -> Array:
+def simplex_level(v: Array, total: float) -> Array:
     """The τ at which Σ_j max(v_j - τ, 0) = total, by sorting.
 
     τ_k makes the k largest entries exceed it by total; the right k is the last one whose smallest

@@ -14,6 +14,7 @@ from scipy.linalg import block_diag
 from scipy.special import expit
 
 from dual2.functions.arguments import Array, Entries
+from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
 from dual2.functions.block import (
     IndicatorAffine,
@@ -23,8 +24,11 @@ from dual2.functions.block import (
     L2Norm,
 )
 from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.largest import IndicatorCappedSimplex, IndicatorL1Ball, Support
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic, SpectralFunction
 from dual2.functions.regression import LogisticRegression
@@ -106,9 +110,10 @@ def _(f: SmoothLoss, v: Array, step: Entries) -> Matrix:
     return 1.0 - _separable(f.conjugate, v / step, 1.0 / np.asarray(step))
 
 
-@_jacobian.register
-def _(f: Conjugate, v: Array, step: Entries) -> Matrix:
-    inner = prox_jacobian(f.function, v / step, 1.0 / np.asarray(step))
+@_jacobian.register(Conjugate)
+@_jacobian.register(Support)
+def _(f: Function, v: Array, step: Entries) -> Matrix:
+    inner = prox_jacobian(f.conjugate, v / step, 1.0 / np.asarray(step))
     if inner is None:
         return None
     return 1.0 - inner if inner.ndim == 1 else np.eye(len(v)) - inner
@@ -158,6 +163,50 @@ def _(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
 def _(f: IndicatorSimplex, v: Array, step: Entries) -> Matrix:
     free = (f.prox(v, 1.0) > 0).astype(float)
     return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
+
+
+@_jacobian.register
+def _(f: IndicatorCappedSimplex, v: Array, step: Entries) -> Matrix:
+    z = f.prox(v, 1.0)
+    free = ((z > 0) & (z < f.cap)).astype(float)
+    return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
+
+
+@_jacobian.register
+def _(f: IndicatorL1Ball, v: Array, step: Entries) -> Matrix:
+    threshold = float(f.threshold(v, f.radius)[0])
+    if threshold == 0.0:
+        return np.full(len(v), 1.0 if f.radius > 0 else 0.0)
+    signs = np.sign(v) * (np.abs(v) > threshold)
+    return np.diag(np.abs(signs)) - np.outer(signs, signs) / max(np.abs(signs).sum(), 1.0)
+
+
+@_jacobian.register
+def _(f: IndicatorSecondOrderCone, v: Array, step: Entries) -> Matrix:
+    """½(1, ū)(1, ū)ᵀ + ½(1 + t/|u|)(I - ūūᵀ) between the cone and its polar."""
+    length = float(np.linalg.norm(v[1:]))
+    if length <= abs(v[0]):
+        return np.full(len(v), 1.0 if v[0] > 0 or length == v[0] else 0.0)
+    edge, unit = np.append(1.0, v[1:] / length), np.append(0.0, v[1:] / length)
+    across = np.diag(np.append(0.0, np.ones(len(v) - 1))) - np.outer(unit, unit)
+    return 0.5 * np.outer(edge, edge) + 0.5 * (1.0 + v[0] / length) * across
+
+
+@_jacobian.register
+def _(f: PiecewiseLinear, v: Array, step: Entries) -> Matrix:
+    return (f.place(v, step) % 2 == 0).astype(float)
+
+
+@_jacobian.register
+def _(f: NegativeLog, v: Array, step: Entries) -> Matrix:
+    z = f.prox(v, step)
+    return 1.0 / (1.0 + step * f.scale / z / z)
+
+
+@_jacobian.register
+def _(f: Entropy, v: Array, step: Entries) -> Matrix:
+    z = f.prox(v, step)
+    return z / (z + step * f.scale)
 
 
 @_jacobian.register

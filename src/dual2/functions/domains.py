@@ -11,10 +11,13 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
+from dual2.functions.barriers import Barrier, NegativeLog
 from dual2.functions.base import Function, Indicator
 from dual2.functions.block import IndicatorAffine, IndicatorHalfspace
 from dual2.functions.calculus import Affined
+from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.piecewise import PiecewiseQuadratic
+from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.quadratic import SpectralFunction
 from dual2.functions.stacked import Stacked
 
@@ -103,6 +106,22 @@ def _(f: IndicatorAffine, w: Array) -> Array:
 
 
 @_barrier.register
+def _(f: Barrier, w: Array) -> Array:
+    return np.minimum(w, 0.0)
+
+
+@_barrier.register
+def _(f: IndicatorSecondOrderCone, w: Array) -> Array:
+    return f.conjugate.prox(w, 1.0)
+
+
+@_barrier.register
+def _(f: PiecewiseLinear, w: Array) -> Array:
+    first, last = np.isinf(f.slopes[[0, -1]])
+    return np.where(w > 0, w * last, w * first)
+
+
+@_barrier.register
 def _(f: Affined, w: Array) -> Array:
     return to_barrier(f.function, w)
 
@@ -153,6 +172,21 @@ def _(f: IndicatorHalfspace, u: Array) -> Array:
 def _(f: IndicatorAffine, u: Array) -> Array:
     Q = f.basis[0]
     return u - (Q @ u) @ Q
+
+
+@_recession.register
+def _(f: NegativeLog, u: Array) -> Array:
+    return np.maximum(u, 0.0)
+
+
+@_recession.register
+def _(f: IndicatorSecondOrderCone, u: Array) -> Array:
+    return f.prox(u, 1.0)
+
+
+@_recession.register
+def _(f: PiecewiseLinear, u: Array) -> Array:
+    return to_barrier(f.conjugate, u)
 
 
 @_recession.register

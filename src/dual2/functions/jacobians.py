@@ -15,13 +15,15 @@ from dual2.functions.kernels import (
     CONJUGATED,
     HALFSPACE,
     L2,
+    LOG,
     LOGISTIC,
+    POISSON,
     SEPARABLE,
     SIMPLEX,
     dot,
     simplex_level,
     solve_logistic,
-    solve_poisson,
+    solve_scalar,
 )
 
 
@@ -125,8 +127,10 @@ def _losses(kind, step, v, out, at, params):
         data, kappa = params[j], step * params[n + j]
         if kind == LOGISTIC:
             _, probability = solve_logistic(1.0, kappa, data * v[j])
-            bend = kappa * probability * (1.0 - probability)
+            out[at + j, at + j] = 1.0 / (1.0 + kappa * probability * (1.0 - probability))
+            continue
+        z, _ = solve_scalar(kind, 1.0, kappa, data, v[j])
+        if kind == POISSON:
+            out[at + j, at + j] = 1.0 / (1.0 + kappa * math.exp(z))
         else:
-            z, _ = solve_poisson(1.0, kappa, data, v[j])
-            bend = kappa * math.exp(z)
-        out[at + j, at + j] = 1.0 / (1.0 + bend)
+            out[at + j, at + j] = z / (z + (kappa / z if kind == LOG else kappa))

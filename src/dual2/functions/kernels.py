@@ -9,7 +9,8 @@ import math
 
 from dual2.compiled import compiled, fast_compiled
 
-SEPARABLE, L2, SIMPLEX, BALL, HALFSPACE, AFFINE, LOGISTIC, POISSON, CALLBACK = range(9)
+SEPARABLE, L2, SIMPLEX, BALL, HALFSPACE, AFFINE, LOGISTIC, POISSON, LOG, ENTROPY = range(10)
+CALLBACK = 10
 CONJUGATED, AFFINED, KINKLESS = 1, 2, 4
 
 
@@ -247,8 +248,23 @@ def _losses(kind, sigma, factor, r, out, params, conjugated):
             margin, probability = solve_logistic(sigma, kappa, data[j] * r[j])
             out[j] = -data[j] * (kappa * probability if conjugated else -margin)
         else:
-            z, slope = solve_poisson(sigma, kappa, data[j], r[j])
+            z, slope = solve_scalar(kind, sigma, kappa, data[j], r[j])
             out[j] = slope if conjugated else z
+
+
+@compiled
+def solve_scalar(kind, sigma, kappa, data, r):
+    """Root z of sigma·z + kappa·h'(z) = r, and kappa·h'(z)."""
+    if kind == LOG:
+        size = abs(r) + math.sqrt(r * r + 4.0 * sigma * kappa)
+        z = 0.5 * size / sigma if r >= 0.0 else 2.0 * kappa / size
+        return z, -kappa / z
+    if kind == POISSON:
+        return solve_poisson(sigma, kappa, data, r)
+    level = math.log(kappa / sigma / data)
+    omega = wright_omega(r / kappa - 1.0 - level)
+    slope = math.log(omega) + level + 1.0 if omega > 1.0 else r / kappa - omega
+    return kappa / sigma * omega, kappa * slope
 
 
 @compiled

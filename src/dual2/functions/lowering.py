@@ -14,6 +14,7 @@ from scipy.linalg import block_diag
 
 from dual2.functions import kernels
 from dual2.functions.arguments import Array
+from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
 from dual2.functions.block import (
     IndicatorAffine,
@@ -24,6 +25,7 @@ from dual2.functions.block import (
 )
 from dual2.functions.calculus import Affined, Conjugate
 from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.largest import Max
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
@@ -42,6 +44,8 @@ class Kind(IntEnum):
     AFFINE = kernels.AFFINE
     LOGISTIC = kernels.LOGISTIC
     POISSON = kernels.POISSON
+    LOG = kernels.LOG
+    ENTROPY = kernels.ENTROPY
     CALLBACK = kernels.CALLBACK
 
 
@@ -62,7 +66,7 @@ class ProxBlock:
         SEPARABLE: curvature, linear, slope_left, slope_right, kink, lower, upper, each of length
         size. L2: weight. SIMPLEX: total. BALL: radius, center. HALFSPACE: b, |a|², a. AFFINE for
         {Qx = c} with m orthonormal rows: m, c, Q by rows. LOGISTIC: labels, scale. POISSON:
-        counts, scale.
+        counts, scale. LOG: ones, scale. ENTROPY: reference, scale.
     function : Function
         The block's function, for CALLBACK.
     """
@@ -113,7 +117,9 @@ def _block(f: Function, dim: int) -> ProxBlock:
     dual = _dual_form(f)
     if dual is not None:
         return _separable_block(f, dual, dim, kernels.CONJUGATED)
-    inner, flags = (f.function, kernels.CONJUGATED) if isinstance(f, Conjugate) else (f, 0)
+    inner, flags = f, 0
+    if isinstance(f, Conjugate | Max):
+        inner, flags = f.conjugate, kernels.CONJUGATED
     head = np.zeros(0)
     if isinstance(inner, Affined):
         flags |= kernels.AFFINED
@@ -186,6 +192,17 @@ def _(f: LogisticLoss, dim: int) -> tuple[Kind, Array]:
 @_params.register
 def _(f: PoissonLoss, dim: int) -> tuple[Kind, Array]:
     return Kind.POISSON, np.concatenate([np.broadcast_to(v, (dim,)) for v in (f.counts, f.scale)])
+
+
+@_params.register
+def _(f: NegativeLog, dim: int) -> tuple[Kind, Array]:
+    return Kind.LOG, np.concatenate([np.ones(dim), np.broadcast_to(f.scale, (dim,))])
+
+
+@_params.register
+def _(f: Entropy, dim: int) -> tuple[Kind, Array]:
+    parts = (f.reference, f.scale)
+    return Kind.ENTROPY, np.concatenate([np.broadcast_to(v, (dim,)) for v in parts])
 
 
 def smooth_form(f: Function, dim: int) -> SmoothForm | None:

@@ -9,7 +9,9 @@ from dual2.compiled import compiled
 from dual2.functions.kernels import (
     AFFINED,
     CONJUGATED,
+    ENTROPY,
     L2,
+    LOG,
     LOGISTIC,
     POISSON,
     SEPARABLE,
@@ -64,4 +66,9 @@ def _plain(kind, x, params):
     elif kind == POISSON:
         for j in range(n):
             total += params[n + j] * (math.exp(x[j]) - params[j] * x[j])
+    elif kind == LOG or kind == ENTROPY:
+        for j in range(n):
+            if x[j] > 0.0:
+                factor = x[j] if kind == ENTROPY else -1.0
+                total += params[n + j] * factor * math.log(x[j] / params[j])
     return total

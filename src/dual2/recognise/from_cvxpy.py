@@ -11,24 +11,31 @@ import scipy.sparse as sp
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Stacked, Zero
 from dual2.problem import Agent, Problem
-from dual2.recognise.affine import terms, zeroed
+from dual2.recognise.affine import zeroed
+from dual2.recognise.forces import pass_slopes
 from dual2.recognise.own import Own
-from dual2.recognise.pieces import (
-    Piece,
-    Unknown,
-    by_owner,
-    constraint_piece,
-    finite_map,
-    objective_piece,
-    short,
-)
-from dual2.solving.result import Result
+from dual2.recognise.pieces import Piece, by_owner
+from dual2.recognise.reading import Reading
+from dual2.recognise.terms import short
+from dual2.solving.result import Result, Status
 
 Array = np.ndarray
 _KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds"}
 """Attributes of cvxpy variables that become bounds."""
 _DENSE = 4096
 """Entries up to which an agent's A is kept dense."""
+_STATUS = {
+    Status.CONVERGED: "optimal",
+    Status.STALLED: "user_limit",
+    Status.MAX_ROUNDS: "user_limit",
+    Status.TIME_LIMIT: "user_limit",
+    Status.INTERRUPTED: "user_limit",
+    Status.INFEASIBLE: "infeasible",
+    Status.UNBOUNDED: "unbounded",
+    Status.DIVERGED: "infeasible_or_unbounded",
+}
+"""What cvxpy calls the ends of a run."""
+_NO_VALUES = ("infeasible", "unbounded", "infeasible_or_unbounded")
 
 
 class CvxpyProblem(Problem):
@@ -58,32 +65,49 @@ class CvxpyProblem(Problem):
         self.names, self.summary, self.model = names, summary, model
 
     def assign(self, result: Result) -> float:
-        """Give the model's variables the solution's values, coupling constraints their duals.
+        """Tell the model how it went, as ``model.solve()`` would.
 
-        Duals of constraints within one agent stay as they were unless they became rows of the
-        coupling.
+        Its variables get the solution's values, coupling constraints their duals, ``model.status``
+        and ``model.value`` what cvxpy calls them. An infeasible or unbounded model gets no values
+        (None) and an infinity as value, and so does one whose run diverged. Duals of constraints
+        within one agent stay as they were unless they became rows of the coupling.
 
         Returns
         -------
         float
-            The model's objective at these values.
+            The model's objective at these values, ``model.value``.
         """
+        from cvxpy.reductions.solution import Solution
+
         if len(result.x) != self.n:
             raise ProblemError(
                 f"The result has answers of {len(result.x)} agents; expected {self.n}. Over MPI "
                 "use dual2.solve_for_all, which tells every process all of them."
             )
+        status = _STATUS[Status(result.status)]
+        if status in _NO_VALUES:
+            least = type(self.model.objective).__name__ == "Minimize"
+            worst = np.inf if (status == "infeasible") == least else -np.inf
+            self.model.unpack(Solution(status, worst, {}, {}, {}))
+            return worst
+        values = {}
         for owner, x in zip(self._owners, result.x, strict=True):
             for variable in owner.variables:
                 part = np.asarray(x[owner.slices[variable.id]])
-                variable.save_value(part.reshape(variable.shape, order="F"))
-        start = 0
+                values[variable.id] = part.reshape(variable.shape, order="F")
+        self.model.unpack(Solution(status, None, values, self._duals(result.dual), {}))
+        return float(self.model.value)
+
+    def _duals(self, dual: Array) -> dict[int, Array]:
+        """Rows of the dual by the constraint they belong to; cvxpy's sign convention is ours."""
+        found, start = {}, 0
         for piece in self._pieces:
-            rows = result.dual[start : start + piece.map.size]
+            rows = dual[start : start + piece.map.size]
             start += piece.map.size
-            if piece.constraint is not None and hasattr(piece.constraint, "dual_variables"):
-                _save_dual(piece.constraint, rows)
-        return float(self.model.objective.value)
+            if piece.constraint is not None:
+                shape = piece.constraint.dual_variables[0].shape
+                found[piece.constraint.id] = rows.reshape(shape, order="F")
+        return found
 
 
 def from_cvxpy(
@@ -95,11 +119,12 @@ def from_cvxpy(
 
         minimise Σ_i c_i(x_i) + Σ_k φ_k(Σ_i M_ki x_i + m_k)
 
-    with c_i and φ_k made of quadratics, absolute values, maxima with constants, Euclidean norms,
-    Huber, logistic and exponential functions, and of equations, inequalities, boxes, balls and
-    simplices. Quadratic pieces of one agent become its f_i, bounds, l1 norms and simple sets its
-    g_i. Pieces in which several agents meet become rows of the coupling with h = Σ φ_k; so do
-    pieces of one agent that fit neither f_i nor g_i: rows that only this agent enters.
+    with c_i and φ_k made of quadratics, norms, maxima, sums of the largest, logarithms, entropies,
+    Huber, logistic and exponential functions, of equations, inequalities, boxes, balls, simplices
+    and second-order cones, and of what these can express with new variables. Quadratic pieces of
+    one agent become its f_i, bounds, norms and simple sets its g_i. Pieces in which several agents
+    meet become rows of the coupling with h = Σ φ_k; so do pieces of one agent that fit neither f_i
+    nor g_i: rows that only this agent enters.
 
     Parameters
     ----------
@@ -126,38 +151,38 @@ def from_cvxpy(
     >>> print(f"{problem.assign(result):.4f} {x.value:.4f} {y.value:.4f}")
     6.0000 2.0000 1.0000
     """
-    names, owners = _owners(problem, agents)
-    pieces, slopes = _read(problem, owners)
-    home = {v.id: owner for owner in owners for v in owner.variables}
+    names, groups = _owners(problem, agents)
+    reading = _read(problem, names, groups)
+    owners = [Own(name, group) for name, group in zip(names, groups, strict=True)]
+    _own_bounds(owners)
     for owner in owners:
-        owner.add_linear(slopes)
+        owner.add_linear(reading.slopes)
     shared, said = [], []
-    number = {key: owner.number for key, owner in home.items()}
-    for piece in (part for whole in pieces for part in by_owner(whole, number)):
-        who = {id(home[key]): home[key] for key in piece.map.matrices}
+    for piece in (part for whole in reading.pieces for part in by_owner(whole, reading.home)):
+        who = sorted({reading.home[key] for key in piece.map.matrices})
         if len(who) == 1:
-            next(iter(who.values())).add(piece)
+            owners[who[0]].add(piece)
         elif who:
             shared.append(piece)
-            numbers = ", ".join(sorted(names[owner.number] for owner in who.values()))
-            said.append(f"{piece.text}: coupling of agents {numbers}")
+            said.append(f"{piece.text}: coupling of agents {', '.join(names[i] for i in who)}")
         elif not piece.shifted.value(np.zeros(piece.map.size)) < np.inf:
             raise ProblemError(f"The constraint {piece.text} has no variables and is violated.")
-    functions = [(owner.f(), owner.g()) for owner in owners]
+    sets = [owner.g() for owner in owners]
     for owner, name in zip(owners, names, strict=True):
         shared += owner.rest
         said += [
             f"{piece.text}: rows of the coupling of agent {name} alone" for piece in owner.rest
         ]
+    said = list(dict.fromkeys(said))
     if summary:
         print("\n".join(said))
-    parts = [
-        Agent(_rows(owner, shared), f, g) for owner, (f, g) in zip(owners, functions, strict=True)
-    ]
+    shared = pass_slopes(shared, owners, sets)
+    pairs = zip(owners, sets, strict=True)
+    parts = [Agent(_rows(owner, shared), owner.f(), g) for owner, g in pairs]
     return CvxpyProblem(parts, owners, shared, names, said, problem)
 
 
-def _owners(problem: Any, agents: Any) -> tuple[list[str], list[Own]]:
+def _owners(problem: Any, agents: Any) -> tuple[list[str], list[list[Any]]]:
     """Who owns which variables; every variable exactly once."""
     try:
         import cvxpy as cp
@@ -194,7 +219,7 @@ def _owners(problem: Any, agents: Any) -> tuple[list[str], list[Own]]:
     unset = [p.name() for p in problem.parameters() if p.value is None]
     if unset:
         raise ProblemError(f"Parameters without a value: {', '.join(unset)}. Set .value first.")
-    return list(groups), [Own(i, group) for i, group in enumerate(groups.values())]
+    return list(groups), list(groups.values())
 
 
 def _curved(problem: Any) -> str:
@@ -225,40 +250,16 @@ def _check_variable(cp: Any, name: str, variable: Any) -> None:
         )
 
 
-def _read(problem: Any, owners: list[Own]) -> tuple[list[Piece], dict[int, Array]]:
-    """Pieces of the model as a minimum, and linear slopes by variable."""
+def _read(problem: Any, names: list[str], groups: list[list[Any]]) -> Reading:
+    """The model as a minimum; new variables join the groups."""
     sign = -1.0 if type(problem.objective).__name__ == "Maximize" else 1.0
-    variables = [variable for owner in owners for variable in owner.variables]
-    pieces: list[Piece] = []
-    slopes = {variable.id: np.zeros(variable.size) for variable in variables}
-    unknown: list[str] = []
-    with zeroed(variables):
-        for term in terms(sign * problem.objective.expr):
-            if not np.any(term.weight):
-                continue
-            if term.atom.is_affine():
-                flat: list[Any] = []
-                _attempt(finite_map, term.atom, term.atom, flat, unknown)
-                for key, matrix in flat[0].matrices.items() if flat else ():
-                    slopes[key] += matrix.T @ np.ravel(term.weight, order="F")
-                continue
-            _attempt(objective_piece, term, term.atom, pieces, unknown)
+    reading = Reading(names, groups)
+    with zeroed([variable for group in groups for variable in group]):
+        reading.objective(sign * problem.objective.expr)
         for constraint in problem.constraints:
-            _attempt(constraint_piece, constraint, constraint, pieces, unknown)
-    if unknown:
-        raise CapabilityError(
-            "Not recognised: " + "; ".join(unknown) + ". Rewrite these pieces, or state them "
-            "with dual2.Proximable or dual2.Smooth in a Problem of your own."
-        )
-    _own_bounds(owners)
-    return pieces, slopes
-
-
-def _attempt(read: Any, what: Any, named: Any, pieces: list[Any], unknown: list[str]) -> None:
-    try:
-        pieces.append(read(what))
-    except Unknown as reason:
-        unknown.append(f"{short(named)} ({reason})")
+            reading.constraint(constraint)
+    reading.close()
+    return reading
 
 
 def _own_bounds(owners: Iterable[Own]) -> None:
@@ -292,10 +293,3 @@ def _rows(owner: Own, pieces: list[Piece]) -> Any:
         return np.zeros((1, owner.dim))
     A = sp.vstack([owner.matrix(piece.map) for piece in pieces], format="csc")
     return A.toarray() if A.shape[0] * A.shape[1] <= _DENSE or A.nnz * 4 > np.prod(A.shape) else A
-
-
-def _save_dual(constraint: Any, rows: Array) -> None:
-    """cvxpy keeps duals in the shape of the constraint; its sign convention is ours."""
-    variable = constraint.dual_variables[0]
-    if variable.size == rows.size:
-        variable.save_value(rows.reshape(variable.shape, order="F"))

@@ -9,15 +9,19 @@ import scipy.sparse as sp
 
 from dual2.errors import ProblemError
 from dual2.functions import (
+    Entropy,
     Function,
     IndicatorAffine,
     IndicatorAtMost,
     IndicatorBall,
     IndicatorBox,
     IndicatorHalfspace,
+    IndicatorL1Ball,
     IndicatorPoint,
     IndicatorSimplex,
     L2Norm,
+    LInfNorm,
+    NegativeLog,
     Quadratic,
     Stacked,
     Zero,
@@ -37,11 +41,11 @@ class Own:
     set or norm per variable, make up g. Everything else is returned by :meth:`finish` to become
     rows of the coupling that only this agent enters.
 
-    ``number``: the agent's number, for messages; ``variables``: its cvxpy variables.
+    ``name``: what the agent is called, for messages; ``variables``: its cvxpy variables.
     """
 
-    def __init__(self, number: int, variables: list[Any]) -> None:
-        self.number, self.variables = number, variables
+    def __init__(self, name: str, variables: list[Any]) -> None:
+        self.name, self.variables = name, variables
         sizes = [variable.size for variable in variables]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         self.slices = {
@@ -130,9 +134,11 @@ class Own:
         bad = np.flatnonzero(self.lower > self.upper)
         if bad.size:
             k = int(bad[0])
+            whose, own = next((v, s) for v in self.variables if k < (s := self.slices[v.id]).stop)
+            entry = f"entry {k - own.start} of {whose.name()}" if whose.size > 1 else whose.name()
             raise ProblemError(
-                f"Agent {self.number}: entry {k} of its variables must be at least "
-                f"{self.lower[k]:g} and at most {self.upper[k]:g}; no value is both."
+                f"Agent {self.name}: {entry} must be at least {self.lower[k]:g} and at most "
+                f"{self.upper[k]:g}; no value is both."
             )
 
     def _free(self, own: slice) -> bool:
@@ -163,9 +169,22 @@ class Own:
             equations = [piece for piece in mine if _is_affine(piece)]
             if equations:
                 return self._equations(equations, own), equations
-            return _single(mine[0], key), mine[:1] if _single(mine[0], key) else []
-        simplex = _simplex(mine, key) if self._nonnegative(own) else None
-        return (simplex[0], [simplex[1]]) if simplex else (None, [])
+        if self._nonnegative(own):
+            simplex = _simplex(mine, key)
+            if simplex:
+                return simplex[0], [simplex[1]]
+        for piece in mine:
+            single = _single(piece, key)
+            if single is not None and (self._free(own) or self._implied(piece, key, own)):
+                return single, [piece]
+        return None, []
+
+    def _implied(self, piece: Piece, key: int, own: slice) -> bool:
+        """Whether a logarithm or entropy keeps its argument within the variable's bounds."""
+        M, c = piece.map.matrices[key], piece.map.offset
+        bent = np.any(self.left[own] != self.right[own]) or np.isfinite(self.upper[own]).any()
+        barrier = isinstance(piece.function, NegativeLog | Entropy)
+        return barrier and not bent and bool(np.all(self.lower[own] <= -c / M.diagonal()))
 
     def _nonnegative(self, own: slice) -> bool:
         kinks = np.any(self.left[own] != self.right[own])
@@ -179,20 +198,20 @@ def _is_affine(piece: Piece) -> bool:
 
 
 def _single(piece: Piece, key: int) -> Function | None:
-    """A halfspace, or a ball or norm of a multiple of the whole variable."""
+    """A halfspace, or a function of positive multiples of the entries of the whole variable."""
     M, c = piece.map.matrices[key], piece.map.offset
     if isinstance(piece.function, IndicatorAtMost) and M.shape[0] == 1:
         return IndicatorHalfspace(M.toarray()[0], float(-c[0]))
-    scale = float(M[0, 0])
-    multiple = M.shape[0] == M.shape[1] and scale != 0
-    if not multiple or abs(M - scale * sp.eye_array(M.shape[0])).max() != 0:
+    scale = M.diagonal()
+    if M.shape[0] != M.shape[1] or np.any(scale == 0) or M.nnz != M.shape[0]:
         return None
-    if isinstance(piece.function, IndicatorBall):
-        return IndicatorBall(piece.function.radius / abs(scale), -c / scale)
-    if isinstance(piece.function, L2Norm):
-        norm = L2Norm(piece.function.weight * abs(scale))
-        return norm.shift(-c / scale) if np.any(c) else norm
-    return None
+    even = isinstance(piece.function, L2Norm | IndicatorBall | LInfNorm | IndicatorL1Ball)
+    if np.any(scale < 0) and not (even and np.all(scale < 0)):
+        return None
+    if isinstance(piece.function, IndicatorBall) and np.any(piece.function.center):
+        return None
+    found = piece.function.rescaled(1.0 / np.abs(scale))
+    return found.shift(-c / scale) if found is not None and np.any(c) else found
 
 
 def _simplex(pieces: list[Piece], key: int) -> tuple[Function, Piece] | None:

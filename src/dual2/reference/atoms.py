@@ -139,6 +139,74 @@ def ball(f: Any, x: Any, dim: int) -> Atom:
     return 0.0, [cp.norm(x - np.broadcast_to(f.center, (dim,)), 2) <= f.radius]
 
 
+def largest(f: Any, x: Any, dim: int) -> Atom:
+    """The largest entry, or the sum of some."""
+    import cvxpy as cp
+
+    return f.weight * cp.sum_largest(x, getattr(f, "count", 1)), []
+
+
+def linf_norm(f: Any, x: Any, dim: int) -> Atom:
+    """The largest absolute value."""
+    import cvxpy as cp
+
+    return f.weight * cp.norm_inf(x), []
+
+
+def l1_ball(f: Any, x: Any, dim: int) -> Atom:
+    """{Σ|x_j| ≤ radius}."""
+    import cvxpy as cp
+
+    return 0.0, [cp.norm1(x) <= f.radius]
+
+
+def capped_simplex(f: Any, x: Any, dim: int) -> Atom:
+    """{0 ≤ x ≤ cap, Σx = total}."""
+    import cvxpy as cp
+
+    return 0.0, [x >= 0, x <= f.cap, cp.sum(x) == f.total]
+
+
+def second_order_cone(f: Any, x: Any, dim: int) -> Atom:
+    """{|(x_1, …)| ≤ x_0}."""
+    import cvxpy as cp
+
+    return 0.0, [cp.norm(x[1:], 2) <= x[0]]
+
+
+def negative_log(f: Any, x: Any, dim: int) -> Atom:
+    """−Σ scale·log(x)."""
+    import cvxpy as cp
+
+    return -weighted(f, cp.log(x), dim), []
+
+
+def entropy(f: Any, x: Any, dim: int) -> Atom:
+    """Σ scale·x·log(x/reference)."""
+    import cvxpy as cp
+
+    return weighted(f, cp.rel_entr(x, np.broadcast_to(f.reference, (dim,))), dim), []
+
+
+def piecewise_linear(f: Any, x: Any, dim: int) -> Atom:
+    """The first piece plus a kink at every change of slope, within the bounds."""
+    import cvxpy as cp
+
+    finite = np.isfinite(f.slopes)
+    slope, changes = f.slopes[finite][0], np.diff(f.slopes)
+    inner = np.isfinite(changes)
+    cost = dim * f.offset + slope * cp.sum(x - f.kinks[0])
+    for kink, change in zip(f.kinks[inner], changes[inner], strict=True):
+        cost = cost + change * cp.sum(cp.pos(x - kink))
+    lower, upper = (
+        np.full(dim, end if bounded else far)
+        for end, bounded, far in zip(
+            f.kinks[[0, -1]], ~finite[[0, -1]], (-np.inf, np.inf), strict=True
+        )
+    )
+    return cost, bounds(lower, upper, x)
+
+
 def halfspace(f: Any, x: Any, dim: int) -> Atom:
     """{⟨a, x⟩ ≤ b}."""
     return 0.0, [np.broadcast_to(f.a, (dim,)) @ x <= f.b]
@@ -193,6 +261,15 @@ ATOMS: dict[type, Callable[[Any, Any, int], Atom]] = {
     fn.IndicatorSimplex: simplex,
     fn.IndicatorBall: ball,
     fn.IndicatorHalfspace: halfspace,
+    fn.IndicatorCappedSimplex: capped_simplex,
+    fn.IndicatorL1Ball: l1_ball,
+    fn.IndicatorSecondOrderCone: second_order_cone,
+    fn.Max: largest,
+    fn.SumLargest: largest,
+    fn.LInfNorm: linf_norm,
+    fn.NegativeLog: negative_log,
+    fn.Entropy: entropy,
+    fn.PiecewiseLinear: piecewise_linear,
     fn.IndicatorAffine: affine_set,
     fn.IndicatorPolyhedron: polyhedron,
     fn.Quadratic: quadratic,

@@ -18,7 +18,10 @@ from dual2.functions import (
     Function,
     IndicatorAffine,
     IndicatorBall,
+    IndicatorCappedSimplex,
     IndicatorHalfspace,
+    IndicatorL1Ball,
+    IndicatorSecondOrderCone,
     IndicatorSimplex,
     LeastSquares,
     LogisticLoss,
@@ -29,7 +32,8 @@ from dual2.functions import (
 )
 from dual2.problem import Agent, Problem
 
-_SETS = (IndicatorAffine, IndicatorBall, IndicatorHalfspace, IndicatorSimplex)
+_BOUNDED = (IndicatorBall, IndicatorCappedSimplex, IndicatorL1Ball, IndicatorSimplex)
+_SETS = (IndicatorAffine, IndicatorHalfspace, IndicatorSecondOrderCone, *_BOUNDED)
 
 AgentTest = Callable[[Agent], str]
 
@@ -223,7 +227,7 @@ def is_bounded(g: Function) -> bool:
         return is_bounded(g.function)
     if isinstance(g, IndicatorAffine):
         return len(g.basis[0]) == g.dim
-    return isinstance(g, IndicatorBall | IndicatorSimplex)
+    return isinstance(g, _BOUNDED)
 
 
 TABLE = (

@@ -21,6 +21,7 @@ from dual2.methods.newton.closed_form import (
 )
 from dual2.methods.newton.local import Force, Local, Look
 from dual2.methods.newton.message import (
+    BEYOND,
     DIRECTION,
     FAILS,
     MAGNITUDE,
@@ -306,7 +307,7 @@ def measure(part: Local, force: Force, look: Look, tol: float) -> Array:
     if left <= ROUNDING * ((part.L + force.r) * size + pressure):
         left = 0.0
     scale = max(pressure, part.mu * size)
-    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0 else np.inf
+    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0 else BEYOND
     out[FAILS] = float(left > tol * scale)
     out[PRICED] = float(np.linalg.norm(force.c) > tol * np.linalg.norm(gradient))
     return out

@@ -15,6 +15,7 @@ from dual2.engine.local import DENSE_A, adjoint, apply, dot
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 from dual2.methods.newton.message import (
+    BEYOND,
     DIRECTION,
     FAILS,
     MAGNITUDE,
@@ -128,7 +129,7 @@ def tell(block, i, x, c, r, terms, tol, out):
     left, scale = r * math.sqrt(terms[FAR]) + terms[LEFT], max(force, block.mu[i] * size)
     if left <= ROUNDING * ((block.lip[i] + r) * size + force):
         left = 0.0
-    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0.0 else math.inf
+    out[RATIO] = 0.0 if left == 0.0 else left / scale if scale > 0.0 else BEYOND
     out[FAILS] = 1.0 if left > tol * scale else 0.0
     out[PRICED] = 1.0 if math.sqrt(dot(c, c)) > tol * math.sqrt(terms[GRADIENT]) else 0.0
 

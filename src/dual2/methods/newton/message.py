@@ -12,6 +12,8 @@ magnitudes of its terms, Σ |f_i| + |g_i| + |<∇f_i, x_i>|, Σ r_i|x_i - x̄_i|
 stationarity ratios, how many of them exceed the tolerance, and how many agents feel the price at
 all: |A_iᵀλ| above tol·|∇f_i|."""
 SCALARS = 7
+BEYOND = 1e16
+"""The ratio of what an agent leaves where nothing is there to compare it with; sums stay finite."""
 SUPPORT, SUPPORT_SIZE, MISSED, OUTSIDE = range(4)
 """Numbers of a direction u: Σ σ_i(v_i), the magnitudes of its terms, Σ |w_i - v_i|·(size of x_i),
 how many agents have w_i = -A_iᵀu outside the barrier cone; v_i is its nearest point there."""

@@ -1,0 +1,260 @@
+"""Largest entries, the l∞ norm, and the sets whose support functions they are."""
+
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
+from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
+from dual2.functions.block import IndicatorSimplex, simplex_level
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorCappedSimplex(Indicator):
+    """f(x) = 0 if 0 <= x <= cap and Σ_j x_j = total, else inf.
+
+    prox_{tf}(v) = min(max(v - τ, 0), cap) with τ such that the sum is ``total``; f*(w) is cap times
+    the sum of the total/cap largest entries of w. Deviations up to 1e-9·max(1, total) count as
+    zero.
+
+    Parameters
+    ----------
+    total : float
+        At least 0 and at most cap times the length of x.
+    cap : float
+        Positive.
+
+    Examples
+    --------
+    >>> IndicatorCappedSimplex(2.0, 1.0).prox([3.0, 0.75, 0.25], 1.0)
+    array([1.  , 0.75, 0.25])
+    """
+
+    total: NonnegativeNumber
+    cap: PositiveNumber
+
+    @property
+    def conjugate(self) -> Function:
+        """A sum of largest entries."""
+        if self.total == 0:
+            return super().conjugate
+        return SumLargest(self.total / self.cap, self.cap)
+
+    def rescaled(self, units: Array) -> Function | None:
+        """Total and cap times the unit; for one unit only."""
+        unit = one_unit(units)
+        return None if unit is None else IndicatorCappedSimplex(self.total * unit, self.cap * unit)
+
+    def _value(self, x: Array) -> Array:
+        slack = TOLERANCE * max(1.0, self.total)
+        outside = (x.min(axis=-1) < -slack) | (x.max(axis=-1) > self.cap + slack)
+        return np.where(outside | (np.abs(x.sum(axis=-1) - self.total) > slack), np.inf, 0.0)
+
+    def _prox(self, v: Array, step: Entries) -> Array:
+        return np.clip(v - self.level(v, self.total, self.cap), 0.0, self.cap)
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        length = float(np.max(step))
+        total, cap = length * self.total, length * self.cap
+        return v - np.clip(v - self.level(v, total, cap), 0.0, cap)
+
+    def _domain_support(self, u: Array) -> Array:
+        count = self._fits(u.shape[-1])
+        ordered = -np.sort(-u, axis=-1)
+        shares = np.clip(count - np.arange(u.shape[-1]), 0.0, 1.0)
+        return self.cap * (ordered @ shares)
+
+    def _fits(self, dim: int) -> float:
+        """total/cap, which the length must allow."""
+        count = self.total / self.cap
+        if count > dim * (1.0 + 1e-12):
+            raise ProblemError(
+                f"{self!r}: vectors of length {dim} with entries of at most {self.cap:g} have no "
+                f"sum of {self.total:g}. Lower the total (or the count), or raise the cap."
+            )
+        return min(count, float(dim))
+
+    def level(self, v: Array, total: float, cap: float) -> Array:
+        """The τ at which Σ_j min(max(v_j - τ, 0), cap) = total.
+
+        Falling, τ passes entries v_j, whose share begins to grow, and v_j - cap, whose share is
+        full: between two of them the sum is linear with the number of growing shares as slope.
+        """
+        self._fits(v.shape[-1])
+        ends = np.concatenate([v, v - cap], axis=-1)
+        order = np.argsort(-ends, axis=-1, kind="stable")
+        ends = np.take_along_axis(ends, order, axis=-1)
+        growing = np.cumsum(np.where(order < v.shape[-1], 1.0, -1.0), axis=-1)
+        sums = np.cumsum(growing[..., :-1] * (ends[..., :-1] - ends[..., 1:]), axis=-1)
+        last = (sums < total).sum(axis=-1, keepdims=True)
+        high = np.take_along_axis(ends, last, axis=-1)
+        low = np.take_along_axis(ends, np.minimum(last + 1, ends.shape[-1] - 1), axis=-1)
+        middle = 0.5 * (high + low)
+        free, full = (v > middle) & (v - cap < middle), v - cap >= middle
+        count = free.sum(axis=-1, keepdims=True)
+        rest = np.where(free, v, 0.0).sum(axis=-1, keepdims=True) - total
+        exact = (rest + cap * full.sum(axis=-1, keepdims=True)) / np.maximum(count, 1)
+        return np.where(count > 0, np.clip(exact, low, high), high)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class IndicatorL1Ball(Indicator):
+    """f(x) = 0 if Σ_j |x_j| <= radius, else inf.
+
+    prox_{tf}(v) = sign(v)·max(|v| - τ, 0) with τ such that the sum is ``radius`` (0 inside);
+    f*(w) = radius·max_j |w_j|. Points up to 1e-9·max(1, radius) outside count as inside.
+
+    Parameters
+    ----------
+    radius : float
+        At least 0.
+
+    Examples
+    --------
+    >>> IndicatorL1Ball(1.0).prox([1.5, -1.0, 0.0], 1.0)
+    array([ 0.75, -0.25,  0.  ])
+    """
+
+    radius: NonnegativeNumber
+
+    @property
+    def conjugate(self) -> "LInfNorm":
+        """The l∞ norm times the radius."""
+        return LInfNorm(self.radius)
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The radius times the unit; for one unit only."""
+        unit = one_unit(units)
+        return None if unit is None else IndicatorL1Ball(self.radius * unit)
+
+    def _value(self, x: Array) -> Array:
+        slack = TOLERANCE * max(1.0, self.radius)
+        return np.where(np.abs(x).sum(axis=-1) > self.radius + slack, np.inf, 0.0)
+
+    def _prox(self, v: Array, step: Entries) -> Array:
+        threshold = self.threshold(v, self.radius)
+        return np.sign(v) * np.maximum(np.abs(v) - threshold, 0.0)
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        threshold = self.threshold(v, float(np.max(step)) * self.radius)
+        return np.clip(v, -threshold, threshold)
+
+    def _domain_support(self, u: Array) -> Array:
+        return self.radius * np.abs(u).max(axis=-1)
+
+    @staticmethod
+    def threshold(v: Array, radius: float) -> Array:
+        """The τ >= 0 at which Σ_j max(|v_j| - τ, 0) = radius, or 0 where the sum is less."""
+        return np.maximum(simplex_level(np.abs(v), radius), 0.0)
+
+
+class Support(Function):
+    """σ(x) = sup {<w, x> : w in a set}; the conjugate is the set's indicator.
+
+    Subclasses have a ``weight``, by which the set grows, and give the set as ``conjugate``.
+    """
+
+    weight: float
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The weight over the unit; for one unit only."""
+        unit, own = one_unit(units), cast(Any, self)
+        return None if unit is None else replace(own, weight=self.weight / unit)
+
+    def _value(self, x: Array) -> Array:
+        return self.conjugate._domain_support(x)
+
+    def _prox(self, v: Array, step: Entries) -> Array:
+        return self.conjugate._conjugate_prox(v, step)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self.conjugate._value(w)
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        return self.conjugate._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self._value(u)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Max(Support):
+    """f(x) = weight·max_j x_j.
+
+    prox_{tf}(v) = min(v, τ) with τ such that Σ_j max(v_j - τ, 0) = t·weight; f* = indicator of the
+    simplex {w >= 0, Σw = weight}.
+
+    Parameters
+    ----------
+    weight : float, default 1
+        At least 0.
+
+    Examples
+    --------
+    >>> Max().prox([3.0, 2.5, 0.0], 1.5)
+    array([2., 2., 0.])
+    """
+
+    weight: NonnegativeNumber = 1.0
+
+    @property
+    def conjugate(self) -> IndicatorSimplex:
+        """The simplex with the total ``weight``."""
+        return IndicatorSimplex(self.weight)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SumLargest(Support):
+    """f(x) = weight times the sum of the ``count`` largest entries of x.
+
+    With a count that is not whole the next entry enters by the remaining share. The prox follows
+    from f* = indicator of {0 <= w <= weight, Σw = weight·count}.
+
+    Parameters
+    ----------
+    count : float
+        Positive, at most the length of x.
+    weight : float, default 1
+        Positive.
+
+    Examples
+    --------
+    >>> SumLargest(2).value([1.0, 3.0, 2.0])
+    5.0
+    """
+
+    count: PositiveNumber
+    weight: PositiveNumber = 1.0
+
+    @property
+    def conjugate(self) -> IndicatorCappedSimplex:
+        """The simplex with capped entries."""
+        return IndicatorCappedSimplex(self.weight * self.count, self.weight)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LInfNorm(Support):
+    """f(x) = weight·max_j |x_j|.
+
+    prox_{tf}(v) = min(max(v, -τ), τ) with τ such that Σ_j max(|v_j| - τ, 0) = t·weight, or 0;
+    f* = indicator of Σ_j |w_j| <= weight.
+
+    Parameters
+    ----------
+    weight : float, default 1
+        At least 0.
+
+    Examples
+    --------
+    >>> LInfNorm().prox([3.0, -2.5, 0.0], 1.5)
+    array([ 2., -2.,  0.])
+    """
+
+    weight: NonnegativeNumber = 1.0
+
+    @property
+    def conjugate(self) -> IndicatorL1Ball:
+        """The l1 ball of radius ``weight``."""
+        return IndicatorL1Ball(self.weight)
