@@ -53,7 +53,7 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     for name, day in cases:
         net = getattr(pandapower.networks, name)()
         wishes = {"profile": PROFILE, "ramp": 0.12 if name == "case300" else 0.08} if day else {}
-        case = dispatch.from_pandapower(net, **wishes)
+        case = dispatch.from_pandapower(net, line_limits=False, **wishes)
         cost, price, central = central_dispatch(case)
         for method in options.methods:
             begun = time.perf_counter()

@@ -82,7 +82,9 @@ def compare(case: dispatch.Dispatch, **options) -> dispatch.Answer:
 
 @pytest.mark.parametrize("name", ["case14", "case30", "case57", "case118", "case300"])
 def test_cases_of_pandapower(name):
-    answer = compare(dispatch.from_pandapower(getattr(pandapower.networks, name)()))
+    answer = compare(
+        dispatch.from_pandapower(getattr(pandapower.networks, name)(), line_limits=False)
+    )
     assert answer.result.counts.rounds < 5000
     assert sum(answer.power[:, 0]) == pytest.approx(answer.case.total_demand[0], rel=1e-7)
 
@@ -112,9 +114,9 @@ def test_linear_costs_with_ramps_and_reserve():
 def test_pandapower_agrees_on_line_limits():
     net = pandapower.networks.case30()
     net.line.max_loading_percent = 72.0
-    case = dispatch.from_pandapower(net, line_limits=True)
+    case = dispatch.from_pandapower(net)
     answer = case.solve()
-    flows = [abs(answer.flows[i.name][0]) / i.upper for i in case.interfaces]
+    flows = [abs(line["flow"][0] / line["limit"][0]) for line in answer.lines]
     assert max(flows) == pytest.approx(1.0, abs=1e-6)
     with np.errstate(all="ignore"):
         pandapower.rundcopp(net)
@@ -130,7 +132,7 @@ def test_storage_and_fixed_feeds_of_a_net():
     pandapower.create_storage(net, 5, p_mw=0.0, max_e_mwh=50.0, min_e_mwh=5.0, soc_percent=40.0,
                               min_p_mw=-15.0, max_p_mw=10.0, controllable=True)  # fmt: skip
     pandapower.create_poly_cost(net, 0, "storage", cp1_eur_per_mw=0.0, cp2_eur_per_mw2=0.05)
-    case = dispatch.from_pandapower(net, profile=[0.8, 1.0, 1.3])
+    case = dispatch.from_pandapower(net, profile=[0.8, 1.0, 1.3], line_limits=False)
     battery = case.units[-1]
     assert (battery.name, battery.initial, battery.energy) == ("storage 0", 20.0, (5.0, 50.0))
     np.testing.assert_allclose(case.total_demand, [0.8 * 259, 259, 1.3 * 259] - np.full(3, 20.0))
@@ -205,9 +207,10 @@ def test_a_matpower_case_equals_the_pandapower_net():
     ]
     branch = np.zeros((41, 13))
     branch[:, 0], branch[:, 1] = net.line.from_bus + 1, net.line.to_bus + 1
-    branch[:, 10] = 1
+    branch[:, 3], branch[:, 10] = 0.1, 1
     case = {"bus": bus, "gen": gen, "gencost": [*cost, [1, 0, 0, 1, 0, 0, 0]], "branch": branch}
-    ours, theirs = dispatch.from_matpower(case), dispatch.from_pandapower(net)
+    ours = dispatch.from_matpower(case)
+    theirs = dispatch.from_pandapower(net, line_limits=False)
     assert len(ours.units) == 6
     assert ours.solve().cost == pytest.approx(theirs.solve().cost, rel=1e-7)
     assert {tuple(e) for e in ours.network.edges} == {tuple(e) for e in theirs.network.edges}

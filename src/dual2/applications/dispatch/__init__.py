@@ -1,14 +1,17 @@
 """Economic dispatch: generators and storage meet a demand at least cost, each keeping its data.
 
 State the units and the demand (:class:`Dispatch`), or read a case (:func:`from_pandapower`,
-:func:`from_matpower`), then :meth:`Dispatch.solve`: the :class:`Answer` is a table per unit with
-the price, the dual of the balance.
+:func:`from_matpower`), then :meth:`Dispatch.solve`: the :class:`Answer` has tables of
+units, lines and buses with their prices. Cases that are read keep the limits of their lines in
+the linear (DC) model of power flow.
 """
 
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.case import Dispatch
+from dual2.applications.dispatch.costs import PiecewiseLinear
 from dual2.applications.dispatch.figure import plot_dispatch
-from dual2.applications.dispatch.grid import Interface, agent_graph, transfer_factors
+from dual2.applications.dispatch.flows import Grid, Line
+from dual2.applications.dispatch.grid import Interface, agent_graph
 from dual2.applications.dispatch.matpower import from_matpower
 from dual2.applications.dispatch.pandapower import from_pandapower
 from dual2.applications.dispatch.units import Generator, Storage
@@ -17,11 +20,13 @@ __all__ = [
     "Answer",
     "Dispatch",
     "Generator",
+    "Grid",
     "Interface",
+    "Line",
+    "PiecewiseLinear",
     "Storage",
     "agent_graph",
     "from_matpower",
     "from_pandapower",
     "plot_dispatch",
-    "transfer_factors",
 ]

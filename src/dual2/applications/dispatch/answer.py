@@ -1,10 +1,16 @@
 """What a dispatch comes to: power, cost and binding limits of each unit, and the prices."""
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dual2.applications.dispatch.costs import PiecewiseLinear, marginal
+from dual2.applications.dispatch.line_rows import LineRows, Row
+from dual2.applications.dispatch.tables import bus_table, line_table
+from dual2.applications.dispatch.units import Storage
+from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import Result
 
@@ -17,6 +23,8 @@ BINDS = 1e-6
 ROUNDING = 1e-5
 """Powers and costs below this are shown as 0."""
 
+PARTS = ("total", "energy", "congestion")
+
 
 class Answer:
     """Schedule, prices and cost of a solved dispatch.
@@ -27,6 +35,8 @@ class Answer:
         What was solved.
     result : Result
         The outcome of :func:`dual2.solve`.
+    active : sequence of Row
+        The limits of lines that the problem had.
 
     Attributes
     ----------
@@ -37,29 +47,57 @@ class Answer:
     cost : float
         Cost of all units together.
     price : ndarray (T,)
-        What one more MWh of demand would cost, for each period.
+        What one more MWh of demand would cost, for each period; with a grid, of demand that is
+        shared among the buses as the demand is.
     reserve_price : ndarray (T,) or None
         What one more MW of reserve would cost.
     flows, flow_prices : dict of str to ndarray (T,)
         Flow through each interface, and what relaxing its binding limit by one MW would save
         (negative where the lower limit binds).
+    line_flows, line_prices : ndarray (lines, T)
+        The same for the lines of the grid; :attr:`lines` is the table.
+    unserved : dict of bus to ndarray (T,)
+        Demand that is not met, where ``shed`` allows it.
     """
 
-    def __init__(self, case: "Dispatch", result: Result) -> None:
-        self.case, self.result = case, result
+    def __init__(self, case: "Dispatch", result: Result, active: Sequence[Row] = ()) -> None:
+        self.case, self.result, self.active = case, result, tuple(active)
+        self.injection = case.injections(result.x)
+        signs = [-1.0 if isinstance(unit, Storage) else 1.0 for unit in case.units]
+        self.power = np.array(signs)[:, None] * self.injection
         pairs = list(zip(case.models, result.x, strict=True))
-        self.injection = np.array([model.power @ x for model, x in pairs])
-        self.power = np.array([x[: case.periods] for _, x in pairs])
         self.reserve = np.array([model.reserve @ x for model, x in pairs])
         self.costs = np.array([float(model.f.value(x)) for model, x in pairs])
         self.cost = float(self.costs.sum())
-        blocks = dict(zip(case.row_names(), -result.dual.reshape(-1, case.periods), strict=True))
+        base = -result.dual[: case.base_rows].reshape(-1, case.periods)
+        blocks = dict(zip(case.row_names(), base, strict=True))
         self.price: Array = blocks["demand"]
         self.reserve_price: Array | None = None
         if case.reserve is not None:
             self.reserve_price = case._reserve_scale * blocks["reserve"]
         self.flow_prices = {i.name: -blocks[i.name] for i in case.interfaces}
         self.flows = {i.name: self._flow(i.weights) for i in case.interfaces}
+        self._nodes = np.zeros((0, case.periods))
+        self.line_flows = self.line_prices = self._nodes
+        if case.line_rows is not None:
+            self._read_lines(case.line_rows)
+        self.unserved = {
+            unit.bus: self.power[i]
+            for i, unit in enumerate(case.units)
+            if case.shed is not None and unit.name == f"shed {unit.bus}"
+        }
+
+    def _read_lines(self, line_rows: LineRows) -> None:
+        """Flows and prices of lines, and the price at every node; its mean by demand."""
+        duals = self.result.dual[self.case.base_rows :]
+        self.line_flows = line_rows.base + line_rows.factors @ self.injection
+        self.line_prices = line_rows.line_prices(self.active, duals)
+        self._nodes = line_rows.node_prices(self.active, self.line_prices)
+        total, taken = line_rows.demand, line_rows.taken
+        known = np.abs(total) > 0
+        share = np.where(known, taken / np.where(known, total, 1.0), 1.0 / len(taken))
+        mean = (share * self._nodes).sum(axis=0)
+        self.price, self._nodes = self.price + mean, self._nodes - mean
 
     def _flow(self, weights: dict[Any, float]) -> Array:
         case = self.case
@@ -78,18 +116,59 @@ class Answer:
     def communication(self) -> dict[str, int]:
         """What was sent: rounds of p-vectors between neighbours, agreements, numbers in all."""
         counts = self.result.counts
-        return {
-            "rounds": counts.rounds,
-            "agree_rounds": counts.agree_rounds,
-            "floats": counts.floats,
-        }
+        names = ("rounds", "agree_rounds", "sums", "floats", "latency")
+        return {name: getattr(counts, name) for name in names}
 
     def bus_price(self, bus: Any) -> Array:
         """Price at one bus: what one more MWh of demand there would cost, for each period."""
-        congestion = sum(
+        return self.price + self._congestion(bus)
+
+    def _congestion(self, bus: Any) -> Array:
+        grid = self.case.grid
+        lines = 0.0 if grid is None else self._nodes[grid.place[bus]]
+        flows = sum(
             i.weights.get(bus, 0.0) * self.flow_prices[i.name] for i in self.case.interfaces
         )
-        return self.price - congestion
+        return np.asarray(np.zeros(self.case.periods) + lines - flows)
+
+    def bus_prices(self, part: str = "total") -> dict[Any, Array]:
+        """Price of every bus, (T,) each: what one more MWh of demand there would cost.
+
+        Parameters
+        ----------
+        part : {"total", "energy", "congestion"}
+            The whole price, or one of its parts: energy is :attr:`price`, the same at every bus;
+            congestion is the rest. With a grid the energy part is the mean by demand, so that the
+            loads together pay no congestion.
+        """
+        if part not in PARTS:
+            raise ProblemError(f"part = {part!r}; expected one of {', '.join(PARTS)}.")
+        energy = self.price if part != "congestion" else 0.0 * self.price
+        moved = part != "energy"
+        return {
+            bus: energy + self._congestion(bus) if moved else energy.copy()
+            for bus in self.case.buses
+        }
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """One dict per line of the grid; see :func:`dispatch.tables.line_table`."""
+        return line_table(self)
+
+    @property
+    def buses(self) -> list[dict[str, Any]]:
+        """One dict per bus; see :func:`dispatch.tables.bus_table`."""
+        return bus_table(self)
+
+    @property
+    def congestion_rent(self) -> Array:
+        """Payments of the demand minus revenues of the units at the bus prices, for each period.
+
+        Without phase shifters and interfaces it equals Σ μ_l·flow_l, summed over the lines.
+        """
+        paid = sum(self.bus_price(bus) * power for bus, power in self.case.demand.items())
+        pairs = zip(self.case.units, self.injection, strict=True)
+        return np.asarray(paid - sum(self.bus_price(unit.bus) * power for unit, power in pairs))
 
     def limits(self, unit: int) -> list[tuple[str, int]]:
         """The limits of one unit that bind, each with its period."""
@@ -103,12 +182,20 @@ class Answer:
                     found.append((name, limit.period))
         return found
 
+    def marginal(self, unit: int) -> Array:
+        """Marginal cost of one unit; at a kink of its cost, the slope nearest to the price."""
+        own = self.case.units[unit]
+        low, high = marginal(own.cost, self.power[unit])
+        sign = -1.0 if isinstance(own, Storage) else 1.0
+        return np.clip(sign * self.bus_price(own.bus), low, high)
+
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per unit: name, bus, power, cost, marginal cost, price at its bus, limits.
 
         Power, marginal cost and price are lists over the periods, as is the reserve where the
-        case has one. ``pandas.DataFrame(answer.rows)`` is the table.
+        case has one. A unit with a piecewise linear cost also has ``slopes``, the marginal cost to
+        the left and to the right. ``pandas.DataFrame(answer.rows)`` is the table.
         """
         found = []
         for i, unit in enumerate(self.case.units):
@@ -117,9 +204,11 @@ class Answer:
                 "bus": unit.bus,
                 "power": self.power[i].tolist(),
                 "cost": float(self.costs[i]),
-                "marginal": (2 * unit.cost[0] * self.power[i] + unit.cost[1]).tolist(),
+                "marginal": self.marginal(i).tolist(),
                 "price": self.bus_price(unit.bus).tolist(),
             }
+            if isinstance(unit.cost, PiecewiseLinear):
+                row["slopes"] = np.transpose(marginal(unit.cost, self.power[i])).tolist()
             if self.case.reserve is not None:
                 row["reserve"] = self.reserve[i].tolist()
             found.append(row | {"limits": self.limits(i)})
@@ -129,7 +218,7 @@ class Answer:
         one = self.case.periods == 1
         keys = ["power", "cost", "marginal"]
         keys += ["reserve"] if self.case.reserve is not None else []
-        keys += ["price"] if self.case.interfaces else []
+        keys += ["price"] if self.case.interfaces or self.active else []
         titles = [key if one or key == "cost" else f"mean {key}" for key in keys]
         head = ["unit", "bus", *titles, "limits" if one else "limits (periods)"]
         cells = [head, *(_cells(row, keys, one) for row in self.rows)]
@@ -144,13 +233,24 @@ class Answer:
         return "\n".join([self._headline(), *lines])
 
     def _headline(self) -> str:
-        price = f"{self.price.min():.6g}"
-        if self.case.periods > 1:
-            price += f" … {self.price.max():.6g}"
-        return (
+        prices = np.array([self.bus_price(unit.bus) for unit in self.case.units])
+        if self._nodes.size:
+            prices = self.price + self._nodes
+        low, high = f"{prices.min():.6g}", f"{prices.max():.6g}"
+        price = low if low == high else f"{low} … {high}"
+        text = (
             f"{self.status}: cost {self.cost:.8g}, price {price} per MWh; "
             f"{self.result.counts.rounds} rounds"
         )
+        missing = {bus: p for bus, p in self.unserved.items() if p.max() > ROUNDING}
+        if missing:
+            total = sum(p.sum() for p in missing.values())
+            where = ", ".join(f"bus {bus}: {p.sum():.6g}" for bus, p in list(missing.items())[:6])
+            text = f"UNSERVED {total:.6g} MWh ({where}{', …' if len(missing) > 6 else ''})\n{text}"
+        full = [row["line"] for row in self.lines if max(row["price"]) > 0]
+        if full:
+            text += f"\nbinding: {', '.join(full[:6])}{', …' if len(full) > 6 else ''}"
+        return text
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Figure of the schedule and the prices; see :func:`plot_dispatch`."""

@@ -9,8 +9,13 @@ from typing import Any
 import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
+from dual2.applications.dispatch.checks import check_capacity, reach, read_demand
+from dual2.applications.dispatch.costs import curvature
+from dual2.applications.dispatch.flows import Grid
+from dual2.applications.dispatch.generation import solve_by_rows
 from dual2.applications.dispatch.grid import Interface, agent_graph, reached
-from dual2.applications.dispatch.units import Generator, Unit, UnitAgent
+from dual2.applications.dispatch.line_rows import LineRows, Row
+from dual2.applications.dispatch.units import Generator, Unit, UnitAgent, shed_units
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
@@ -18,7 +23,6 @@ from dual2.functions.arguments import Array, entries
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import NotSolved, Result, Status
-from dual2.solving.solve import solve_for_all
 from dual2.solving.storage.answers import read_result
 
 COUPLINGS = ("equal", "at least")
@@ -48,6 +52,11 @@ class Dispatch:
         Reserve to hold in all.
     interfaces : iterable of Interface
         Limits of flows; they need the demand by bus.
+    grid : Grid, optional
+        Lines with their limits in the linear (DC) model; needs the demand by bus.
+    shed : float, optional
+        Price per MWh at which demand may stay unserved: one more unit ``"shed BUS"`` for each bus
+        with a demand. Unless given, every demand must be met.
 
     Examples
     --------
@@ -74,16 +83,24 @@ class Dispatch:
         coupling: str = "equal",
         reserve: Any = None,
         interfaces: Iterable[Interface] = (),
+        grid: Grid | None = None,
+        shed: float | None = None,
     ) -> None:
-        self.units: tuple[Unit, ...] = tuple(units)
-        self.coupling = coupling
+        self.demand, self.periods = read_demand(demand)
+        self.units: tuple[Unit, ...] = (*units, *shed_units(self.demand, shed))
+        self.coupling, self.grid, self.shed = coupling, grid, shed
         self.interfaces = tuple(interfaces)
-        self.demand, self.periods = _read_demand(demand)
         self.reserve = None if reserve is None else self._read_reserve(reserve)
         self._check()
+        if grid is not None and lines is None and graph is None:
+            lines = grid.pairs
         self.network: Network = self._read_network(graph, lines)
         self.models: list[UnitAgent] = [unit.model(self.periods) for unit in self.units]
-        self._check_capacity()
+        low, high = np.array([reach(unit, self.periods) for unit in self.units]).swapaxes(0, 1)
+        check_capacity(self, low, high)
+        self.line_rows = None if grid is None else LineRows(self, grid, low, high)
+        if self.line_rows:
+            self.line_rows.check()
 
     def __repr__(self) -> str:
         total = self.total_demand
@@ -98,6 +115,13 @@ class Dispatch:
         return [unit.name for unit in self.units]
 
     @property
+    def buses(self) -> list[Any]:
+        """Every bus: of the grid, or else where there is a unit or a demand."""
+        known = [] if self.grid is None else list(self.grid.place)
+        own = [*(unit.bus for unit in self.units), *(bus for bus in self.demand if bus is not None)]
+        return list(dict.fromkeys([*known, *own]))
+
+    @property
     def total_demand(self) -> Array:
         """Demand of all buses together, for each period."""
         return np.sum(list(self.demand.values()), axis=0)
@@ -106,29 +130,36 @@ class Dispatch:
 
     @cached_property
     def problem(self) -> Problem:
-        """The dispatch as a :class:`dual2.Problem`: agent i is unit i, in MW."""
-        rows = [
-            np.vstack(
-                [
-                    model.power,
-                    *([self._reserve_scale * model.reserve] if self.reserve is not None else []),
-                    *(w.weights.get(unit.bus, 0.0) * model.power for w in self.interfaces),
-                ]
-            )
-            for unit, model in zip(self.units, self.models, strict=True)
-        ]
-        agents = [Agent(A, s.f, s.g) for A, s in zip(rows, self.models, strict=True)]
-        return Problem(agents, self._coupling_function())
+        """The dispatch as a :class:`dual2.Problem`: agent i is unit i, in MW.
+
+        Of the lines' limits it has those that some dispatch could violate.
+        """
+        return self.problem_with(self.line_rows.kept if self.line_rows else ())
+
+    def problem_with(self, rows: Sequence[Row]) -> Problem:
+        """The same with these limits of lines only."""
+        line_rows = self.line_rows
+        weights = line_rows.weights(rows) if line_rows else np.zeros((0, len(self.units)))
+        periods = [row.period for row in rows]
+        agents = []
+        for k, (unit, model) in enumerate(zip(self.units, self.models, strict=True)):
+            blocks = [model.power]
+            if self.reserve is not None:
+                blocks.append(self._reserve_scale * model.reserve)
+            blocks += [i.weights.get(unit.bus, 0.0) * model.power for i in self.interfaces]
+            blocks.append(weights[:, k, None] * model.power[periods])
+            agents.append(Agent(np.vstack(blocks), model.f, model.g))
+        return Problem(agents, self._coupling_function(rows))
 
     @property
     def _reserve_scale(self) -> float:
         """Scale of the reserve rows that gives them the curvature of the balance."""
         holders = [u for u in self.units if isinstance(u, Generator) and u.reserve_max > 0]
-        soft = min(u.cost[0] for u in self.units)
+        soft = min(curvature(u.cost) for u in self.units)
         least = min((u.reserve_cost[0] for u in holders), default=soft)
         return float(np.sqrt(least / soft)) if least > 0 and soft > 0 else 1.0
 
-    def _coupling_function(self) -> Stacked:
+    def _coupling_function(self, rows: Sequence[Row]) -> Stacked:
         T, total = self.periods, self.total_demand
         balance = IndicatorPoint(total) if self.coupling == "equal" else IndicatorBox(total, np.inf)
         parts: list[Any] = [balance]
@@ -141,10 +172,17 @@ class Dispatch:
             upper, lower = interface.upper + taken, interface.lower + taken
             only_upper = np.isneginf(lower).all() if np.ndim(lower) else lower == -np.inf
             parts.append(IndicatorAtMost(upper) if only_upper else IndicatorBox(lower, upper))
-        return Stacked(parts, [T] * len(parts))
+        sizes = [T] * len(parts)
+        if self.line_rows and rows:
+            parts.append(IndicatorBox(*self.line_rows.bounds(rows)))
+            sizes.append(len(rows))
+        return Stacked(parts, sizes)
 
     def solve(self, **options: Any) -> Answer:
         """Solve; options are those of :func:`dual2.solve` (method, tol, runtime, start, …).
+
+        Limits of lines enter when the flows violate them: solve, add the violated ones, solve
+        again from there, until all are met. ``start`` may be an earlier answer.
 
         Raises
         ------
@@ -153,23 +191,21 @@ class Dispatch:
         NotSolved
             With ``throw=True``, if the run ended before it converged.
         """
-        start = options.get("start")
-        if isinstance(start, Answer):
-            options["start"] = start.result
         throw = options.pop("throw", False)
-        result = solve_for_all(self.problem, self.network, **options)
+        result, rows = solve_by_rows(self, options)
         if result.status == Status.INFEASIBLE:
-            raise ProblemError(self._contradiction(result))
+            raise ProblemError(self._contradiction(result, rows))
         if throw and result.status != Status.CONVERGED:
             raise NotSolved(result)
-        return self.answer(result)
+        return Answer(self, result, rows)
 
     def answer(self, result: Result | Mapping[str, Any]) -> Answer:
         """What a result of ``solve(case.problem, case.network)`` means for the units.
 
         The JSON document that ``dual2 solve --out`` wrote will do, too.
         """
-        return Answer(self, read_result(result, len(self.units)))
+        rows = self.line_rows.kept if self.line_rows else []
+        return Answer(self, read_result(result, len(self.units)), rows)
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
         """Write a problem folder for ``dual2 solve PATH``; see ``dual2.save_problem``."""
@@ -182,14 +218,26 @@ class Dispatch:
         reserve = [] if self.reserve is None else ["reserve"]
         return ["demand", *reserve, *(interface.name for interface in self.interfaces)]
 
-    def _contradiction(self, result: Result) -> str:
-        direction = np.abs(np.asarray(result.certificate.separator)).reshape(-1, self.periods)
-        worst = np.argwhere(direction > 0.1 * direction.max())
-        names = self.row_names()
-        where = ", ".join(f"{names[k]} in period {t}" for k, t in worst[:6])
+    @property
+    def base_rows(self) -> int:
+        """Coupling rows without those of lines."""
+        return self.periods * len(self.row_names())
+
+    def injections(self, x: Sequence[Array]) -> Array:
+        """What each unit feeds into the grid, (units, T)."""
+        return np.array([model.power @ own for model, own in zip(self.models, x, strict=True)])
+
+    def _contradiction(self, result: Result, rows: Sequence[Row]) -> str:
+        direction = np.abs(np.asarray(result.certificate.separator))
+        worst = np.flatnonzero(direction > 0.1 * direction.max())
+        names = [f"{name} in period {t}" for name in self.row_names() for t in range(self.periods)]
+        if self.grid:
+            names += [f"{self.grid.lines[row.line].name} in period {row.period}" for row in rows]
+        where = ", ".join(names[k] for k in worst[:6])
         return (
             f"The dispatch is infeasible: {where}{', …' if len(worst) > 6 else ''} cannot be met "
-            "together within the units' limits and ramps. Relax a limit or add capacity."
+            "together within the units' limits and ramps. Relax a limit, add capacity, or allow "
+            "unserved energy (shed=price per MWh)."
         )
 
     # -- reading and checking -------------------------------------------------------------------
@@ -231,8 +279,13 @@ class Dispatch:
             raise ProblemError(
                 f"Dispatch: coupling = {self.coupling!r}; expected 'equal' or 'at least'."
             )
-        if self.interfaces and list(self.demand) == [None]:
-            raise ProblemError("Dispatch: interfaces need the demand by bus: demand={bus: MW}.")
+        limited = self.interfaces or self.grid is not None or self.shed is not None
+        if limited and list(self.demand) == [None]:
+            raise ProblemError(
+                "Dispatch: interfaces, grid and shed need the demand by bus: demand={bus: MW}."
+            )
+        if self.grid is not None:
+            self._check_grid(self.grid)
         taken = {"demand", "reserve"}
         for interface in self.interfaces:
             if interface.name in taken:
@@ -241,6 +294,16 @@ class Dispatch:
                     "their own, other than 'demand' and 'reserve'."
                 )
             taken.add(interface.name)
+
+    def _check_grid(self, grid: Grid) -> None:
+        if self.coupling != "equal":
+            raise ProblemError(
+                "Dispatch: with a grid, coupling='at least' leaves open where the surplus goes. "
+                "Use coupling='equal'."
+            )
+        for bus in [*(unit.bus for unit in self.units), *self.demand]:
+            if bus not in grid.place:
+                raise ProblemError(f"Dispatch: no line of the grid leads to bus {bus!r}.")
 
     def _check_interfaces(self, buses: set[Hashable]) -> None:
         """Refuse weights of buses that do not exist."""
@@ -251,80 +314,3 @@ class Dispatch:
                     f"Interface {interface.name!r}: bus {strange[0]!r} is unknown; neither a unit, "
                     "nor a demand, nor a line is there."
                 )
-
-    def _check_capacity(self) -> None:
-        """Refuse a demand that exceeds what the units can do, period by period."""
-        least, most = np.sum([_reach(model) for model in self.models], axis=0)
-        total = self.total_demand
-        held = np.zeros_like(total) if self.reserve is None else self.reserve
-        slack = 1e-9 * np.maximum(1.0, np.abs(total))
-        for t in range(self.periods):
-            if total[t] > most[t] + slack[t]:
-                raise ProblemError(
-                    f"Dispatch: in period {t} the demand is {total[t]:g} MW, but the units can "
-                    f"deliver at most {most[t]:g} MW. Add capacity or lower the demand."
-                )
-            if self.coupling == "equal" and total[t] < least[t] - slack[t]:
-                raise ProblemError(
-                    f"Dispatch: in period {t} the demand is {total[t]:g} MW, but the units deliver "
-                    f"at least {least[t]:g} MW. Lower some p_min, add storage, or use "
-                    "coupling='at least'."
-                )
-        self._check_changes(total)
-        offered = [getattr(unit, "reserve_max", 0.0) for unit in self.units]
-        if held.max(initial=0.0) > sum(offered) + 1e-9:
-            raise ProblemError(
-                f"Dispatch: the reserve is {held.max():g} MW, but the units can hold at most "
-                f"{sum(offered):g} MW (reserve_max)."
-            )
-
-    def _check_changes(self, total: Array) -> None:
-        """Refuse a demand that changes faster than all ramps together allow."""
-        ramps = [getattr(unit, "ramp", None) or (np.inf, np.inf) for unit in self.units]
-        up, down = np.sum(ramps, axis=0)
-        for t, change in enumerate(np.diff(total), start=1):
-            falls = self.coupling == "equal" and -change > down * (1 + 1e-9)
-            if change > up * (1 + 1e-9) or falls:
-                raise ProblemError(
-                    f"Dispatch: from period {t - 1} to {t} the demand changes by {change:g} MW, "
-                    f"but all ramps together allow {down if falls else up:g} MW. Add units that "
-                    "can follow, or storage."
-                )
-
-
-def _reach(model: UnitAgent) -> tuple[Array, Array]:
-    """Least and most power fed into the grid in each period, ramps followed from both ends."""
-    T = len(model.power)
-    low, high = np.full(T, -np.inf), np.full(T, np.inf)
-    ramps = np.full((T, 2), np.inf)
-    for limit in model.limits:
-        if limit.up_name == "p_max":
-            low[limit.period], high[limit.period] = limit.lower, limit.upper
-        elif limit.up_name == "ramp up" and np.count_nonzero(limit.row) == 2:
-            ramps[limit.period] = limit.upper, -limit.lower
-    for limit in model.limits:
-        if limit.up_name == "ramp up" and np.count_nonzero(limit.row) == 1:
-            low[0], high[0] = max(low[0], limit.lower), min(high[0], limit.upper)
-    for t in range(1, T):
-        high[t] = min(high[t], high[t - 1] + ramps[t, 0])
-        low[t] = max(low[t], low[t - 1] - ramps[t, 1])
-    for t in range(T - 2, -1, -1):
-        high[t] = min(high[t], high[t + 1] + ramps[t + 1, 1])
-        low[t] = max(low[t], low[t + 1] - ramps[t + 1, 0])
-    return (low, high) if model.power[0, 0] > 0 else (-high, -low)
-
-
-def _read_demand(demand: Any) -> tuple[dict[Hashable, Array], int]:
-    """Demand by bus (None where no bus was named) as vectors of one length."""
-    given = dict(demand) if isinstance(demand, Mapping) else {None: demand}
-    found = {bus: np.atleast_1d(entries("Dispatch", "demand", d)) for bus, d in given.items()}
-    lengths = {len(d) for d in found.values()} - {1} or {1}
-    if not found:
-        raise ProblemError("Dispatch: the demand names no bus; expected demand={bus: MW}.")
-    if len(lengths) > 1:
-        raise ProblemError(
-            f"Dispatch: the demands of the buses have lengths {sorted(lengths)}; expected one "
-            "number of periods."
-        )
-    T = lengths.pop()
-    return {bus: np.array(np.broadcast_to(d, (T,))) for bus, d in found.items()}, T

@@ -1,4 +1,4 @@
-"""The grid behind a dispatch: who talks to whom, and how flows follow from injections."""
+"""Who talks to whom in a grid, and limits of flows between its parts."""
 
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence
@@ -9,7 +9,6 @@ import networkx as nx
 import numpy as np
 
 from dual2.errors import NetworkError, ProblemError
-from dual2.functions.arguments import Array
 
 
 @dataclass(frozen=True)
@@ -18,8 +17,7 @@ class Interface:
 
     lower ≤ Σ_b weights[b]·(generation_b - demand_b) ≤ upper, in every period.
 
-    A zone's export has weight 1 at the zone's buses; the flow on a line has its power transfer
-    distribution factors.
+    A zone's export has weight 1 at the zone's buses. Lines with their limits are a :class:`Grid`.
 
     Parameters
     ----------
@@ -110,48 +108,3 @@ def _require_connected(graph: nx.Graph, buses: Sequence[Hashable]) -> None:
             f"The grid is not connected: the units at buses {{{named[0]}}} cannot reach those at "
             f"{{{named[1]}}}. Dispatch each part by itself, or give graph= for the communication."
         )
-
-
-def transfer_factors(
-    buses: Sequence[Hashable], branches: Sequence[tuple[Any, Any, float]], slack: int = 0
-) -> Array:
-    """Power transfer distribution factors: flow on each branch per MW injected at each bus.
-
-    In the linear (DC) model the flow on branch (a, b) is (θ_a - θ_b)/x and the injections are
-    B'θ; with the slack bus taking what is injected elsewhere, PTDF = B_f·B'⁻¹.
-
-    Parameters
-    ----------
-    buses : sequence
-        Labels, in the order of the columns.
-    branches : sequence of (a, b, x)
-        Ends and series reactance (times the tap ratio).
-    slack : int
-        Position of the slack bus.
-
-    Examples
-    --------
-    A triangle of equal lines: two thirds take the direct way.
-
-    >>> transfer_factors("abc", [("a", "b", 1.0), ("b", "c", 1.0), ("a", "c", 1.0)], 2).round(4)
-    array([[ 0.3333, -0.3333,  0.    ],
-           [ 0.3333,  0.6667,  0.    ],
-           [ 0.6667,  0.3333,  0.    ]])
-    """
-    place = {bus: k for k, bus in enumerate(buses)}
-    flow = np.zeros((len(branches), len(buses)))
-    incidence = np.zeros_like(flow)
-    for k, (a, b, x) in enumerate(branches):
-        incidence[k, place[a]], incidence[k, place[b]] = 1.0, -1.0
-        flow[k, place[a]], flow[k, place[b]] = 1.0 / x, -1.0 / x
-    nodal = incidence.T @ flow
-    keep = np.arange(len(buses)) != slack
-    factors = np.zeros_like(flow)
-    try:
-        factors[:, keep] = np.linalg.solve(nodal[np.ix_(keep, keep)].T, flow[:, keep].T).T
-    except np.linalg.LinAlgError as error:
-        raise ProblemError(
-            "The grid's susceptance matrix is singular: some buses are not connected to the slack "
-            "bus. Remove them or solve without line limits."
-        ) from error
-    return factors

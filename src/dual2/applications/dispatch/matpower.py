@@ -1,50 +1,60 @@
 """Dispatch problems from MATPOWER (and PYPOWER) cases."""
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
+from dual2.applications.dispatch.branches import read_lines
 from dual2.applications.dispatch.case import Dispatch
-from dual2.applications.dispatch.grid import Interface, transfer_factors
+from dual2.applications.dispatch.case_file import read_case
+from dual2.applications.dispatch.costs import PiecewiseLinear
+from dual2.applications.dispatch.flows import Grid
 from dual2.applications.dispatch.units import Generator, Unit
 from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array, entries
 
-UNLIMITED = 9900.0
-"""Branch ratings from here on, and 0, mean that there is no limit."""
-
-Branch = tuple[Any, Any, float, float]
-"""Ends, reactance times tap ratio, rating in MW."""
+ISOLATED = 4
+"""Type of a bus that is out of service."""
 
 
 def from_matpower(
-    case: Mapping[str, Any],
+    case: Mapping[str, Any] | str | os.PathLike[str],
     *,
+    model: str = "matpower",
     profile: Any = None,
     ramp: Any = None,
-    line_limits: bool = False,
+    line_limits: bool = True,
     **options: Any,
 ) -> Dispatch:
-    """Read a MATPOWER-style case: a dict with arrays ``bus``, ``gen``, ``gencost``, ``branch``.
+    """Read a MATPOWER case: a file ``case.m``, or a dict of its arrays.
 
     Generators in service become units named ``"gen 0"``, ``"gen 1"``, … (rows of ``gen``), with
-    polynomial costs of degree at most two; the demand is PD plus the shunts' GS; the branches in
-    service are the grid. Losses are neglected.
+    polynomial costs of degree at most two or convex piecewise linear ones; the demand is PD plus
+    the shunts' GS; the branches in service are the grid, with their ratings (RATE_A) and angle
+    limits. Losses are neglected.
 
     Parameters
     ----------
-    case : mapping
-        The arrays of the case format, version 2; a struct that scipy.io.loadmat read with
-        ``simplify_cells=True`` will do.
+    case : path or mapping
+        A case file, which is read and never executed, or the arrays ``bus``, ``gen``,
+        ``gencost``, ``branch`` of the case format, version 2, and ``baseMVA``; a struct that
+        scipy.io.loadmat read with ``simplify_cells=True`` will do.
+    model : {"matpower", "powermodels"}
+        The linear model of a branch. MATPOWER's: susceptance baseMVA/(x·tap), phase shifts,
+        angle limits where they are within ±360° and not both 0. That of PowerModels, which the
+        PGLib baselines were made with: baseMVA·x/(r²+x²), neither taps nor shifts, angle limits
+        of at most 1.0472 rad.
     profile : vector of length T, optional
         Factors on the loads (PD), one per period.
     ramp : float or mapping, optional
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
-        Whether ratings (RATE_A) limit the flows of the linear (DC) model.
+        Whether ratings and angles limit the flows.
     **options
-        Further arguments of :class:`Dispatch`: coupling, reserve, graph, interfaces.
+        Further arguments of :class:`Dispatch`: reserve, graph, interfaces, shed, ….
 
     Examples
     --------
@@ -54,30 +64,67 @@ def from_matpower(
     ...     "gencost": [[2, 0, 0, 3, 0.02, 15.0, 0.0], [2, 0, 0, 3, 0.05, 18.0, 0.0]],
     ...     "branch": [[1, 2, 0.01, 0.1, 0, 60.0, 0, 0, 0, 0, 1]],
     ... }
-    >>> from_matpower(case)
-    Dispatch(2 units, 1 periods, demand 90 … 90 MW)
+    >>> answer = from_matpower(case).solve()
+    >>> {bus: price.round(3).tolist() for bus, price in answer.bus_prices().items()}
+    {1: [17.4], 2: [21.0]}
     """
+    if isinstance(case, str | os.PathLike):
+        case = read_case(case)
+    _refuse_unread(case)
     bus, gen, branch = (_table(case, *entry) for entry in (("bus", 5), ("gen", 10), ("branch", 11)))
+    bus = bus[bus[:, 1] != ISOLATED]
+    units = _units(case, gen, {int(row[0]) for row in bus}, ramp)
+    check_ramps(ramp, units)
+    loads, shunts = ({int(row[0]): float(row[k]) for row in bus} for k in (2, 4))
+    live = branch[branch[:, 10] > 0]
+    live = live[np.isin(live[:, :2], list(loads)).all(axis=1)]
+    lines = [(int(row[0]), int(row[1])) for row in live]
+    demand = with_profile(loads, profile, shunts)
+    if line_limits:
+        island = _island(units, lines, demand)
+        inside = live[np.isin(live[:, :2], list(island)).all(axis=1)]
+        grid_lines = read_lines(inside, model, case.get("baseMVA"))
+        options["grid"] = Grid(grid_lines, {bus: bus for bus in demand if bus in island}, model)
+        demand = {bus: power for bus, power in demand.items() if bus in island}
+    options.setdefault("lines", lines)
+    return Dispatch(units, demand, **options)
+
+
+def _refuse_unread(case: Mapping[str, Any]) -> None:
+    if str(case.get("version", "2")) != "2":
+        raise ProblemError(
+            f"The case has format version {case['version']}; expected 2. Convert it with "
+            "MATPOWER's savecase."
+        )
+    table = np.atleast_2d(np.asarray(case.get("dcline", np.zeros((0, 3))), dtype=float))
+    live = int(np.count_nonzero(table[:, 2])) if table.shape[1] > 2 else 0
+    if live:
+        raise ProblemError(
+            f"The case has {live} HVDC lines in service (dcline), which a dispatch does not model. "
+            "Replace them by loads and generators, or take them out of service."
+        )
+
+
+def _island(units: Sequence[Unit], lines: Sequence[tuple[int, int]], demand: Any) -> set[int]:
+    """The buses that lines connect with the first unit; whatever is left must be idle."""
+    graph = nx.Graph(lines)
+    graph.add_nodes_from(demand)
+    graph.add_nodes_from(unit.bus for unit in units)
+    island = set(nx.node_connected_component(graph, units[0].bus)) if units else set()
+    busy = {unit.bus for unit in units} | {bus for bus, power in demand.items() if np.any(power)}
+    return set(graph.nodes) if busy - island else island
+
+
+def _units(case: Mapping[str, Any], gen: Array, buses: set[int], ramp: Any) -> list[Unit]:
     costs = _table(case, "gencost", 5)
     if len(costs) < len(gen):
         raise ProblemError(f"The case has {len(gen)} generators and {len(costs)} rows of gencost.")
-    cost = lambda k: _polynomial(f"gen {k}", costs[k])  # noqa: E731
-    units = [
-        generator(f"gen {k}", int(row[0]), cost(k), row[[9, 8]], ramp)
-        for k, row in enumerate(gen)
-        if row[7] > 0
-    ]
-    check_ramps(ramp, units)
-    loads, shunts = ({int(row[0]): row[k] for row in bus if row[1] != 4} for k in (2, 4))
-    live = branch[branch[:, 10] > 0]
-    lines = [(int(row[0]), int(row[1])) for row in live]
-    if line_limits:
-        options["interfaces"] = (
-            *options.get("interfaces", ()),
-            *line_interfaces(list(loads), read_branches(live)),
-        )
-    options.setdefault("lines", lines)
-    return Dispatch(units, with_profile(loads, profile, shunts), **options)
+    found: list[Unit] = []
+    for k, row in enumerate(gen):
+        if row[7] > 0 and int(row[0]) in buses:
+            cost = _cost(f"gen {k}", costs[k])
+            found.append(generator(f"gen {k}", int(row[0]), cost, row[[9, 8]], ramp))
+    return found
 
 
 def _table(case: Mapping[str, Any], name: str, columns: int) -> Array:
@@ -86,22 +133,35 @@ def _table(case: Mapping[str, Any], name: str, columns: int) -> Array:
             f"The case has no {name!r}; expected the MATPOWER arrays bus, gen, gencost and branch."
         )
     table = np.atleast_2d(np.asarray(case[name], dtype=float))
+    if table.size == 0:
+        return np.zeros((0, max(columns, table.shape[1])))
     if table.shape[1] < columns:
         raise ProblemError(
             f"The case's {name!r} has {table.shape[1]} columns; the format has at least {columns}."
         )
+    if np.isnan(table).any():
+        row, column = np.argwhere(np.isnan(table))[0]
+        raise ProblemError(f"The case's {name!r} has a NaN in row {row}, column {column}.")
     return table
 
 
-def _polynomial(name: str, row: Array) -> tuple[float, ...]:
-    """c2, c1, c0 from a row of gencost."""
+def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinear:
+    """c2, c1, c0 or the points of a row of gencost."""
     count = int(row[3])
-    if row[0] != 2:
+    if row[0] not in (1, 2):
         raise ProblemError(
-            f"Generator {name!r} has a piecewise linear cost (model {row[0]:g}); expected a "
-            "polynomial one (model 2). Fit a quadratic."
+            f"Generator {name!r} has the cost model {row[0]:g}; expected 1 (piecewise linear) or 2 "
+            "(polynomial)."
         )
-    coefficients = row[4 : 4 + count]
+    needed = 4 + count * (2 if row[0] == 1 else 1)
+    if needed > len(row) or count < 1:
+        raise ProblemError(
+            f"Generator {name!r}: its row of gencost announces {count} points or coefficients and "
+            f"has {len(row)} columns; expected {needed}."
+        )
+    if row[0] == 1:
+        return PiecewiseLinear(row[4:needed:2], row[5:needed:2])
+    coefficients = row[4:needed]
     if np.any(coefficients[:-3]):
         raise ProblemError(
             f"Generator {name!r} has a cost of degree {count - 1}; expected a quadratic one."
@@ -109,9 +169,7 @@ def _polynomial(name: str, row: Array) -> tuple[float, ...]:
     return tuple(np.concatenate([np.zeros(3), coefficients])[-3:])
 
 
-def generator(
-    name: str, bus: Hashable, cost: Sequence[float], limits: Sequence[float], ramp: Any
-) -> Generator:
+def generator(name: str, bus: Hashable, cost: Any, limits: Sequence[float], ramp: Any) -> Generator:
     """A generator of a case, between two limits; ``ramp`` as for :func:`from_matpower`."""
     p_min, p_max = limits
     if isinstance(ramp, Mapping):
@@ -135,32 +193,3 @@ def with_profile(
     """The loads of every bus times the profile, plus what does not follow it."""
     factors = entries("Dispatch", "profile", 1.0 if profile is None else profile)
     return {bus: power * factors + fixed[bus] for bus, power in loads.items()}
-
-
-def read_branches(table: Array) -> list[Branch]:
-    """Ends, reactance and rating of branches in the case format."""
-    if np.any(table[:, 9]):
-        raise ProblemError(
-            "Some branches are phase shifters (nonzero SHIFT), which the flow limits do not model. "
-            "Set their SHIFT to 0 or leave line_limits=False."
-        )
-    ratio = np.where(table[:, 8] == 0, 1.0, table[:, 8])
-    return [
-        (int(row[0]), int(row[1]), float(row[3] * tap), float(row[5]))
-        for row, tap in zip(table, ratio, strict=True)
-    ]
-
-
-def line_interfaces(buses: Sequence[Hashable], branches: Sequence[Branch]) -> list[Interface]:
-    """One interface for each branch with a rating."""
-    factors = transfer_factors(buses, [(a, b, x) for a, b, x, _ in branches])
-    found: dict[str, Interface] = {}
-    for (a, b, _, rating), row in zip(branches, factors, strict=True):
-        if not 0 < rating < UNLIMITED:
-            continue
-        name = f"line {a}-{b}"
-        while name in found:
-            name += "'"
-        weights = {bus: float(w) for bus, w in zip(buses, row, strict=True)}
-        found[name] = Interface(name, weights, -rating, rating)
-    return list(found.values())

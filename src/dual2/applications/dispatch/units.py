@@ -1,17 +1,21 @@
 """Who takes part in a dispatch: generators and energy-reserving nodes, one agent each."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dual2.applications.dispatch.costs import (
+    PiecewiseLinear,
+    curvature,
+    read_cost,
+    read_polynomial,
+)
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
 from dual2.functions.polyhedron import EmptySet
-
-Cost = tuple[float, float, float]
-"""c2, c1, c0 of c2·p² + c1·p + c0."""
 
 
 class Limit(NamedTuple):
@@ -27,7 +31,10 @@ class Limit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class UnitAgent:
-    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean."""
+    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean.
+
+    Where the cost is piecewise linear, power is the sum of one part for each piece.
+    """
 
     # f, g: cost and limits in x
     f: Function
@@ -40,7 +47,7 @@ class UnitAgent:
 
 @dataclass(frozen=True, eq=False)
 class Generator:
-    """A producer with a convex quadratic cost, limits, and optionally ramps and reserve.
+    """A producer with a convex cost, limits, and optionally ramps and reserve.
 
     Power p_t, t = 1 … T, costs Σ_t c2·p_t² + c1·p_t + c0 and obeys p_min ≤ p_t ≤ p_max,
     -ramp_down ≤ p_t - p_{t-1} ≤ ramp_up (p_0 = ``initial`` if given). Reserve r_t costs
@@ -50,8 +57,8 @@ class Generator:
     ----------
     name : str
         For tables and messages.
-    cost : (c2, c1) or (c2, c1, c0)
-        c2 ≥ 0; with 0, a linear cost, several schedules may be best.
+    cost : (c2, c1), (c2, c1, c0) or PiecewiseLinear
+        c2 ≥ 0; with a linear or piecewise linear cost several schedules may be best.
     p_min, p_max : float or vector of length T
         Limits of the power, in MW.
     bus : hashable
@@ -96,9 +103,8 @@ class Generator:
         if not self.reserve_max >= 0:
             raise ProblemError(f"{self!s}: reserve_max = {self.reserve_max!r}; expected ≥ 0.")
         if self.reserve_max > 0:
-            price = read_cost(
-                self, (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost, "reserve_cost"
-            )
+            given = (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost
+            price = read_polynomial(self, given, "reserve_cost")
             store(self, reserve_cost=price[:2])
 
     def __str__(self) -> str:
@@ -107,28 +113,53 @@ class Generator:
     def model(self, periods: int) -> UnitAgent:
         """The generator as an agent over so many periods."""
         T, eye = periods, np.eye(periods)
+        slopes, offset, limits, parts = self._parts(T)
         holds = self.reserve_max > 0
-        curves = np.array([self.cost[0], self.reserve_cost[0] if holds else 0.0])
+        curves = np.array([curvature(self.cost), self.reserve_cost[0] if holds else 0.0])
         stretch = float(np.sqrt(curves[0] / curves[1])) if curves.all() else 1.0
-        power = np.hstack([eye, 0.0 * eye]) if holds else eye
-        reserve = np.hstack([0.0 * eye, stretch * eye]) if holds else 0.0 * eye
-        limits = _box(self, power)
+        power = np.hstack([eye] * parts + [0.0 * eye] * holds)
+        reserve = np.hstack([0.0 * eye] * parts + [stretch * eye] * holds)
+        if not holds:
+            reserve = 0.0 * power
+        limits = [limit._replace(row=np.pad(limit.row, (0, T * holds))) for limit in limits]
         if self.ramp is not None:
             limits += self._ramps(power)
         if holds:
-            limits += [
-                Limit(t, "", "reserve_max", reserve[t], 0.0, self.reserve_max) for t in range(T)
-            ]
-            top = np.broadcast_to(self.p_max, (T,))
-            limits += [
-                Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
-                for t in range(T)
-            ]
-        slope = np.full(T, self.cost[1])
-        if holds:
-            slope = np.concatenate([slope, np.full(T, self.reserve_cost[1] * stretch)])
-        bends = np.repeat([curves[0], stretch**2 * curves[1]][: 1 + holds], T)
-        return _share(self, bends, slope, limits, power, reserve)
+            limits += self._reserves(power, reserve)
+            slopes = [*slopes, self.reserve_cost[1] * stretch]
+        bends = [curves[0]] * parts + [stretch**2 * curves[1]] * holds
+        offset = np.pad(offset, (0, T * (len(slopes) - 1)))
+        f = PiecewiseQuadratic(
+            curvature=2.0 * np.repeat(bends, T), slope=np.repeat(slopes, T), offset=offset
+        )
+        return _share(self, f, limits, power, reserve)
+
+    def _parts(self, T: int) -> tuple[list[float], Array, list[Limit], int]:
+        """Slopes, offset and limits of the parts that make up the power, and their number."""
+        if not isinstance(self.cost, PiecewiseLinear):
+            return [self.cost[1]], np.full(T, self.cost[2]), _box(self, np.eye(T)), 1
+        ends, slopes = self.cost.pieces(float(np.min(self.p_min)), float(np.max(self.p_max)))
+        k, eye = len(slopes), np.eye(T * len(slopes))
+        low, high = np.array([(c.lower, c.upper) for c in _box(self, np.eye(T))]).T
+        tops = np.clip(ends[1:, None], low, high)
+        rooms = np.diff(np.vstack([low, tops]), axis=0)
+        first, last = np.argmax(rooms > 0, axis=0), k - 1 - np.argmax(rooms[::-1] > 0, axis=0)
+        limits = []
+        for j, t in np.ndindex(k, T):
+            names = "p_min" if j == first[t] else "", "p_max" if j == last[t] else ""
+            bottom = 0.0 if j else float(low[t])
+            limits.append(Limit(t, *names, eye[j * T + t], bottom, bottom + float(rooms[j, t])))
+        return list(slopes), self.cost(low) - slopes[0] * low, limits, k
+
+    def _reserves(self, power: Array, reserve: Array) -> list[Limit]:
+        T, most = len(power), self.reserve_max
+        top = np.broadcast_to(self.p_max, (T,))
+        own = [Limit(t, "", "reserve_max", reserve[t], 0.0, most) for t in range(T)]
+        both = [
+            Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
+            for t in range(T)
+        ]
+        return own + both
 
     def _ramps(self, power: Array) -> list[Limit]:
         up, down = self.ramp
@@ -178,7 +209,7 @@ class Storage:
     final: float | None = None
 
     def __post_init__(self) -> None:
-        store(self, cost=read_cost(self, self.cost))
+        store(self, cost=read_polynomial(self, self.cost))
         _read_bounds(self)
         low, high = self.energy
         if not low <= self.initial <= high:
@@ -201,29 +232,24 @@ class Storage:
             least, name = (last, "final") if ends else (low, "e_min")
             if np.isfinite(least) or np.isfinite(high):
                 limits.append(Limit(t, name, "e_max", sums[t], least, high))
-        slope = np.full(periods, self.cost[1])
-        power = -np.eye(periods)
-        bends = np.full(periods, self.cost[0])
-        return _share(self, bends, slope, limits, power, np.zeros((periods, periods)))
+        c2, c1, c0 = (np.full(periods, c) for c in self.cost)
+        f = PiecewiseQuadratic(curvature=2.0 * c2, slope=c1, offset=c0)
+        return _share(self, f, limits, -np.eye(periods), np.zeros((periods, periods)))
 
 
 Unit = Generator | Storage
 
 
-def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
-    """c2, c1, c0 as floats; a negative quadratic term is refused."""
-    found = np.atleast_1d(np.asarray(entries(str(unit), what, cost), dtype=float))
-    if found.size not in (2, 3):
-        raise ProblemError(
-            f"{unit!s}: {what} has {found.size} coefficients; expected (c2, c1) or (c2, c1, c0) of "
-            "c2·p² + c1·p + c0."
-        )
-    if found[0] < 0:
-        raise ProblemError(
-            f"{unit!s}: its {what} is not convex: the quadratic coefficient is {found[0]:g}. "
-            "Expected c2 ≥ 0."
-        )
-    return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
+def shed_units(demand: Mapping[Any, Array], price: float | None) -> list[Generator]:
+    """One unit for each bus whose demand may stay unserved at this price."""
+    if price is None:
+        return []
+    cost = (0.0, number("Dispatch", "shed", price, above=0.0))
+    return [
+        Generator(f"shed {bus}", cost, p_max=np.maximum(power, 0.0), bus=bus)
+        for bus, power in demand.items()
+        if np.any(power > 0)
+    ]
 
 
 def _read_bounds(unit: Unit) -> None:
@@ -250,14 +276,12 @@ def _box(unit: Unit, power: Array) -> list[Limit]:
 
 
 def _share(
-    unit: Unit, bends: Array, slope: Array, limits: list[Limit], power: Array, reserve: Array
+    unit: Unit, f: PiecewiseQuadratic, limits: list[Limit], power: Array, reserve: Array
 ) -> UnitAgent:
-    d, T = len(slope), len(power)
-    offset = np.concatenate([np.full(T, unit.cost[2]), np.zeros(d - T)])
-    f = PiecewiseQuadratic(curvature=2.0 * bends, slope=slope, offset=offset)
+    d = power.shape[1]
     M = np.array([limit.row for limit in limits])
     lower, upper = (np.array([getattr(c, side) for c in limits]) for side in ("lower", "upper"))
-    if len(limits) == d == T:
+    if np.array_equal(M, np.eye(d)):
         return UnitAgent(f, IndicatorBox(lower, upper), limits, power, reserve)
     try:
         g = IndicatorPolyhedron(M, lower, upper)

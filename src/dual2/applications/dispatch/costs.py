@@ -1,0 +1,118 @@
+"""What power costs: parabolas and convex piecewise linear curves."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array, entries, store
+
+Polynomial = tuple[float, float, float]
+"""c2, c1, c0 of c2·p² + c1·p + c0."""
+
+
+@dataclass(frozen=True, eq=False)
+class PiecewiseLinear:
+    """A convex curve through points; the first and the last piece go on beyond them.
+
+    Parameters
+    ----------
+    power, cost : vector
+        At least two points, the powers rising, the slopes between them not falling.
+
+    Examples
+    --------
+    >>> steps = PiecewiseLinear([0.0, 50.0, 80.0], [0.0, 500.0, 950.0])
+    >>> steps.slopes.tolist(), float(steps(60.0))
+    ([10.0, 15.0], 650.0)
+    """
+
+    power: Any
+    cost: Any
+
+    def __post_init__(self) -> None:
+        for name in ("power", "cost"):
+            store(self, **{name: np.atleast_1d(entries(self, name, getattr(self, name)))})
+        if len(self.power) != len(self.cost) or len(self.power) < 2:
+            raise ProblemError(
+                f"PiecewiseLinear: {len(self.power)} powers and {len(self.cost)} costs; expected "
+                "as many of each, and at least two."
+            )
+        if not np.all(np.diff(self.power) > 0):
+            raise ProblemError(f"PiecewiseLinear: the powers {self.power} do not rise.")
+
+    @property
+    def slopes(self) -> Array:
+        """Cost of one more MW in each piece."""
+        return np.diff(self.cost) / np.diff(self.power)
+
+    def __call__(self, power: Any) -> Array:
+        """Cost of a power."""
+        power = np.asarray(power, dtype=float)
+        piece = np.clip(np.searchsorted(self.power, power) - 1, 0, len(self.power) - 2)
+        return self.cost[piece] + self.slopes[piece] * (power - self.power[piece])
+
+    def pieces(self, low: float, high: float) -> tuple[Array, Array]:
+        """Ends (k + 1) and slopes (k) of the pieces between two powers, equal slopes joined."""
+        inner = self.power[1:-1]
+        slopes = self.slopes
+        inside = (inner > low) & (inner < high) & (np.diff(slopes) > 0)
+        ends = np.concatenate([[low], inner[inside], [high]])
+        at = np.searchsorted(inner, (ends[:-1] + ends[1:]) / 2)
+        return ends, slopes[at]
+
+    def marginal(self, power: Array) -> tuple[Array, Array]:
+        """Slopes to the left and to the right, which differ at a kink."""
+        inner, near = self.power[1:-1], 1e-6 * np.maximum(1.0, np.abs(power))
+        slopes = self.slopes
+        return slopes[np.searchsorted(inner, power - near)], slopes[
+            np.searchsorted(inner, power + near)
+        ]
+
+
+Cost = Polynomial | PiecewiseLinear
+
+
+def curvature(cost: Cost) -> float:
+    """c2, which a piecewise linear cost has not."""
+    return 0.0 if isinstance(cost, PiecewiseLinear) else cost[0]
+
+
+def marginal(cost: Cost, power: Array) -> tuple[Array, Array]:
+    """Cost of one MW less and of one MW more."""
+    if isinstance(cost, PiecewiseLinear):
+        return cost.marginal(power)
+    slope = 2.0 * cost[0] * power + cost[1]
+    return slope, slope
+
+
+def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
+    """c2, c1, c0 as floats, or a curve; what is not convex is refused."""
+    if isinstance(cost, PiecewiseLinear):
+        drops = np.diff(cost.slopes) < -1e-9 * np.abs(cost.slopes).max()
+        if what == "cost" and not drops.any():
+            return cost
+        if what != "cost":
+            raise ProblemError(f"{unit!s}: {what} is piecewise linear; expected (c2, c1).")
+        raise ProblemError(
+            f"{unit!s}: its {what} is not convex: the slopes {cost.slopes.round(6).tolist()} fall. "
+            "Expected slopes that do not fall."
+        )
+    return read_polynomial(unit, cost, what)
+
+
+def read_polynomial(unit: Any, cost: Any, what: str = "cost") -> Polynomial:
+    """c2, c1, c0 as floats; a negative quadratic term is refused."""
+    found = np.atleast_1d(np.asarray(entries(str(unit), what, cost), dtype=float))
+    if found.size not in (2, 3):
+        raise ProblemError(
+            f"{unit!s}: {what} has {found.size} coefficients; expected (c2, c1) or (c2, c1, c0) of "
+            "c2·p² + c1·p + c0."
+        )
+    if found[0] < 0:
+        raise ProblemError(
+            f"{unit!s}: its {what} is not convex: the quadratic coefficient is {found[0]:g}. "
+            "Expected c2 ≥ 0."
+        )
+    return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
