@@ -187,7 +187,7 @@ class Circle:
         with hub.changed:
             hub.failure = hub.failure or Failure("", "killed", quiet=True)
             hub.changed.notify_all()
-        for connection in list(hub.connections.values()):
+        for connection in list(hub.connections.values()) if hub._alive else ():
             hub._loop.call_soon_threadsafe(connection.close)
 
     def run(self, work: Callable[[Parties], Any], fate: Fate | None = None) -> list[Any]:

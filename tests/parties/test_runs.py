@@ -1,0 +1,205 @@
+"""Whole runs: a process, a folder and a certificate for each party, and what the commands say."""
+
+import json
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.cli import main
+from dual2.errors import Dual2Error
+from dual2.processes.parties.party import read_party
+from dual2.processes.parties.session import run_party
+from dual2.processes.parties.study import read_study
+from party_offices import Offices, bits
+
+
+def lasso(n: int, p: int = 6, seed: int = 1) -> d2.Problem:
+    draw = np.random.default_rng(seed)
+    agents = [
+        d2.Agent(draw.standard_normal((p, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
+        for _ in range(n)
+    ]
+    return d2.Problem(agents, d2.SquaredLoss(draw.standard_normal(p)))
+
+
+@pytest.fixture
+def make(tmp_path):
+    made = []
+
+    def build(n: int, method: str = "Newton", where: str = "run", **more) -> Offices:
+        network = d2.Network(nx.path_graph(n))
+        options = {"method": method, "tol": 1e-8} | more.pop("options", {})
+        made.append(Offices(tmp_path / where, lasso(n), network, options, **more))
+        return made[-1]
+
+    yield build
+    for offices in made:
+        offices.close()
+
+
+def in_process(n: int, method: str = "Newton", tol: float = 1e-8) -> list:
+    network = d2.Network(nx.path_graph(n))
+    result = d2.solve(lasso(n), network, method=method, sums="exact", record=False, tol=tol)
+    public = json.loads(json.dumps(result.as_dict()))
+    return bits([public | {"x": x.tolist()} for x in result.x])
+
+
+def test_three_parties_answer_with_the_bits_of_one_process(make):
+    """... although one is killed on the way and another one stopped for a while."""
+    offices = make(3)
+    for i in range(3):
+        offices.start(i)
+    journal = offices.folder / "party1" / "state" / "journal"
+    while offices.processes[1].poll() is None:  # beside busy programs it may be over unseen
+        with suppress(FileNotFoundError):
+            if journal.stat().st_size > 5_000:
+                break
+        time.sleep(0.005)
+    offices.processes[2].send_signal(signal.SIGSTOP)
+    offices.processes[1].kill()
+    offices.processes[1].communicate()
+    offices.processes[2].send_signal(signal.SIGCONT)
+    offices.start(1, "--resume")
+    for i in range(3):
+        code, said = offices.wait(i)
+        assert code == 0, said
+    assert bits([offices.answer(i) for i in range(3)]) == in_process(3)
+    state = offices.folder / "party0" / "state"
+    assert not (state / "journal").exists() and not (state / "mask.key").exists()
+    check_what_is_logged(offices)
+
+
+def check_what_is_logged(offices: Offices) -> None:
+    """Kinds and sizes in the log, no private number anywhere; the commands read it."""
+    for i, name in enumerate(offices.names):
+        agent = lasso(3).agents[i]
+        text = (offices.folder / name / "state" / "audit.jsonl").read_text()
+        events = [json.loads(line)["event"] for line in text.splitlines()]
+        assert events[0] == "start" and "sum" in events and "link_up" in events
+        assert not [v for v in np.asarray(agent.A).ravel() if repr(float(v))[:8] in text]
+        with pytest.raises(SystemExit) as end:
+            main(["party", "audit", str(offices.folder / name / "state")])
+        assert end.value.code == 0
+        with pytest.raises(SystemExit) as end:
+            main(["party", "status", str(offices.file(i))])
+        assert end.value.code == 0
+    status = run_party(read_party(offices.file(0)), resume=True, say=lambda text: None)
+    assert status == d2.Status.CONVERGED
+    with pytest.raises(Dual2Error, match="a run that is over"):
+        run_party(read_party(offices.file(0)))
+
+
+def test_a_gossip_method_runs_between_parties(make):
+    """Two parties, iD2A, no masks: both say what that shows."""
+    offices = make(2, "iD2A", sums="{ masked = false }", options={"tol": 1e-2})
+    answers = offices.run()
+    assert bits(answers) == in_process(2, "iD2A", 1e-2)
+
+
+def test_a_party_that_never_comes_is_named(make, capsys):
+    offices = make(3, extra="patience = 0.3\n")
+    with pytest.raises(SystemExit) as end:
+        main(["party", "run", str(offices.file(2))])
+    assert end.value.code == 4
+    said = capsys.readouterr().err
+    assert "party1 (127.0.0.1:" in said and "was unreachable for 0.3 s" in said
+    with pytest.raises(SystemExit) as end:
+        main(["party", "check", str(offices.file(2)), "--seconds", "1"])
+    found = capsys.readouterr().out
+    assert end.value.code == 4 and "NO  party1:" in found and "ok  data:" in found
+
+
+# -- files that are wrong --------------------------------------------------------------------------
+CHANGES = {
+    "unknown entry": ("party.toml", 'state = "state"', 'stato = "state"', "Unknown entry 'stato'"),
+    "missing": ("party.toml", 'state = "state"\n', "", "lacks state"),
+    "unknown name": ("party.toml", 'name = "party1"', 'name = "lab"', "Unknown party 'lab'"),
+    "address": ("party.toml", 'address = "127.0.0.1:', 'address = "', "expected host:port"),
+    "page": ("party.toml", "listen", 'status = "0.0.0.0:1"\nlisten', "for loopback only"),
+    "fingerprint": ("study.toml", 'fingerprint = "', 'fingerprint = "00', "the study says 00"),
+    "two": ("study.toml", "masked = true", "masked = 1", "masked is 1; expected bool"),
+    "matrices": ("study.toml", "matrices = true", "matrices = false", "sums p × p matrices"),
+    "run": ("study.toml", 'run = "test"', 'run = "a b"', "run is 'a b'"),
+    "method": ("problem/problem.toml", "Newton", "auto", "names no method"),
+    "limit": (
+        "problem/problem.toml",
+        "[options]",
+        "[options]\ntime_limit = 3",
+        "options.time_limit",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Offices:
+    network = d2.Network(nx.path_graph(3))
+    folder = tmp_path_factory.mktemp("files")
+    return Offices(folder / "run", lasso(3), network, {"method": "Newton"})
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_wrong_in_a_file_is_named(files, name):
+    file, old, new, words = CHANGES[name]
+    path = files.folder / "party1" / file
+    text = path.read_text()
+    assert old in text
+    try:
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(Dual2Error) as found:
+            read_party(files.file(1))
+    finally:
+        path.write_text(text)
+    assert words in str(found.value)
+
+
+def test_two_parties_are_told_what_masks_are_worth(tmp_path):
+    network = d2.Network(nx.path_graph(2))
+    offices = Offices(tmp_path / "run", lasso(2), network, {"method": "iD2A"})
+    with pytest.raises(Dual2Error, match="two parties: masked sums hide nothing"):
+        read_study(offices.folder / "party0" / "study.toml")
+
+
+def test_a_key_of_somebody_else_or_for_everybody_is_refused(files):
+    key = files.folder / "party1" / "party1.key"
+    os.chmod(key, 0o644)
+    with pytest.raises(Dual2Error, match="chmod 600"):
+        read_party(files.file(1))
+    mine = key.read_bytes()
+    try:
+        key.write_bytes((files.folder / "keys" / "party0.key").read_bytes())
+        os.chmod(key, 0o600)
+        with pytest.raises(Dual2Error, match="is not the key of"):
+            read_party(files.file(1))
+    finally:
+        key.write_bytes(mine)
+
+
+def test_certificates_are_made_and_shown(tmp_path, capsys):
+    def run(*line: object) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(["certificates", *map(str, line)])
+        return int(end.value.code or 0)
+
+    assert run("trial", "--parties", "lab,bank", "--out", tmp_path) == 0
+    assert capsys.readouterr().out.count("fingerprint = ") == 2
+    assert run("trial", "--parties", "lab,bank", "--out", tmp_path) == 2
+    assert run("trial", "--parties", "a b", "--out", tmp_path) == 2
+    assert run("request", "lab2", "--out", tmp_path) == 0
+    assert (tmp_path / "lab2.csr").read_text().startswith("-----BEGIN CERTIFICATE REQUEST")
+    capsys.readouterr()
+    assert run("show", tmp_path / "lab.pem") == 0
+    assert "CN=dual2 trial authority" in capsys.readouterr().out
+
+
+def test_files_of_the_examples_are_readable(files):
+    party = read_party(files.file(1))
+    assert party.name == "party1" and [n.name for n in party.neighbours] == ["party0", "party2"]
+    assert party.neighbours[0].address is not None and party.neighbours[1].address is None
+    assert isinstance(party.state, Path)

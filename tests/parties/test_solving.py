@@ -1,0 +1,137 @@
+"""Solves between parties in one process: the same bits, liars, and the page that shows them."""
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.processes.parties.status import Board, serve
+from dual2.runtime import Share
+from dual2.runtime.exact import ExactSums
+from party_circle import Circle
+
+EDGES = {3: [(0, 1), (1, 2)], 5: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]}
+
+
+def lasso(n: int) -> d2.Problem:
+    draw = np.random.default_rng(n)
+    agents = [
+        d2.Agent(draw.standard_normal((6, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
+        for _ in range(n)
+    ]
+    return d2.Problem(agents, d2.SquaredLoss(draw.standard_normal(6)))
+
+
+def solve_between(circle: Circle, problem: d2.Problem, **options) -> list[d2.Result]:
+    def program(party):
+        share = Share({party.rank: problem.agents[party.rank]}, problem.h, problem.n)
+        return d2.solve(share, circle.network, runtime=party, record=False, **options)
+
+    return circle.run(program)
+
+
+def test_five_parties_on_a_ring_answer_with_the_bits_of_one_process(tmp_path):
+    problem, circle = lasso(5), Circle(tmp_path, EDGES[5])
+    found = solve_between(circle, problem, method="Newton")
+    here = d2.solve(problem, circle.network, method="Newton", sums="exact", record=False)
+    for i, one in enumerate(found):
+        assert (one.status, one.counts, one.objective) == (here.status, here.counts, here.objective)
+        assert one.counts.latency == here.counts.latency
+        assert (one.x[0] == here.x[i]).all() and (one.dual == here.dual).all()
+        assert one.certificate == here.certificate
+
+
+@pytest.mark.parametrize("when", ["iterations", "always"])
+def test_a_party_that_lies_in_sums_never_makes_a_false_answer(tmp_path, monkeypatch, when):
+    """Noise on its part of the sums: no CONVERGED unless the true residual agrees."""
+    problem, circle, right = lasso(3), Circle(tmp_path, EDGES[3]), ExactSums.sum
+    draw = np.random.default_rng(0)
+
+    def lie(self, rows, network):
+        party = self.adder
+        if (
+            getattr(party, "rank", 0) == 2
+            and party.size == 3
+            and (when == "always" or party.strict)
+        ):
+            rows = rows * (1.0 + 0.1 * draw.standard_normal(rows.shape))
+        return right(self, rows, network)
+
+    monkeypatch.setattr(ExactSums, "sum", lie)
+    found = solve_between(circle, problem, method="Newton", max_sums=60)
+    monkeypatch.undo()
+    assert len({one.status for one in found}) == 1
+    true = problem.kkt([one.x[0] for one in found], found[0].dual).kkt
+    assert found[0].status != d2.Status.CONVERGED or true <= 1e-8
+    assert found[0].advice
+
+
+# -- the status page -------------------------------------------------------------------------------
+@pytest.fixture
+def board(tmp_path) -> Board:
+    options = SimpleNamespace(options={"tol": 1e-8})
+    study = SimpleNamespace(name="stroke", public=options)
+    party = SimpleNamespace(name="<lab>", study=study)
+    board = Board(tmp_path / "status.json", party)  # type: ignore[arg-type]
+    link = {"peer": "bank", "up": True, "received": 7, "kept": 1, "down_for": 0.0}
+    down = {"peer": "insurer", "up": False, "received": 3, "kept": 2, "down_for": 12.0}
+    board.now |= {"state": "running", "sums": 41, "kkt": 3.2e-5, "target": 1e-8, "time_left": 9.0}
+    board.now |= {"waiting": "insurer", "waited": 12.0, "links": [link, down]}
+    return board
+
+
+def fetch(port: int, path: str = "/", host: str = "127.0.0.1") -> tuple[int, str]:
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers={"Host": host})
+    try:
+        with urllib.request.urlopen(request, timeout=20) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+
+
+def test_the_page_tells_and_takes_nothing(board):
+    with serve(("127.0.0.1", 0), board) as port:
+        code, text = fetch(port)
+        assert code == 200 and "&lt;lab&gt;" in text and "insurer (12 s)" in text
+        assert json.loads(fetch(port, "/status.json")[1])["sums"] == 41
+        assert fetch(port, "/secret")[0] == 404
+        assert fetch(port, host="evil.example")[0] == 403
+        request = urllib.request.Request(f"http://127.0.0.1:{port}/", data=b"x", method="POST")
+        with pytest.raises(urllib.error.HTTPError, match="501"):
+            urllib.request.urlopen(request, timeout=20)
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+
+
+@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver")
+def test_the_page_refreshes_itself_in_a_browser(board, tmp_path):
+    from selenium import webdriver
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM  # type: ignore[assignment]
+    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
+    for flag in (*flags, "--disable-background-networking", f"--user-data-dir={tmp_path / 'p'}"):
+        options.add_argument(flag)
+    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    try:
+        with serve(("127.0.0.1", 0), board) as port:
+            browser.get(f"http://127.0.0.1:{port}/")
+            assert "41" in browser.find_element(By.ID, "facts").text
+            assert "down for 12.0 s" in browser.find_element(By.ID, "links").text
+            board.now["sums"] = 4242
+
+            def shown(page: webdriver.Chrome) -> bool:
+                return page.execute_script("return document.body.innerText.includes('4242')")
+
+            WebDriverWait(browser, 60, 0.1).until(shown)
+    finally:
+        browser.quit()
