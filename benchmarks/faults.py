@@ -108,6 +108,7 @@ def run(folder: Path, keys: Path, schedule: Schedule | None, counts: Counter[str
         fate = Fate(schedule.deaths if schedule is not None else None)
         return circle.run(lambda party: program(party, circle.network), fate)
     finally:
+        Connection.send = _send
         over.set()
         if cutter is not None:
             cutter.join()

@@ -3,19 +3,22 @@
 Three processes on a path, each a party with its own state folder. Blocks of both kinds alternate:
 ``sums`` go through :class:`dual2.runtime.peers.parties.Parties` (encoded, masked, logged on disk
 before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
-over bare asyncio streams with the same certificates.
+over bare asyncio streams with the same certificates; what a sync of the disk costs stands beside,
+since no masked word may leave before one. With ``--delay 0.04`` also Experiment I from end to end
+between eight processes, every link through a proxy that holds all bytes for so long.
 """
 
 import argparse
 import asyncio
+import json
 import math
-import multiprocessing
+import os
 import ssl
+import subprocess
 import sys
 import tempfile
 import threading
 import time
-from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +26,16 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common.report import Report, parse
+from dual2.experiments import experiment1
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.parties import Parties
+from dual2.solving.solve import solve
 from party_circle import Circle
+from party_offices import Offices, free_ports
 
 EDGES = [(0, 1), (1, 2)]
+CHILD = "--child"
+"""First argument of the processes that this one starts."""
 
 
 class Plain:
@@ -82,16 +90,17 @@ class Plain:
         return (time.perf_counter() - begun) / count
 
 
-def live(me: int, folder: str, pipe: Pipe, sizes: list[tuple[int, int]], blocks: int) -> None:
-    """One process: its port to the parent, the others' from it, then its numbers."""
+def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> None:
+    """One process: its ports to the parent, the others' from it, then its numbers; as JSON."""
     circle = Circle(Path(folder), EDGES)
-    circle.ports, plain_ports = pipe.recv()
-    plain = Plain(me, circle, plain_ports)
+    known, other = json.loads(sys.stdin.readline())
+    circle.ports = {int(i): port for i, port in known.items()}
+    plain = Plain(me, circle, {int(i): port for i, port in other.items()})
     start = circle.listen
 
     def listen(hub: Any) -> Any:
         start(hub)
-        pipe.send((hub.port, plain.port))
+        print(json.dumps([hub.port, plain.port]), flush=True)
         return hub
 
     circle.listen = listen  # type: ignore[method-assign]
@@ -114,43 +123,137 @@ def live(me: int, folder: str, pipe: Pipe, sizes: list[tuple[int, int]], blocks:
             found.append((p, right, times))
         return found
 
-    pipe.send(circle.program(me, False, work))
+    print(json.dumps(circle.program(me, False, work)), flush=True)
+
+
+def time_of_sync(count: int = 20) -> float:
+    """Seconds of one small write with ``fdatasync``."""
+    with tempfile.TemporaryFile() as file:
+        begun = time.perf_counter()
+        for _ in range(count):
+            os.write(file.fileno(), bytes(100))
+            os.fdatasync(file.fileno())
+        return (time.perf_counter() - begun) / count
+
+
+def run_all(sizes: list[tuple[int, int]], blocks: int) -> list[Any]:
+    """Start three processes, tell each who listens where; what they measured."""
+    ports: dict[int, int] = {}
+    plain: dict[int, int] = {}
+    processes = []
+    with tempfile.TemporaryDirectory() as folder:
+        Circle(Path(folder), EDGES)  # certificates
+        for me in range(3):
+            what = json.dumps([me, folder, sizes, blocks])
+            line = [sys.executable, str(Path(__file__).resolve()), CHILD, what]
+            processes.append(
+                subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            )
+            _tell(processes[me], [ports, plain])
+            ports[me], plain[me] = _hear(processes[me])
+        found = [_hear(process) for process in processes]
+        for process in processes:
+            process.communicate(timeout=60.0)
+    return found
+
+
+def _tell(process: "subprocess.Popen[str]", what: Any) -> None:
+    assert process.stdin is not None
+    process.stdin.write(json.dumps(what) + "\n")
+    process.stdin.flush()
+
+
+def _hear(process: "subprocess.Popen[str]") -> Any:
+    assert process.stdout is not None
+    return json.loads(process.stdout.readline())
+
+
+class Proxies:
+    """Ports that hold all bytes for some seconds in each direction before they pass them on."""
+
+    def __init__(self, delay: float, targets: dict[int, int]) -> None:
+        self.delay, self.targets = delay, targets
+        self.loop = asyncio.new_event_loop()
+        threading.Thread(target=self.loop.run_forever, daemon=True).start()
+        for port, target in targets.items():
+            asyncio.run_coroutine_threadsafe(self._open(port, target), self.loop).result()
+
+    async def _open(self, port: int, target: int) -> None:
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            try:
+                other = await asyncio.open_connection("127.0.0.1", target)
+            except OSError:
+                writer.transport.abort()
+                return
+            await asyncio.gather(self._pass(reader, other[1]), self._pass(other[0], writer))
+
+        await asyncio.start_server(accept, "127.0.0.1", port)
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while data := await reader.read(1 << 16):
+                self.loop.call_later(self.delay, writer.write, data)
+        finally:
+            self.loop.call_later(self.delay, writer.close)
+
+
+def report_wan(report: Report, delay: float) -> None:
+    """Experiment I between eight processes whose links take ``delay`` seconds in each direction."""
+    problem, network, _ = experiment1()
+    pairs = [(int(max(edge)), int(min(edge))) for edge in network.edges]
+    addresses = dict(zip(pairs, free_ports(len(pairs)), strict=True))
+    with tempfile.TemporaryDirectory() as folder:
+        options = {"method": "Newton", "tol": 1e-8}
+        where = Path(folder) / "run"
+        offices = Offices(where, problem, network, options, addresses=addresses)
+        Proxies(delay, {port: offices.ports[j] for (_, j), port in addresses.items()})
+        try:
+            begun = time.perf_counter()
+            answers = offices.run("--quiet")
+            seconds = time.perf_counter() - begun
+        finally:
+            offices.close()
+        log = (where / "party0" / "state" / "audit.jsonl").read_text().splitlines()
+        events = [json.loads(line) for line in log]
+    sums = [one["t"] for one in events if one["event"] == "sum"]
+    here = solve(problem, network, method="Newton", tol=1e-8, sums="exact", record=False)
+    same = all(one["x"] == x.tolist() for one, x in zip(answers, here.x, strict=True))
+    report.expect(same, "eight parties answer with the bits of one process")
+    rows = [
+        ("sums of the method", here.counts.sums),
+        ("masked sums in all", len(sums)),
+        ("seconds from first to last", sums[-1] - sums[0]),
+        ("seconds with the start of the processes", seconds),
+    ]
+    report.table(f"Experiment I, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--sums", type=int, default=20, help="in a block of the smallest size")
+    parser.add_argument("--delay", type=float, help="also Experiment I with such links, seconds")
     options = parse(parser, blocks=1, sums=2)
     report = Report(options)
     widths = [20, 500] if options.smoke else [20, 500, 100_000, 125_250]
     sizes = [(p, options.sums if p < 1000 else max(1, options.sums // 7)) for p in widths]
-    with tempfile.TemporaryDirectory() as folder:
-        Circle(Path(folder), EDGES)  # certificates
-        context, ports, plain = multiprocessing.get_context("spawn"), {}, {}
-        pipes: list[Pipe] = []
-        processes = []
-        for me in range(3):
-            here, there = context.Pipe()
-            arguments = (me, folder, there, sizes, options.blocks)
-            processes.append(context.Process(target=live, args=arguments, daemon=True))
-            processes[-1].start()
-            here.send((dict(ports), dict(plain)))
-            ports[me], plain[me] = here.recv()
-            pipes.append(here)
-        found = [pipe.recv() for pipe in pipes]
-        for process in processes:
-            process.join(30.0)
+    found = run_all(sizes, options.blocks)
     rows = []
     for k, p in enumerate(widths):
         times = np.array(found[1][k][2])
         report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
         masked, bare = np.median(times, axis=0)
-        rows.append((p, 1e3 * masked, 1e3 * bare, float(np.median(times[:, 0] / times[:, 1]))))
-    head = ("numbers", "masked sum, ms", "plain asyncio + TLS, ms", "ratio")
+        ratio = float(np.median(times[:, 0] / times[:, 1]))
+        rows.append((p, 1e3 * masked, 1e3 * bare, ratio, 1e3 * time_of_sync()))
+    head = ("numbers", "masked sum, ms", "plain asyncio + TLS, ms", "ratio", "sync alone, ms")
     report.table("One sum over three parties on a path", head, rows)
+    if options.delay is not None:
+        report_wan(report, options.delay)
     report.end()
 
 
 if __name__ == "__main__":
-    main()
+    if CHILD in sys.argv:
+        live(*json.loads(sys.argv[-1]))
+    else:
+        main()
