@@ -24,9 +24,9 @@ from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
-from dual2.runtime.peers.identity import load_key, parse_certificate
+from dual2.runtime.peers.identity import load_key, parse_certificate, validity
 from dual2.runtime.peers.journal import Journal, create
-from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
+from dual2.runtime.peers.masks import KEY_FILE, Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
@@ -98,6 +98,7 @@ def _finished(party: Party, resume: bool) -> Status | None:
             f"{file} is the answer of a run that is over. A new one needs a new name of the run "
             "(run = … in the study) and another state folder."
         )
+    (party.state / KEY_FILE).unlink(missing_ok=True)
     return Status(read_json(file)["status"])
 
 
@@ -115,7 +116,9 @@ def _about(party: Party) -> dict[str, str]:
 
 
 def warn(party: Party, say: Callable[[str], None]) -> None:
-    """What the study lets others see beyond masked sums."""
+    """What the study lets others see beyond masked sums; a certificate that soon ends."""
+    if soon := validity(party.study.members[party.me].der):
+        say(f"The certificate of {party.name} {soon}.")
     method = find_method(party.study.public.options["method"])
     if not party.study.masked:
         say("Sums are not masked: a parent in the tree sees the part of each of its children.")
@@ -152,8 +155,8 @@ def _compute(
         create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
         outcome.missing = transport.leave()
         if not outcome.missing:
+            transport.journal.file.unlink()  # from here on the run is over, whatever happens
             secret.erase()
-            transport.journal.file.unlink()
     except BaseException as error:
         outcome.error = error
         transport.hub.fail(party.name, _told(party.name, error))

@@ -48,6 +48,7 @@ class Board:
                     "up": peer in hub.connections,
                     "received": link.next_in - 1,
                     "kept": len(link.out),
+                    "why": hub.refusals.get(peer, ""),
                     "down_for": 0.0
                     if peer in hub.connections
                     else round(time.monotonic() - hub.down_since[peer], 1),
@@ -76,7 +77,9 @@ class Board:
         self._write()
         line = f"sum {self.now['sums']}"
         line += f", residual {kkt:.1e} (target {tol:g})" if kkt is not None else ""
-        return line + (f", waiting for {waiting} {waited:.0f} s" if waited >= 1 else "")
+        line += f", waiting for {waiting} {waited:.0f} s" if waited >= 1 else ""
+        whys = [f" ({link['why']})" for link in links if link["why"] and link["peer"] == waiting]
+        return line + (whys[0] if whys and waited >= 1 else "")
 
     def _left(self, tol: float) -> float | None:
         """Seconds to the target if the residual falls as it did so far; None if it does not."""

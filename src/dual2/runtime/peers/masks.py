@@ -21,6 +21,8 @@ from dual2.runtime.peers.journal import create
 Array = np.ndarray
 PUBLIC = 32
 """Bytes of a public key."""
+KEY_FILE = "mask.key"
+"""Where a party keeps its keys of a run, in its state folder."""
 _SECRET = 64
 
 
@@ -56,7 +58,7 @@ class Secret:
         load_cryptography()
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
-        self.file = folder / "mask.key"
+        self.file = folder / KEY_FILE
         if not self.file.exists():
             secret = os.urandom(_SECRET)
             public = _public(X25519PrivateKey.from_private_bytes(secret[:32]))
