@@ -16,8 +16,8 @@ from dual2.problem import Problem
 from dual2.runtime.peers.identity import make_trial
 from dual2.solving.storage import save_problem
 
-LIMIT = 240
-"""Seconds after which a run counts as hanging."""
+LIMIT = 600
+"""Seconds after which a run counts as hanging; processes may compile kernels first."""
 
 
 def free_ports(count: int) -> list[int]:

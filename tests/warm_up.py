@@ -28,6 +28,7 @@ def main(part: str) -> None:
         wishes = [{"method": "iD2A", "subsolver": name} for name in SUBSOLVERS]
     else:
         wishes = [{"method": name} for name in d2.METHODS]
+        wishes.append({"method": "Newton", "sums": "exact"})
     for wish in wishes:
         for g in (d2.Zero(), d2.L2Norm(0.1)):
             for more in ({}, {"rho": 0}) if part == "subsolvers" else ({},):
