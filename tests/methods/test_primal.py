@@ -13,6 +13,7 @@ from rounding import EPS
 
 STAR = d2.Network(nx.star_graph(3))
 ROWS = 120
+SIGNS = np.tile([1.0, -1.0], 60)
 
 
 def primal(problem, network=STAR, **options):
@@ -123,7 +124,7 @@ KINKS = [
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge", "quantile"])
-@pytest.mark.parametrize("g", KINKS, ids=["hinge", "absolute"])
+@pytest.mark.parametrize("g", KINKS, ids=repr)
 def test_kinks_and_bounds_against_a_reference(g, loss):
     X, labels, y = data(16)
     problem = table(X, losses(labels, y)[loss], g=g)
@@ -164,7 +165,7 @@ def test_products_travel_again_only_when_a_face_changes():
 # -- continuing, limits --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=["hinge", "absolute"])
+@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=repr)
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 def test_a_run_that_was_cut_continues_bit_for_bit(loss, g):
     X, labels, y = data(6)
@@ -285,9 +286,7 @@ def test_a_gram_matrix_is_kept_and_extended():
     np.testing.assert_allclose(exact, 1.5 * right, atol=near)
 
 
-@pytest.mark.parametrize(
-    "h", [d2.HingeLoss(np.tile([1.0, -1.0], 60)), d2.AbsoluteLoss(np.ones(120))]
-)
+@pytest.mark.parametrize("h", [d2.HingeLoss(SIGNS), d2.AbsoluteLoss(SIGNS)], ids=["hinge", "l1"])
 def test_losses_with_kinks_and_more_rows_than_variables(h):
     """The dual mode has no derivative at most prices there; auto takes the primal one."""
     rng = np.random.default_rng(5)

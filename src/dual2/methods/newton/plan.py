@@ -164,6 +164,8 @@ def prefers_primal(problem: Problem) -> str:
 
     With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
     variables has many prices whose rows are at no kink: the Jacobian of the dual vanishes there.
+    Where some f_i is flat, the dual mode's proximal terms help, and the primal mode has no
+    curvature to go by.
 
     Examples
     --------
@@ -180,8 +182,11 @@ def prefers_primal(problem: Problem) -> str:
     bounded = form is not None and np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
     if form is None or form.smooth or bounded:
         return ""
-    variables = round(float(problem.total([[agent.dim] for agent in problem.agents])[0]))
-    return f"h has kinks, and p = {p} is above the {variables} variables" if p > variables else ""
+    known = problem.total([[agent.dim, not agent.f.mu > 0] for agent in problem.agents])
+    variables, flat = (round(float(value)) for value in known)
+    if flat or p <= variables:
+        return ""
+    return f"h has kinks, and p = {p} is above the {variables} variables"
 
 
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
