@@ -99,6 +99,7 @@ class VerticalModel(BaseEstimator):
 
     _gain: ClassVar[float] = 0.1
     _patient: ClassVar[bool] = False
+    _auto: ClassVar[str] = "auto"
 
     fit_intercept: bool = True
     max_iter: int = MANY
@@ -276,7 +277,7 @@ class VerticalModel(BaseEstimator):
         return TrainingSettings(
             tol=float(self.tol),
             max_rounds=int(self.max_iter),
-            method=self.method,
+            method=self._auto if self.method == "auto" else self.method,
             runtime=self.runtime,
             gain=self._gain,
             patient=self._patient,
