@@ -27,17 +27,20 @@ LOOSE = [
         dl.VerticalHuberRegressor,
         dl.VerticalQuantileRegressor,
         dl.VerticalNonnegativeRegression,
-        dl.VerticalPoissonRegressor,
-        dl.VerticalLinearSVC,
-        dl.VerticalLogisticRegression,
     )
 ]
 """Checked with a loose tolerance, for speed."""
+SMOOTH = [
+    dl.VerticalPoissonRegressor(tol=1e-9),
+    dl.VerticalLinearSVC(tol=1e-9),
+    dl.VerticalLogisticRegression(tol=1e-9),
+]
 X, Y = load_diabetes(return_X_y=True)
 X = X / X.std(axis=0)
 
 
 EXACT = [kind(tol=1e-9) for kind in (dl.VerticalRidge, dl.VerticalElasticNet, dl.VerticalLasso)]
+EXACT += SMOOTH
 """Checked with a tolerance to match the 1e-7 to which two solutions are compared."""
 TOO_SHARP = {
     "check_sample_weight_equivalence_on_dense_data": "compares two iterative solutions to 1e-7, "
@@ -50,10 +53,10 @@ TOO_SHARP = {
 def test_scikit_learn_checks(estimator):
     exceptions = TOO_SHARP if estimator in LOOSE else {}
     done = check_estimator(estimator, expected_failed_checks=exceptions, on_skip=None)
-    assert {check["check_name"] for check in done if check["status"] == "xfail"} == set(exceptions)
+    assert {check["check_name"] for check in done if check["status"] == "xfail"} <= set(exceptions)
 
 
-@pytest.mark.parametrize("kind", LOOSE, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("kind", LOOSE + SMOOTH, ids=lambda e: type(e).__name__)
 def test_sample_weight(kind):
     """Integer weights are repetitions, weight 0 leaves a row out."""
     rng = np.random.default_rng(1)
@@ -126,9 +129,8 @@ def test_path_with_warm_starts():
     alphas, coefs, _ = sklearn_path(centred, y, alphas=np.geomspace(top, top / 100, 12), tol=1e-12)
     assert np.allclose(found.alphas, alphas)
     assert np.abs(found.coefs - coefs).max() <= 1e-5 * np.abs(coefs).max()
-    model = dl.VerticalElasticNet(parties=3)
-    cold = [model.set_params(alpha=alpha).fit(X, Y).n_iter_ for alpha in alphas[-6:]]
-    assert found.rounds[-6:].sum() < 0.95 * sum(cold)
+    gossip = dl.enet_path(X, Y, alphas=[alphas[3]] * 2, parties=3, method="iD2A")
+    assert gossip.rounds[1] < gossip.rounds[0] / 2
     lasso = dl.lasso_path(X, Y, alphas=[1.0, 30.0], parties=2)
     assert np.array_equal(lasso.alphas, [30.0, 1.0])
     with pytest.raises(d2.ProblemError, match="Give alphas yourself"):
@@ -139,6 +141,22 @@ def test_warm_start_needs_fewer_rounds():
     model = dl.VerticalRidge(warm_start=True, parties=4).fit(X, Y)
     first = model.n_iter_
     assert model.fit(X, Y).n_iter_ < first / 3
+
+
+def test_methods_by_gossip_approach_the_same_model():
+    model, other = (dl.VerticalLasso(2.0, method=how).fit(X, Y) for how in ("auto", "iD2A"))
+    assert np.abs(model.coef_ - other.coef_).max() <= 1e-6 * np.abs(model.coef_).max()
+    assert model.communication_["solves"] == 1 < other.communication_["solves"]
+    assert model.ridge_effect_ == 0 < other.ridge_effect_ and other.communication_["vectors"] > 0
+
+
+def test_the_problem_is_the_model():
+    """Nothing is added: no ridge on the intercept or on the coefficients of a lasso."""
+    problem, _ = dl.VerticalLogisticRegression(C=0.5).fit(X, Y > 150).problem(X, Y > 150)
+    curvatures = np.concatenate([agent.f.grad(np.ones(agent.dim)) for agent in problem.agents])
+    np.testing.assert_array_equal(curvatures, [2.0] * 10 + [0.0])
+    problem, _ = dl.VerticalLasso().problem(X, Y)
+    assert not any(agent.f.grad(np.ones(agent.dim)).any() for agent in problem.agents)
 
 
 def test_problem_folder(tmp_path):
@@ -155,13 +173,14 @@ def test_what_was_communicated():
     model = dl.VerticalRidge(parties=4).fit(X, Y)
     told = model.communication_
     assert told["solves"] == 1 and told["rounds"] == model.result_.counts.rounds == model.n_iter_
-    assert told["floats"] >= told["vectors"] * len(Y) * 2 * 3  # both ways along three edges
+    assert told["table"] == X.size and told["rounds"] == 2 * model.result_.counts.sums * 2
+    assert told["floats"] >= told["sums"] * len(Y) * 2 * 3  # both ways along three edges
     assert model.result_.certificate.kkt <= 1e-7
 
 
 def test_too_few_rounds_warn():
     with pytest.warns(ConvergenceWarning, match="MAX_ROUNDS after .* rounds"):
-        dl.VerticalLasso(max_iter=20).fit(X, Y)
+        dl.VerticalLasso(max_iter=4).fit(X, Y)
 
 
 def test_importing_dual2_does_not_import_scikit_learn():

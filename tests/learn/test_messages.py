@@ -86,6 +86,23 @@ def test_frames_have_the_same_rows_and_different_columns():
         dl.VerticalRidge().fit([X, sp.csr_array(X)], Y)
 
 
+def test_a_target_in_another_order_is_refused():
+    table = pandas.DataFrame(X, columns=list("abcd"))
+    target = pandas.Series(Y)
+    expected = dl.VerticalRidge().fit(X, Y).coef_
+    with pytest.raises(
+        d2.ProblemError, match=r"index of y is not that of X: position 0 is 11 .*loc"
+    ):
+        dl.VerticalRidge().fit(table, target.iloc[::-1])
+    with pytest.raises(d2.ProblemError, match="index of sample_weight is not that of X"):
+        dl.VerticalRidge().fit([table[["a"]], table[["b"]]], target, target.iloc[::-1])
+    named = table.set_axis(list("klmnopqrstuv"))
+    with pytest.raises(d2.ProblemError, match="position 1 is 'x' there and 'l' in X"):
+        dl.VerticalRidge().fit(named, target.set_axis(list("kxmnopqrstuv")))
+    for rows in (table, named):  # a plain numbering says nothing about the rows
+        np.testing.assert_array_equal(dl.VerticalRidge().fit(rows, target).coef_, expected)
+
+
 def test_large_columns_are_named_when_training_takes_long(monkeypatch):
     monkeypatch.setattr(dl.base, "MANY_ROUNDS", 5)
     wide = X * [1.0, 1.0, 1.0, 5000.0]

@@ -15,8 +15,22 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from threadpoolctl import ThreadpoolController
 
 from dual2.errors import ProblemError
-from dual2.learn.parties import column_groups, is_matrix_per_party, join_matrices, read_network
-from dual2.learn.training import Block, Loss, Model, TrainingSettings, plain_problem, train
+from dual2.learn.parties import (
+    check_same_rows,
+    column_groups,
+    is_matrix_per_party,
+    join_matrices,
+    read_network,
+)
+from dual2.learn.training import (
+    Block,
+    Loss,
+    Model,
+    TrainingSettings,
+    plain_problem,
+    predictions,
+    train,
+)
 from dual2.network import Network
 from dual2.problem import Problem
 from dual2.solving.result import Status
@@ -55,6 +69,11 @@ class Design:
     spread: float
     penalty: Penalty
 
+    @property
+    def size(self) -> int:
+        """Numbers in the parties' columns."""
+        return sum(block.X.size for block in self.blocks)
+
     def coefficients(self, w: Sequence[Array]) -> tuple[Array, float]:
         """Coefficients in the order and the units of X, and the intercept."""
         parts = list(w)
@@ -80,6 +99,7 @@ class VerticalModel(BaseEstimator):
 
     _gain: ClassVar[float] = 0.1
     _patient: ClassVar[bool] = False
+    _auto: ClassVar[str] = "auto"
 
     fit_intercept: bool = True
     max_iter: int = MANY
@@ -194,6 +214,8 @@ class VerticalModel(BaseEstimator):
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Design, list[Array], Array, Network]:
         """The design, the target of each problem, the weights and the network."""
+        check_same_rows(X, y, "y")
+        check_same_rows(X, sample_weight, "sample_weight")
         X, y, groups = self._read(X, y)
         network = read_network(self.network, len(groups), self.parties)
         targets = self._targets(y)
@@ -211,8 +233,8 @@ class VerticalModel(BaseEstimator):
 
         Its variables are the coefficients of each party's columns (centred, and divided by their
         spread with ``standardize``), the intercept last at the last party unless centring took
-        care of it. Coefficients whose penalty is weak or absent carry a small ridge that pulls
-        them towards the fitted ones, or towards 0 before fit.
+        care of it. It is the model's objective and nothing else; a loss with a parameter of its
+        own (Huber's scale) has the one that suits the fitted coefficients, or 0 before fit.
 
         Parameters
         ----------
@@ -233,16 +255,12 @@ class VerticalModel(BaseEstimator):
                 f"target = {target} found; the model has {len(targets)} decision functions: "
                 f"expected 0 … {len(targets) - 1}."
             )
-        centre = [np.zeros(block.X.shape[1]) for block in design.blocks]
-        if fitted is not None and len(fitted) == len(targets):
-            old = fitted[target].w
-            if [len(w) for w in old] == [len(w) for w in centre]:
-                centre = old
         loss = self._loss(self._centre(targets[target], weight, design)[0], weight)
         if loss.follow is not None:
-            s = sum(b.X @ w for b, w in zip(design.blocks, centre, strict=True))
-            loss = loss.follow(np.asarray(s))
-        return plain_problem(design.blocks, loss, centre), network
+            zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
+            start = _usable(fitted, target, len(targets), zero, network.n, len(weight))
+            loss = loss.follow(predictions(design.blocks, start.w))
+        return plain_problem(design.blocks, loss), network
 
     def _centre(self, target: Array, weight: Array, design: Design) -> tuple[Array, float]:
         """The target without its mean, and the mean, where centring replaces the intercept."""
@@ -259,7 +277,7 @@ class VerticalModel(BaseEstimator):
         return TrainingSettings(
             tol=float(self.tol),
             max_rounds=int(self.max_iter),
-            method=self.method,
+            method=self._auto if self.method == "auto" else self.method,
             runtime=self.runtime,
             gain=self._gain,
             patient=self._patient,
@@ -282,19 +300,20 @@ class VerticalModel(BaseEstimator):
             coef, intercept = design.coefficients(model.w)
             answers.append((coef, intercept + mean))
         self._models, self.party_columns_ = models, design.groups
-        self._report(models, design.spread)
+        self._report(models, design)
         return answers
 
-    def _report(self, models: list[Model], spread: float) -> None:
+    def _report(self, models: list[Model], design: Design) -> None:
         """What was communicated, and a warning if a model is not there yet, or took long."""
-        names = ("rounds", "vectors", "agree_rounds", "floats", "solves")
+        names = ("sums", "rounds", "vectors", "agree_rounds", "floats", "solves")
         self.communication_ = {name: sum(m.counts[name] for m in models) for name in names}
+        self.communication_["table"] = design.size
         self.ridge_effect_ = max(model.remaining for model in models)
         results = [model.result for model in models if model.result is not None]
         self.result_ = results[0] if len(results) == 1 else results
         late = [m for m in models if not m.converged and m.result is not None]
         rounds = max(model.counts["rounds"] for model in models)
-        advice = "" if spread < WIDE else _advice(spread)
+        advice = "" if design.spread < WIDE else _advice(design.spread)
         if late:
             message = _shortfall(late[0], self.tol) + advice
             warnings.warn(message, ConvergenceWarning, stacklevel=4)

@@ -72,6 +72,29 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
     return joined
 
 
+def check_same_rows(X: Any, values: Any, name: str) -> None:
+    """Refuse a Series whose index has X's labels in another order, or others altogether.
+
+    A plain numbering from 0 on one side says nothing about the rows and is taken by position,
+    unless the other side has the same numbers in another order.
+    """
+    frame = X[0] if is_matrix_per_party(X) else X
+    if not (hasattr(frame, "iloc") and hasattr(values, "iloc")) or len(frame) != len(values):
+        return
+    ours, theirs = frame.index, values.index
+    if ours.equals(theirs):
+        return
+    plain = any(list(index) == list(range(len(index))) for index in (ours, theirs))
+    if plain and set(ours) != set(theirs):
+        return
+    k = next(k for k, (a, b) in enumerate(zip(ours, theirs, strict=True)) if a != b)
+    raise ProblemError(
+        f"The index of {name} is not that of X: position {k} is {theirs[k]!r} there and "
+        f"{ours[k]!r} in X. Take {name}.loc[X.index], or {name}.to_numpy() if the "
+        "order is right as it is."
+    )
+
+
 def _common_index(X: Sequence[Any]) -> Any:
     """The index of all frames: rows are matched by position, which must mean the same."""
     for i, part in enumerate(X):

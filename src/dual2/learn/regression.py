@@ -52,14 +52,13 @@ class VerticalElasticNet(PenalisedRegressor):
         1/(2n)·|y - Xw - b|² + alpha·l1_ratio·|w|₁ + ½·alpha·(1 - l1_ratio)·|w|²
 
     (with sample weights s the first term is Σ s_j(…)²/(2Σ s_j)). Party i holds columns X_i and
-    coefficients w_i; dual vectors of length n_samples go to neighbours. The intercept comes from
-    centring, which each party does alone.
+    coefficients w_i; vectors of length n_samples are summed over the network. The intercept
+    comes from centring, which each party does alone.
 
     Parameters
     ----------
     alpha, l1_ratio : float
-        Strength and mix of the penalty. Where the ridge alpha·(1 - l1_ratio) is weak, a small
-        one is added whose centre follows the solution (see ``ridge_effect_``).
+        Strength and mix of the penalty.
     fit_intercept : bool
         Whether there is an intercept, which is not penalised.
     max_iter : int
@@ -79,7 +78,9 @@ class VerticalElasticNet(PenalisedRegressor):
         Who talks to whom: None or ``"path"``, ``"cycle"``, ``"star"``, ``"complete"``, or any
         connected graph with one node per party.
     method, runtime : str
-        Passed to :func:`dual2.solve`.
+        Passed to :func:`dual2.solve`. ``"auto"`` is Newton's method over exact sums, and iD2A from
+        where that stalls. A method by gossip needs a ridge: where that of the model is weak, a
+        small one is added whose centre follows the solution (see ``ridge_effect_``).
 
     Attributes
     ----------
@@ -90,12 +91,14 @@ class VerticalElasticNet(PenalisedRegressor):
     n_iter_ : int
         Rounds of communication.
     communication_ : dict
-        ``rounds``, ``vectors`` sent per neighbour, ``agree_rounds`` and ``floats`` sent in all,
-        over ``solves`` problems.
+        ``sums`` over the network, ``rounds``, ``vectors`` sent per neighbour by gossip,
+        ``agree_rounds`` and ``floats`` sent in all, over ``solves`` problems; ``table`` is how many
+        numbers the parties' columns have.
     result_ : Result
         Of the last problem: certificate, explanation.
     ridge_effect_ : float
-        Estimated relative distance of the coefficients from those without added ridge.
+        Estimated relative distance of the coefficients from those without added ridge; 0 where
+        none was added.
     dual_gap_ : float
         Upper bound of the objective's excess over its minimum; inf where there is none.
 
@@ -126,10 +129,8 @@ class VerticalElasticNet(PenalisedRegressor):
 class VerticalLasso(VerticalElasticNet):
     """Lasso whose columns belong to several parties.
 
-    Minimises 1/(2n)·|y - Xw - b|² + alpha·|w|₁ as scikit-learn's ``Lasso``. The methods need a
-    quadratic in every coefficient: a small ridge of 0.3 % of the loss's curvature is added, and its
-    centre follows the solution until it no longer has an effect: ``ridge_effect_`` estimates what
-    is left in the coefficients, ``dual_gap_`` bounds what is left in the objective.
+    Minimises 1/(2n)·|y - Xw - b|² + alpha·|w|₁ as scikit-learn's ``Lasso``. ``dual_gap_`` bounds
+    the excess of the objective.
 
     Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
 
@@ -171,7 +172,8 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
     """Ridge regression whose predictions on the training rows are nonnegative.
 
     Minimises 1/(2n)·|y - Xw - b|² + ½·alpha·|w|² subject to Xw + b ≥ 0: prices, loads or counts
-    that cannot be negative. New rows may still be predicted below zero.
+    that cannot be negative. New rows may still be predicted below zero. ``method="auto"`` is iD2A:
+    Newton's method stalls where many predictions are at their bound.
 
     Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
 
@@ -182,6 +184,8 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
     >>> bool((model.predict(X) >= -1e-6).all())
     True
     """
+
+    _auto = "iD2A"
 
     def __sklearn_tags__(self) -> Any:
         """The constraint may keep the model from a target that is negative."""

@@ -126,9 +126,8 @@ class VerticalQuantileRegressor(PenalisedRegressor):
     """Quantile regression whose columns belong to several parties.
 
     Minimises, as scikit-learn's ``QuantileRegressor``, the mean of the pinball loss
-    max(q·t_j, (q - 1)·t_j), t = y - Xw - b, plus alpha·|w|₁. Neither term is strongly convex: a
-    small ridge is added whose centre follows the solution until it has no effect
-    (``ridge_effect_``). Where the solution is not unique, any may be returned.
+    max(q·t_j, (q - 1)·t_j), t = y - Xw - b, plus alpha·|w|₁. Where the solution
+    is not unique, any may be returned.
 
     Parameters
     ----------

@@ -1,25 +1,27 @@
-"""Training: a sequence of decentralised problems whose solutions converge to the model's.
+"""Training: from a model's loss and penalties to its coefficients.
 
 A model minimises
 
     loss(Σ_i X_i w_i) + Σ_i Σ_j (ridge_ij/2)·w_ij² + l1_ij·|w_ij|.
 
-The solvers need a quadratic in every coefficient. Where ``ridge`` is less than τ times the loss's
-curvature along that column, (ε_ij/2)(w_ij - c_ij)² makes up for it, and the centre c moves to the
-solution until it no longer does: the proximal point method, whose limit is the model itself. An
-unpenalised coefficient, the intercept say, needs nothing else. Each party scales its own columns
-so that its quadratic is ½|x|².
+Newton's method over exact sums, which ``"auto"`` is here, solves it as it is; where it stalls, iD2A
+goes on. A loss with a parameter of its own, Huber's scale, is solved for one value after the other.
+
+The gossip methods need a quadratic in every coefficient. Where ``ridge`` is less than τ times the
+loss's curvature along that column, (ε_ij/2)(w_ij - c_ij)² makes up for it, and the centre c moves
+to the solution until it no longer does: the proximal point method, whose limit is the model itself.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
-from dual2.methods.registry import AUTO
+from dual2.functions import Function, L1Norm, Quadratic, SquaredLoss, SquaredNorm, Zero
+from dual2.methods.method import Method
+from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import Result, Status
@@ -35,6 +37,10 @@ _ENOUGH = 0.2
 """A ridge of this share of the wanted one is left as it is."""
 _SLOW, _SHRINK, _LEAST = 0.6, 0.1, 1e-8
 """If the centres' steps shrink by less than this factor, τ shrinks by that one, not below."""
+_SUMS = 150
+"""Most sums of Newton's method, of which some tens are usual, before another goes on."""
+_GO_ON = (Status.STALLED, Status.DIVERGED)
+"""How a method ends that leaves the rest to another."""
 _MOST = 100
 """Most problems in the sequence."""
 
@@ -58,10 +64,15 @@ class Block:
     ridge: Array
     l1: Array
 
+    @property
+    def lengths(self) -> Array:
+        """Length of each column; 1 where it is 0."""
+        found = np.sqrt(np.einsum("ij,ij->j", self.X, self.X))
+        return np.where(found > 0, found, 1.0)
+
     def weights(self, tau: float, curvature: float) -> Array:
         """ridge + ε: τ times the curvature along each column, unless ridge is nearly that much."""
-        squares = np.einsum("ij,ij->j", self.X, self.X)
-        wanted = tau * curvature * np.where(squares > 0, squares, 1.0)
+        wanted = tau * curvature * self.lengths**2
         return np.where(self.ridge >= _ENOUGH * wanted, self.ridge, wanted)
 
 
@@ -69,8 +80,9 @@ class Block:
 class TrainingSettings:
     """How to train: what :func:`dual2.solve` is told, and the rules of the sequence.
 
-    ``tau`` is the ridge's share of the curvature, ``gain`` the accuracy of a problem relative to
-    the last step of the centres; with ``patient`` τ stays as it is.
+    ``tau`` is the added ridge's share of the curvature for methods that need one, ``gain`` the
+    accuracy of a problem relative to the last step of the centres; with ``patient`` τ stays as it
+    is.
     """
 
     tol: float
@@ -89,7 +101,7 @@ class Model:
     w: list[Array]  # coefficients of each party
     duals: Array | None = None  # each party's price λ_i, a subgradient of the loss at the solution
     result: Result | None = None  # of the last problem
-    # rounds, vectors, agree_rounds, floats of all problems, and their number, solves
+    # sums, rounds, vectors, agree_rounds, floats of all problems, and their number, solves
     counts: dict[str, int] = field(default_factory=dict)
     # estimated distance of w from its limit, relative to |w| in the parties' scales; 0 if no ridge
     # was added
@@ -97,50 +109,123 @@ class Model:
     converged: bool = False  # whether it meets the tolerance
 
 
-def plain_problem(blocks: Sequence[Block], loss: Loss, centre: Sequence[Array]) -> Problem:
-    """The problem in the coefficients themselves, with ridges pulling towards ``centre``."""
-    tau = TrainingSettings(1.0, 1).tau
-    agents = []
-    for block, c in zip(blocks, centre, strict=True):
-        weights = block.weights(tau, loss.curvature)
-        f = Quadratic(weights, -(weights - block.ridge) * c)
-        agents.append(Agent(block.X, f, L1Norm(block.l1) if np.any(block.l1) else Zero()))
+class Scaled(NamedTuple):
+    """A problem in x_i = root_i·w_i whose objective is ``factor`` times the model's.
+
+    ``old`` is the present point; ``moving`` says that the model is only the limit of such problems.
+    """
+
+    agents: list[Agent]
+    roots: list[Array]
+    factor: float
+    old: list[Array]
+    moving: bool
+
+
+def plain_problem(blocks: Sequence[Block], loss: Loss) -> Problem:
+    """The model's problem in the coefficients themselves."""
+    agents = [Agent(b.X, Quadratic(b.ridge), _l1(b.l1)) for b in blocks]
     return Problem(agents, loss.h(1.0))
 
 
 def train(
     blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, start: Model
 ) -> Model:
-    """Solve problem after problem until the centres rest, from ``start``."""
-    tau, steps, model = settings.tau, [], replace(start, counts={})
-    moving = loss.follow is not None or any(np.any(s > 0) for s in _shares(blocks, loss, tau))
-    tol = max(settings.tol, _FIRST) if moving else settings.tol
+    """The model, from ``start``."""
+    model = replace(start, counts={})
+    for method in choose_methods(settings.method, blocks):
+        model = _train_by(method, blocks, loss, network, settings, model)
+        if model.result is None or model.result.status not in _GO_ON:
+            break
+    return model
+
+
+def _train_by(
+    method: Method,
+    blocks: Sequence[Block],
+    loss: Loss,
+    network: Network,
+    settings: TrainingSettings,
+    model: Model,
+) -> Model:
+    """The problem's solution, or problem after problem until the centres rest, from ``model``."""
+    tau = settings.tau if needs_curvature(method) else 0.0
+    steps, tol = [], 0.0
     for _ in range(_MOST):
         if loss.follow is not None:
             loss = loss.follow(predictions(blocks, model.w))
-        model, step = _solve_once(blocks, loss, network, settings, tau, tol, model)
+        scaled = _with_ridge(blocks, loss, tau, model.w) if tau else _exact(blocks, loss, model.w)
+        moving = scaled.moving or loss.follow is not None
+        tol = max(settings.tol, tol or _FIRST if moving else 0.0)
+        model, step = _solve_once(scaled, loss, network, settings, method, tol, model)
         if model.result is None or model.result.status != Status.CONVERGED:
             return replace(model, remaining=step if moving else 0.0)
         steps.append(step)
         rate = _rate(steps)
-        remaining = step * max(rate / (1.0 - rate), 0.1) if moving else 0.0
-        model = replace(model, remaining=remaining)
-        if tol <= settings.tol and remaining <= 5.0 * settings.tol:
-            return replace(model, converged=True)
+        model = replace(model, remaining=step * max(rate / (1.0 - rate), 0.1) if moving else 0.0)
+        if tol <= settings.tol and model.remaining <= 5.0 * settings.tol:
+            endless = is_endless(blocks, loss, model.w)
+            return replace(
+                model, converged=not endless, remaining=1.0 if endless else model.remaining
+            )
         if not settings.patient and len(steps) > _SPAN and rate > _SLOW:
-            tau, steps = max(_SHRINK * tau, _LEAST), [step]
+            tau, steps = max(_SHRINK * tau, _LEAST) if tau else 0.0, [step]
         tol = max(settings.tol, min(tol, settings.gain * step))
     return model
+
+
+def choose_methods(method: Any, blocks: Sequence[Block]) -> list[Method]:
+    """The method by name; for ``"auto"`` Newton, and what goes on where that stalls.
+
+    Its primal mode, by sums of vectors with one number per sample, is for tables with more rows
+    than columns; for others it chooses its mode itself.
+
+    Examples
+    --------
+    >>> tall = Block(np.ones((9, 2)), np.ones(2), np.zeros(2))
+    >>> [(found.name, dict(found.parameters)) for found in choose_methods("auto", [tall, tall])]
+    [('Newton', {'mode': 'primal', 'max_sums': 150}), ('iD2A', {})]
+    """
+    if not (isinstance(method, str) and method.lower() == AUTO):
+        return [find_method(method)]
+    tall = sum(block.X.shape[1] for block in blocks) < len(blocks[0].X)
+    mode = "primal" if tall else "auto"
+    return [METHODS["Newton"](mode=mode, max_sums=_SUMS), METHODS["iD2A"]]
+
+
+def needs_curvature(method: Method) -> bool:
+    """Whether a method needs a quadratic in every coefficient.
+
+    Examples
+    --------
+    >>> needs_curvature(METHODS["Newton"]), needs_curvature(METHODS["iD2A"])
+    (False, True)
+    """
+    flat = Agent(np.ones((1, 1)), SquaredNorm(0.0))
+    return bool(method.lack(Problem([flat], SquaredLoss(np.ones(1)))))
+
+
+def is_endless(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> bool:
+    """Whether the objective falls from w to 2w: the coefficients have no finite limit.
+
+    Examples
+    --------
+    >>> from dual2.functions import LogisticLoss
+    >>> block = Block(np.array([[1.0], [-1.0]]), np.zeros(1), np.zeros(1))
+    >>> loss = Loss(lambda c: LogisticLoss(np.array([1.0, -1.0]), c * np.ones(2)), 0.25, 1.4)
+    >>> is_endless([block], loss, [np.array([30.0])])
+    True
+    """
+    s, h = predictions(blocks, w), loss.h(1.0)
+    square = sum(float(b.ridge @ v**2) for b, v in zip(blocks, w, strict=True))
+    size = sum(float(b.l1 @ np.abs(v)) for b, v in zip(blocks, w, strict=True))
+    with np.errstate(over="ignore"):
+        return float(h.value(2.0 * s)) + 1.5 * square + size < float(h.value(s))
 
 
 def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:
     """Σ_i X_i w_i."""
     return sum((b.X @ v for b, v in zip(blocks, w, strict=True)), np.zeros(len(blocks[0].X)))
-
-
-def _shares(blocks: Sequence[Block], loss: Loss, tau: float) -> list[Array]:
-    """The added ridge's share of each coefficient's quadratic."""
-    return [1.0 - block.ridge / block.weights(tau, loss.curvature) for block in blocks]
 
 
 def _rate(steps: list[float]) -> float:
@@ -151,16 +236,18 @@ def _rate(steps: list[float]) -> float:
     return min((steps[-1] / steps[-1 - span]) ** (1.0 / span), 0.99)
 
 
-def _solve_once(
-    blocks: Sequence[Block],
-    loss: Loss,
-    network: Network,
-    settings: TrainingSettings,
-    tau: float,
-    tol: float,
-    model: Model,
-) -> tuple[Model, float]:
-    """The next model, and the relative step from the one before.
+def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
+    """The model's own problem: columns of length one, a loss of curvature about one."""
+    factor, roots = 1.0 / loss.curvature, [block.lengths for block in blocks]
+    agents = [
+        Agent(b.X / root, Quadratic(factor * b.ridge / root**2), _l1(factor * b.l1 / root))
+        for b, root in zip(blocks, roots, strict=True)
+    ]
+    return Scaled(agents, roots, factor, _products(roots, w), False)
+
+
+def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Array]) -> Scaled:
+    """The problem with ridges that pull towards ``w``, in coordinates where it is ½|x|².
 
     The objective is multiplied by τ/curvature, so that gradients are of the size of predictions
     and one absolute tolerance serves both.
@@ -168,36 +255,46 @@ def _solve_once(
     factor = tau / loss.curvature
     weights = [block.weights(tau, loss.curvature) for block in blocks]
     roots = [np.sqrt(factor * weight) for weight in weights]
-    old = [root * w for root, w in zip(roots, model.w, strict=True)]
-    shares = _shares(blocks, loss, tau)
+    old = _products(roots, w)
+    shares = [1.0 - block.ridge / own for block, own in zip(blocks, weights, strict=True)]
     agents = [
         Agent(b.X / root, SquaredNorm(1.0, share * x), _l1(factor * b.l1 / root))
         for b, root, share, x in zip(blocks, roots, shares, old, strict=True)
     ]
-    start = None if model.duals is None else (old, factor * model.duals)
-    moving = any(np.any(share > 0) for share in shares)
-    how: dict[str, Any] = {"method": _method(settings), "runtime": settings.runtime}
-    how |= {"tol": tol, "atol": 0.01 * tol * loss.size if moving else 1e-12, "start": start}
+    return Scaled(agents, roots, factor, old, any(np.any(share > 0) for share in shares))
+
+
+def _solve_once(
+    scaled: Scaled,
+    loss: Loss,
+    network: Network,
+    settings: TrainingSettings,
+    method: Method,
+    tol: float,
+    model: Model,
+) -> tuple[Model, float]:
+    """The next model, and the relative step from the one before."""
+    start = None if model.duals is None else (scaled.old, scaled.factor * model.duals)
+    how: dict[str, Any] = {"method": method, "runtime": settings.runtime, "start": start}
+    how |= {"tol": tol, "atol": 0.01 * tol * loss.size if scaled.moving else 1e-12}
     how |= {"max_rounds": settings.max_rounds - model.counts.get("rounds", 0)}
-    problem = Problem(agents, loss.h(factor))
+    problem = Problem(scaled.agents, loss.h(scaled.factor))
     result = solve_for_all(problem, network, record=False, progress=False, **how)
-    moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, old, strict=True)))
+    moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, scaled.old, strict=True)))
     size = math.sqrt(sum(_square(x) for x in result.x))
-    w = [x / root for x, root in zip(result.x, roots, strict=True)]
+    w = [x / root for x, root in zip(result.x, scaled.roots, strict=True)]
     counts = _added(model.counts, result, network)
     step = moved / size if size > 0 else 0.0
-    return Model(w, result.duals / factor, result, counts), step
+    return Model(w, result.duals / scaled.factor, result, counts), step
 
 
-def _method(settings: TrainingSettings) -> Any:
-    """For ``"auto"`` iD2A, whose many cheap rounds suit as many rows as there are samples."""
-    automatic = isinstance(settings.method, str) and settings.method.lower() == AUTO
-    return "iD2A" if automatic else settings.method
+def _products(roots: Sequence[Array], w: Sequence[Array]) -> list[Array]:
+    return [root * own for root, own in zip(roots, w, strict=True)]
 
 
 def _added(counts: dict[str, int], result: Result, network: Network) -> dict[str, int]:
     """Counts with those of one more problem, and with the agreement on the step's length."""
-    names = ("rounds", "vectors", "agree_rounds", "floats")
+    names = ("sums", "rounds", "vectors", "agree_rounds", "floats")
     found = {name: counts.get(name, 0) + getattr(result.counts, name) for name in names}
     found["agree_rounds"] += 2 * network.tree.height
     found["floats"] += 4 * (network.n - 1)
