@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -24,6 +25,8 @@ from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
 from dual2.solving.storage import load_public, save_problem
 from mpi_runs import LIMIT, run, run_cli, variables
+
+PYTHON = shlex.quote(sys.executable)
 
 
 def read(file):
@@ -131,7 +134,7 @@ def test_sites_that_hold_their_own_files_only(folder, reference, tmp_path):
             (file,) = (folder / "agents").glob(f"{agent}.*")
             shutil.copy(file, site / "agents")
         (tmp_path / f"site{rank}" / "owners").write_text(" ".join(map(str, owners)))
-    program = f"cd site$OMPI_COMM_WORLD_RANK && exec {sys.executable} -m dual2.cli solve problem"
+    program = f"cd site$OMPI_COMM_WORLD_RANK && exec {PYTHON} -m dual2.cli solve problem"
     shell = ["sh", "-c", f"{program} --partition owners --tol 1e-3 --out answer"]
     done = run(command(find_mpiexec(), 4, shell), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -148,7 +151,7 @@ def test_other_public_files_are_noticed(folder, tmp_path):
         shutil.copytree(folder, tmp_path / f"site{rank}")
     file = tmp_path / "site1" / "problem.toml"
     file.write_text(file.read_text() + "\n# edited\n")
-    shell = f"exec {sys.executable} -m dual2.cli solve site$OMPI_COMM_WORLD_RANK"
+    shell = f"exec {PYTHON} -m dual2.cli solve site$OMPI_COMM_WORLD_RANK"
     done = run(command(find_mpiexec(), 2, ["sh", "-c", shell]), cwd=tmp_path)
     assert done.returncode == 2
     assert len(re.findall("rank . has another public part", done.stderr)) == 1

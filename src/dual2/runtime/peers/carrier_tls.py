@@ -8,6 +8,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from dual2.runtime.peers.crash_points import passing
@@ -38,6 +39,12 @@ def make_context(
     return context
 
 
+def abort(writer: asyncio.StreamWriter) -> None:
+    """End a connection at once, also one that has ended."""
+    with suppress(AttributeError):  # of early Pythons 3.11, if the secured connection is lost
+        writer.transport.abort()
+
+
 class Connection:
     """One connection to a party whose certificate is known."""
 
@@ -65,8 +72,12 @@ class Connection:
     async def send(self, *parts: bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         passing("before send")
-        self._writer.writelines(parts)
-        if self._writer.transport.get_write_buffer_size() > _BUFFER:
+        try:
+            self._writer.writelines(parts)
+            waiting = self._writer.transport.get_write_buffer_size()
+        except AttributeError as error:  # as in ``abort``
+            raise ConnectionResetError("the connection is lost") from error
+        if waiting > _BUFFER:
             async with asyncio.timeout(self._dead):
                 await self._writer.drain()
         passing("after send")
@@ -85,7 +96,7 @@ class Connection:
 
     def close(self) -> None:
         """End the connection at once."""
-        self._writer.transport.abort()
+        abort(self._writer)
 
     async def finish(self) -> None:
         """Write what is left, then end it."""
@@ -115,5 +126,5 @@ async def dial(
     try:
         return await secure(streams, context, limit, dead)
     except BaseException:
-        streams[1].transport.abort()
+        abort(streams[1])
         raise

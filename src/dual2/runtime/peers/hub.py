@@ -16,7 +16,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json
-from dual2.runtime.peers.carrier_tls import HANDSHAKE, Connection, dial, secure
+from dual2.runtime.peers.carrier_tls import HANDSHAKE, Connection, abort, dial, secure
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
@@ -218,7 +218,7 @@ class Hub:
         except (PeerError, *_BROKEN) as error:
             self.audit("refused", address=address, why=str(error) or type(error).__name__)
         finally:
-            writer.transport.abort()
+            abort(writer)
 
     def _find(self, connection: Connection, address: str) -> int | None:
         """The neighbour that shows this certificate, if one may dial."""
