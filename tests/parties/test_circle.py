@@ -15,6 +15,12 @@ from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.parties import Parties
 from party_circle import QUICK, RUN, Circle, Fate, Hanging
 
+# A death that is acted leaves sockets to the garbage collector, a real one to the system.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+
 EDGES = [(0, 1), (1, 2), (1, 3), (2, 3)]
 ROOT, LEAF = 1, 0
 
