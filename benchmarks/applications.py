@@ -8,7 +8,7 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.applications import dispatch, mpc
 
 CASES = ("case14", "case30", "case57", "case118", "case300")
@@ -218,10 +218,7 @@ def main() -> None:
         parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,
         noise=[0.001], tol=[1e-4],
     )  # fmt: skip
-    report = Report(options)
-    for name in options.parts:
-        PARTS[name](report, options)
-    report.end()
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

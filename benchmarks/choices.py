@@ -14,7 +14,7 @@ import numpy as np
 
 import dual2 as d2
 from common.loops import Loop
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
@@ -172,10 +172,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
     parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
     options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=15_000)
-    report = Report(options)
-    for name in options.parts:
-        PARTS[name](report, options)
-    report.end()
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

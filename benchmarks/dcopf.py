@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import linprog
 
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.applications import dispatch
 from dual2.errors import ProblemError
 
@@ -123,10 +123,7 @@ def main() -> None:
     parser.add_argument("--buses", type=int, default=10_000, help="of the largest case")
     parser.add_argument("--nets", nargs="*", default=NETS)
     options = parse(parser, PARTS, nets=["case89pegase"])
-    report = Report(options)
-    for name in options.parts:
-        PARTS[name](report, options)
-    report.end()
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 
 import dual2 as d2
 import dual2.learn as dl
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 
 MANY = 10**6
 CLOSE = 1e-4
@@ -275,12 +275,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--every", type=int, default=1, help="take only every k-th row")
     options = parse(parser, PARTS, every=6)
-    report = Report(options)
     warnings.simplefilter("ignore")
     dl.VerticalRidge().fit(np.eye(3), np.arange(3.0))  # compile before the clock runs
-    for name in options.parts:
-        PARTS[name](report, options)
-    report.end()
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

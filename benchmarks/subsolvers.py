@@ -20,7 +20,7 @@ import numpy as np
 
 import dual2 as d2
 from common.loops import Loop
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.experiments.exp1 import experiment1
 from dual2.reference import solve_reference
 from dual2.theory import complexities
@@ -313,10 +313,7 @@ def main() -> None:
     parser.add_argument("--tol", type=float, default=1e-8, help="tolerance of 'exact'")
     options = parse(parser, PARTS, problems=3, tol=1e-3)
     options.kappas = KAPPAS[: 1 if options.smoke else None]
-    report = Report(options)
-    for name in options.parts:
-        PARTS[name](report, options)
-    report.end()
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +87,16 @@ class Report:
             raise SystemExit(f"{self._wrong} of the numbers above are wrong.")
         if self._missing and self._smoke:
             raise SystemExit(SOMETHING_MISSING)
+
+
+def report_parts(
+    parts: Mapping[str, Callable[[Report, argparse.Namespace], None]], options: argparse.Namespace
+) -> None:
+    """Report the parts that :func:`parse` found, in their order, and leave."""
+    report = Report(options)
+    for name in options.parts:
+        parts[name](report, options)
+    report.end()
 
 
 def _cell(value: Any) -> str:

@@ -34,6 +34,7 @@ def example(folder: Directory, force: Force = False) -> None:
 
 def solve(
     folder: Directory,
+    *,
     method: Annotated[str | None, typer.Option(help="Newton, iD2A, … (default: auto)")] = None,
     subsolver: Annotated[str | None, typer.Option(help="iDAPG, … (default: auto)")] = None,
     rho: Annotated[str | None, typer.Option(help="Augmentation: auto, 0 or a number.")] = None,

@@ -6,13 +6,11 @@ prices at once, from which everybody computes alike which of them to take and th
 Where f_i + g_i is not strongly convex a proximal term is added, and moved from time to time.
 """
 
-import time
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
-from dual2.methods.method import Judging, Verdict
+from dual2.methods.method import Verdict
 from dual2.methods.newton import flat as springs_of
 from dual2.methods.newton.agents import Agents, Question, Springs
 from dual2.methods.newton.coupling import (
@@ -25,7 +23,16 @@ from dual2.methods.newton.coupling import (
     propose,
 )
 from dual2.methods.newton.message import FLAT, MOVED, PRICED, SCALARS, VARIABLES, Layout, half_size
-from dual2.methods.newton.shared import ENDS, FIRST, JACOBIAN, SURVEY, TRIALS, Shared
+from dual2.methods.newton.shared import (
+    FIRST,
+    JACOBIAN,
+    SURVEY,
+    TRIALS,
+    OverSums,
+    Shared,
+    packed,
+    unpacked,
+)
 from dual2.methods.newton.stopping import (
     judge,
     proves_infeasible,
@@ -43,7 +50,7 @@ _IDLE = 3
 """Steps without progress after which a point is final."""
 
 
-class Newton(Judging):
+class Newton(OverSums):
     """The method on one block of agents; each call of ``advance`` is at least one sum.
 
     Parameters
@@ -54,27 +61,19 @@ class Newton(Judging):
         Most sums.
     """
 
-    conserved = ""
-    vectors = 0
+    now: Shared
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
-        self.runtime, self.max_sums, h = runtime, max_sums, runtime.problem.h
-        self.h = h if h.form is None else h.form.broadcast(runtime.p)  # one prox for all rows
+        super().__init__(runtime, max_sums)
         self.agents = Agents(runtime)
-        self.height = runtime.network.tree.height
-        self.stride = max(2 * self.height, 1)
         self.flat = self.agents.flat()
-        self._asked = 0
         self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); anchors begin at x, or at the nearest point of g."""
-        rt, p = self.runtime, self.runtime.p
-        price = np.zeros(p)
-        if rt.anywhere(lam):
-            price = rt.total(lam) / rt.problem.n
-        zero = np.zeros(p)
+        rt, zero = self.runtime, np.zeros(self.runtime.p)
+        price = self._first_price(lam)
         G, M = self._unknown()
         self.now = Shared(price, zero, zero, np.zeros(SCALARS), G, M, zero, zero, zero)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
@@ -102,18 +101,18 @@ class Newton(Judging):
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
-        own = {f.name: np.copy(getattr(self.now, f.name)) for f in fields(Shared)}
-        own["end"] = np.array(ENDS.index(self.now.end))
         springs = self.springs
         parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
         parts |= {"floor": self.floor, "tried": self.agents.tried}
-        return own | {k: v.copy() for k, v in parts.items()} | {"asked": self.agents.asked}
+        return (
+            packed(self.now)
+            | {k: v.copy() for k, v in parts.items()}
+            | {"asked": self.agents.asked}
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
-        known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(Shared)}
-        known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
-        self.now = Shared(**known | {"end": ENDS[known["end"]]})
+        self.now = unpacked(Shared, state)
         own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
         self.springs, self.floor = Springs(*own), np.array(state["floor"])
         self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
@@ -128,16 +127,6 @@ class Newton(Judging):
     def x(self) -> Array:
         """Flat primal iterate: the agents' answers to λ."""
         return self.springs.x
-
-    @property
-    def duals(self) -> Array:
-        """λ, the same row for every agent."""
-        return np.broadcast_to(self.now.lam, (self.runtime.n, self.runtime.p))
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges so far: 2·height for each sum."""
-        return 2 * self.height * self.now.sums
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`."""
@@ -155,16 +144,9 @@ class Newton(Judging):
         }
 
     # -- the loop ---------------------------------------------------------------------------------
-    def advance(self, rounds: int, seconds: float) -> None:
-        """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
-        end, first = time.perf_counter() + seconds, True
-        while not self.now.end and self.rounds < max(rounds, 1):
-            if not first and time.perf_counter() >= end:
-                break
-            first = False
-            self._sum()
+    def _verdict(self) -> Verdict:
         ended = self.now.end
-        self.verdict = Verdict(
+        return Verdict(
             self.now.kkt,
             self.now.lam,
             ended,

@@ -1,16 +1,13 @@
 """What the two primal modes share: known directions, their products, the price, the state."""
 
-import time
-from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from dual2.methods.method import Judging, Verdict
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, solve_reduced
-from dual2.methods.newton.shared import ENDS
+from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
 
@@ -67,7 +64,7 @@ K = TypeVar("K", bound=Known)
 Q = TypeVar("Q", bound=Quadratics)
 
 
-class Directions(Judging, Generic[K, Q]):
+class Directions(OverSums, Generic[K, Q]):
     """A primal mode on one block of agents; each call of ``advance`` is at least one sum.
 
     Parameters
@@ -78,28 +75,23 @@ class Directions(Judging, Generic[K, Q]):
         Most sums.
     """
 
-    conserved = ""
-    vectors = 0
+    now: K
     growing = GROWING
     known: type[K]
     part: type[Q]
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
-        self.runtime, self.max_sums, h = runtime, max_sums, runtime.problem.h
-        self.h = h if h.form is None else h.form.broadcast(runtime.p)
+        super().__init__(runtime, max_sums)
         self.parts = [self.part(agent) for agent in runtime.problem.agents]
         self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
-        self.height = runtime.network.tree.height
-        self.stride = max(2 * self.height, 1)
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
-        self._asked = 0
         self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p)."""
         rt, zero = self.runtime, np.zeros(self.runtime.p)
-        price = rt.total(lam) / rt.problem.n if rt.anywhere(lam) else zero
+        price = self._first_price(lam)
         no, none, square = zero[:0], np.zeros((0, rt.p)), np.zeros((0, 0))
         self.now = self.known(price, zero, zero, no, no, square, none, zero, zero, no, square)
         self.x, self.gram = x.copy(), Gram()
@@ -116,17 +108,13 @@ class Directions(Judging, Generic[K, Q]):
         """Everything needed to continue bit for bit."""
         now = self.now
         now.gram_weights, now.gram_matrix = self.gram.weights, self.gram.matrix
-        own = {f.name: np.copy(getattr(now, f.name)) for f in fields(self.known)}
-        own["end"] = np.array(ENDS.index(now.end))
         directions = np.hstack([part.directions for part in self.parts])
         calls = {"calls_A": self.products, "looks": self.gram.looks}
-        return own | {"x": self.x.copy(), "directions": directions} | calls
+        return packed(now) | {"x": self.x.copy(), "directions": directions} | calls
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
-        known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(self.known)}
-        known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
-        self.now = now = self.known(**known | {"end": ENDS[known["end"]]})
+        self.now = now = unpacked(self.known, state)
         self.gram = Gram(now.gram_weights, now.gram_matrix)
         self.x, directions = np.array(state["x"]), np.array(state["directions"])
         self._spread(directions)
@@ -138,37 +126,12 @@ class Directions(Judging, Generic[K, Q]):
         self._precondition(now.weights, metric=False)
 
     # -- what others read -------------------------------------------------------------------------
-    @property
-    def duals(self) -> Array:
-        """λ, the same row for every agent."""
-        return np.broadcast_to(self.now.lam, (self.runtime.n, self.runtime.p))
-
-    @property
-    def rounds(self) -> int:
-        """Exchanges so far: 2·height for each sum."""
-        return 2 * self.height * self.now.sums
-
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`."""
         sums = self.now.sums
         local = {"grad_f": 2 * sums, "prox_g": sums, "A": self.products, "AT": 2 * sums}
         local["prox_h"] = self.gram.looks
         return local | {"iterations": sums, "outer": self.now.restarts, "sums": sums}
-
-    # -- the loop ---------------------------------------------------------------------------------
-    def advance(self, rounds: int, seconds: float) -> None:
-        """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
-        end, first = time.perf_counter() + seconds, True
-        while not self.now.end and self.rounds < max(rounds, 1):
-            if not first and time.perf_counter() >= end:
-                break
-            first = False
-            self._sum()
-        self.verdict = Verdict(self.now.kkt, self.now.lam, self.now.end, self._asked)
-
-    @abstractmethod
-    def _sum(self) -> None:
-        """One sum, and what follows from it."""
 
     def _ratios(self) -> Array:
         """Stationarity of each agent at (x, λ), as the certificate judges it."""

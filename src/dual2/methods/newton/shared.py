@@ -1,10 +1,17 @@
-"""What everybody knows in the dual modes, and how a run may end."""
+"""Loops over exact sums: their counts, saved states and ends; what all know in the dual modes."""
 
-from dataclasses import dataclass
+import time
+from abc import abstractmethod
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
 
+from dual2.methods.method import Judging, Verdict
+from dual2.runtime import Runtime
+
 Array = np.ndarray
+T = TypeVar("T")
 SURVEY, FIRST, TRIALS, JACOBIAN = range(4)
 """What the next sum is for: as the second but with the agents' sizes too, from which the r_i follow
 if some need them; the answers at λ and M; trials; the Jacobian at λ."""
@@ -46,3 +53,74 @@ class Shared:
     longest: float = 0.0
     kkt: float = np.inf
     end: str = ""
+
+
+def packed(known: Any) -> dict[str, Array]:
+    """What everybody knows as arrays, to be saved."""
+    own = {f.name: np.copy(getattr(known, f.name)) for f in fields(known)}
+    return own | {"end": np.array(ENDS.index(known.end))}
+
+
+def unpacked(kind: type[T], state: dict[str, Any]) -> T:
+    """The ``kind`` of knowledge that :func:`packed` made these arrays of."""
+    known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(kind)}  # pyright: ignore[reportArgumentType]
+    known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
+    return kind(**known | {"end": ENDS[known["end"]]})
+
+
+class OverSums(Judging):
+    """A loop of exact sums on one block of agents; each call of ``advance`` is at least one sum.
+
+    Subclasses make one sum in ``_sum`` and keep in ``now`` what everybody knows: at least the price
+    ``lam``, the number of ``sums``, the residual ``kkt`` and the ``end``, empty before it.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Where the agents are.
+    max_sums : int
+        Most sums.
+    """
+
+    conserved = ""
+    vectors = 0
+    now: Any
+
+    def __init__(self, runtime: Runtime, max_sums: int) -> None:
+        self.runtime, self.max_sums, h = runtime, max_sums, runtime.problem.h
+        self.h = h if h.form is None else h.form.broadcast(runtime.p)  # one prox for all rows
+        self.height = runtime.network.tree.height
+        self.stride = max(2 * self.height, 1)
+        self._asked = 0
+
+    @property
+    def duals(self) -> Array:
+        """λ, the same row for every agent."""
+        return np.broadcast_to(self.now.lam, (self.runtime.n, self.runtime.p))
+
+    @property
+    def rounds(self) -> int:
+        """Exchanges so far: 2·height for each sum."""
+        return 2 * self.height * self.now.sums
+
+    def advance(self, rounds: int, seconds: float) -> None:
+        """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
+        end, first = time.perf_counter() + seconds, True
+        while not self.now.end and self.rounds < max(rounds, 1):
+            if not first and time.perf_counter() >= end:
+                break
+            first = False
+            self._sum()
+        self.verdict = self._verdict()
+
+    def _verdict(self) -> Verdict:
+        return Verdict(self.now.kkt, self.now.lam, self.now.end, self._asked)
+
+    @abstractmethod
+    def _sum(self) -> None:
+        """One sum, and what follows from it."""
+
+    def _first_price(self, lam: Array) -> Array:
+        """The mean of the agents' prices; no sum is made if all are zero."""
+        rt = self.runtime
+        return rt.total(lam) / rt.problem.n if rt.anywhere(lam) else np.zeros(rt.p)
