@@ -4,6 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 OUT    ?= results
 
+# Bytecode is written once, where it is first needed, whatever the shell says about it.
+unexport PYTHONDONTWRITEBYTECODE
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
 .PHONY: demo test numerics lint types bench docs lock clean
 
 demo: $(VENV)/core.stamp
@@ -49,10 +53,10 @@ $(VENV)/created.stamp:
 	touch $@
 
 $(VENV)/core.stamp: $(VENV)/created.stamp requirements.lock pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	$(INSTALL) -r requirements.lock
+	$(INSTALL) --no-deps --no-build-isolation -e .
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/core.stamp requirements-dev.lock
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.lock
+	$(INSTALL) -r requirements-dev.lock
 	touch $@

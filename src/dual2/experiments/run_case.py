@@ -2,13 +2,16 @@
 
 import os
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
+from dual2.compiled import cache_directory
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.experiments.builders import build_setting
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.store import FAILED, SKIPPED, StoredRun
+from dual2.files import locked
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
 from dual2.solving.tuning import Tuned, tune
@@ -59,7 +62,8 @@ def _measured(
     problem, network = setting.problem, setting.network
     tuned = _tuned(case, setting)
     arguments: dict[str, Any] = {"seed": case.seed, **case.solve, **(tuned or {})}
-    _whole(solve(problem, network, **{**arguments, **WARM_UP}).status)
+    with _alone():
+        _whole(solve(problem, network, **{**arguments, **WARM_UP}).status)
     measured = {"reference": setting.reference, "progress": False, "callback": watch}
     result = solve(problem, network, **{**arguments, **measured})
     _whole(result.status)
@@ -68,6 +72,12 @@ def _measured(
     found = asdict(result.counts), asdict(result.certificate), told, result.versions
     beside = setting.facts, machine, _record(tuned), _predicted(setting, result, arguments)
     return StoredRun(case, *ended, *found, *beside, result.trace)
+
+
+def _alone() -> AbstractContextManager[None]:
+    """One process at a time, so that no kernel is compiled twice; with a warm cache at once."""
+    folder = cache_directory()
+    return nullcontext() if folder is None else locked(folder / "compiling.lock")
 
 
 def _tuned(case: Case, setting: Setting) -> Tuned | None:

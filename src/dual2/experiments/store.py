@@ -17,7 +17,6 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,7 @@ import numpy as np
 
 from dual2.errors import Dual2Error
 from dual2.experiments.case import FORMAT, Case, Setting
-from dual2.files import read_json, read_text, remove_leftovers, write_atomically
+from dual2.files import locked, read_json, read_text, remove_leftovers, write_atomically
 from dual2.solving.storage.documents import numbers_of_words, to_json
 
 __all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
@@ -105,22 +104,17 @@ class Store:
         """
         try:
             (self.folder / "runs").mkdir(parents=True, exist_ok=True)
-            file = (self.folder / "runs" / ".lock").open("w")
+            lock = self.folder / "runs" / ".lock"
+            lock.touch()
         except OSError as error:
             raise Dual2Error(
                 f"{self.folder} cannot hold stored runs: {error}. Name another folder."
             ) from error
-        with file:
-            if find_spec("fcntl"):
-                import fcntl
-
-                try:
-                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                except BlockingIOError:
-                    raise Dual2Error(
-                        f"Another process is making runs in {self.folder}. Let it finish (or end "
-                        "it), then run the same command; or name another folder."
-                    ) from None
+        taken = (
+            f"Another process is making runs in {self.folder}. Let it finish (or end it), then run "
+            "the same command; or name another folder."
+        )
+        with locked(lock, taken):
             yield
 
     def save(self, run: StoredRun) -> None:

@@ -1,6 +1,7 @@
 """Files: written whole or not at all, read without trusting them."""
 
 from dual2.files.archives import read_arrays
+from dual2.files.locks import locked
 from dual2.files.reading import read_bytes, read_text
 from dual2.files.texts import parse_json, parse_toml, read_json, read_toml
 from dual2.files.writing import (
@@ -15,6 +16,7 @@ from dual2.files.writing import (
 __all__ = [
     "DIGEST_SIZE",
     "digest",
+    "locked",
     "parse_json",
     "parse_toml",
     "read_arrays",
