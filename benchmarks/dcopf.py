@@ -26,8 +26,8 @@ from dcopf_reference import solve_angles  # noqa: E402
 COLUMNS = {"powermodels": "dc_objective_reference", "matpower": "objective_matpower_model"}
 NETS = ("case89pegase", "case_illinois200", "case1888rte", "case2848rte")
 CLOSE, CLOSE_PRICES, CLOSE_NETS = 1e-6, 1e-5, 1e-7
-HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "latency", "floats",
-        "s to read", "s to solve"]  # fmt: skip
+HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "latency", "floats"]
+HEAD += ["s to read", "s to solve"]
 
 
 def price_error(answer: dispatch.Answer, path: Path, model: str) -> float | None:

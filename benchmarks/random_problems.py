@@ -74,9 +74,17 @@ def attempt(seed: int, check: bool, options: dict[str, Any]) -> Outcome:
         error = float(np.linalg.norm(x - best) / (1 + np.linalg.norm(best)))
         kkt = reference.kkt
     return Outcome(
-        seed, g, h, str(result.status), result.counts.rounds, result.counts.agree_rounds,
-        result.certificate.kkt, seconds, error, kkt,
-    )  # fmt: skip
+        seed,
+        g,
+        h,
+        str(result.status),
+        result.counts.rounds,
+        result.counts.agree_rounds,
+        result.certificate.kkt,
+        seconds,
+        error,
+        kkt,
+    )
 
 
 def campaign(

@@ -229,9 +229,16 @@ def measured(case: str, numbers: dict[str, float], method: str, subsolver: str, 
     problem = controlled(case, numbers["κ_f"], numbers["κ_pd"], numbers["κ_A"])
     network = weighted_path(numbers["κ_C"])
     result = d2.solve(
-        problem, network, method=method, subsolver=subsolver, rho=rho, tol=1e-10,
-        reference=solve_reference(problem).x, max_rounds=3_000_000, time_limit=60.0,
-    )  # fmt: skip
+        problem,
+        network,
+        method=method,
+        subsolver=subsolver,
+        rho=rho,
+        tol=1e-10,
+        reference=solve_reference(problem).x,
+        max_rounds=3_000_000,
+        time_limit=60.0,
+    )
     row = int(np.argmax(result.trace["gap"] <= 1e-6))
     assert result.trace["gap"][row] <= 1e-6
     counts = [float(result.trace[name][row]) for name in COUNTED]

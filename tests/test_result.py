@@ -187,9 +187,17 @@ def test_as_dict_is_json():
     result = solve(PROBLEM, NETWORK, tol=1e-4)
     content = json.loads(json.dumps(result.as_dict(), allow_nan=False))
     assert set(content) >= {
-        "format", "status", "x", "y", "dual", "objective", "counts", "certificate", "parameters",
+        "format",
+        "status",
+        "x",
+        "y",
+        "dual",
+        "objective",
+        "counts",
+        "certificate",
+        "parameters",
         "versions",
-    }  # fmt: skip
+    }
     assert content["status"] == "CONVERGED"
     assert content["counts"] == asdict(result.counts)
     np.testing.assert_array_equal(np.concatenate(content["x"]), np.concatenate(result.x))

@@ -13,7 +13,7 @@ SOMETHING_MISSING = 77
 
 
 def parse(
-    parser: argparse.ArgumentParser, parts: Iterable[str] = (), **smoke: Any
+    parser: argparse.ArgumentParser, parts: Iterable[str] = (), /, **smoke: Any
 ) -> argparse.Namespace:
     """Parse the command line; with ``--smoke`` the defaults are those of ``smoke``.
 

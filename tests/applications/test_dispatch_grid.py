@@ -36,8 +36,9 @@ def test_cost_and_prices_of_pglib(name, model):
         cost, theirs = solve_angles(path(name), model)
         assert answer.cost == pytest.approx(cost, rel=1e-8)
         assert list(prices) == list(theirs)
-        np.testing.assert_allclose(np.concatenate(list(prices.values())), list(theirs.values()),
-                                   rtol=1e-5)  # fmt: skip
+        np.testing.assert_allclose(
+            np.concatenate(list(prices.values())), list(theirs.values()), rtol=1e-5
+        )
     if model == "powermodels":
         ends = [min(prices.values())[0], max(prices.values())[0]]
         np.testing.assert_allclose(ends, [float(row["lmp_min"]), float(row["lmp_max"])], rtol=1e-6)

@@ -111,10 +111,19 @@ def test_unstable_systems_with_several_resources_and_steps_of_the_limit():
         A = rng.standard_normal((3, 3))
         A *= 1.1 / np.abs(np.linalg.eigvals(A)).max()
         systems.append(
-            mpc.Subsystem(f"s{i}", A, rng.standard_normal((3, 2)), Q=np.diag([1.0, 0.0, 2.0]),
-                          R=[0.1, 0.2], x_min=-3.0, x_max=3.0, u_min=-1.0, u_max=1.0,
-                          resource=rng.standard_normal((2, 2)) if i else None)
-        )  # fmt: skip
+            mpc.Subsystem(
+                f"s{i}",
+                A,
+                rng.standard_normal((3, 2)),
+                Q=np.diag([1.0, 0.0, 2.0]),
+                R=[0.1, 0.2],
+                x_min=-3.0,
+                x_max=3.0,
+                u_min=-1.0,
+                u_max=1.0,
+                resource=rng.standard_normal((2, 2)) if i else None,
+            )
+        )
     limit = np.array([[0.3, 0.2], [-0.5, 0.1], [0.0, -0.2]])
     controller = mpc.Controller(systems, 7, limit, nx.path_graph(5))
     states = [rng.uniform(-1, 1, 3) for _ in range(5)]
@@ -159,10 +168,19 @@ def test_a_price_cap_makes_the_shared_limit_soft():
 def test_shared_limits_that_cannot_hold_are_named():
     made = mpc.heated_buildings(3)
     needy = [
-        mpc.Subsystem(s.name, s.A, s.B, 1.0, 1.0, x_min=s.x_ref - 8.0, u_min=0.4, u_max=1.0,
-                      resource=s.resource)
+        mpc.Subsystem(
+            s.name,
+            s.A,
+            s.B,
+            1.0,
+            1.0,
+            x_min=s.x_ref - 8.0,
+            u_min=0.4,
+            u_max=1.0,
+            resource=s.resource,
+        )
         for s in made.subsystems
-    ]  # fmt: skip
+    ]
     limit = np.full((5, 1), 60.0)
     limit[2] = 10.0
     controller = mpc.Controller(needy, 5, limit, nx.path_graph(3))

@@ -30,9 +30,12 @@ def general(u, w, chain):
     M = (np.eye(T)[1:] - np.eye(T)[:-1]) / root
     size = np.linalg.norm(M, axis=1)
     s = Scaled(
-        np.ascontiguousarray(M / size[:, None]), -chain[2, 1:] / size, chain[3, 1:] / size,
-        root * chain[0], root * chain[1],
-    )  # fmt: skip
+        np.ascontiguousarray(M / size[:, None]),
+        -chain[2, 1:] / size,
+        chain[3, 1:] / size,
+        root * chain[0],
+        root * chain[1],
+    )
     out, basis = np.empty(T), np.empty((T, T))
     status, count = project(root * u, out, s, np.empty(2 * T - 1), basis)
     assert status == SOLVED

@@ -140,8 +140,16 @@ def test_smooth_forms():
     assert smooth_form(fn.HuberLoss(0.0, 1.0), 3) is None
 
 
-@pytest.mark.parametrize("row", ["squared norm, centre", "quadratic", "least squares",
-                                  "logistic regression, ridge", "stacked quadratics"])  # fmt: skip
+@pytest.mark.parametrize(
+    "row",
+    [
+        "squared norm, centre",
+        "quadratic",
+        "least squares",
+        "logistic regression, ridge",
+        "stacked quadratics",
+    ],
+)
 def test_smooth_forms_after_an_affine_change_have_the_same_values(cases, row):
     f = (3.0 * cases[row].shift([0.5, -1.0, 2.0])).tilt(Y).plus_quadratic(0.25)
     form = smooth_form(f, 3)

@@ -16,8 +16,19 @@ from dual2.theory.complexity_table import BOUNDS, CASE_1, CASE_2, CASE_3
 from dual2.theory.saddle_table import SADDLE_BOUNDS, Formula
 
 SYMBOLS = (
-    "κ_f", "κ_C", "κ_pd", "κ_h*", "κ_A", "κ_pd'", "κ_Aρ", "κ_pd2", "κ_A'ρ", "κ_pd3", "c_1", "c_2",
-)  # fmt: skip
+    "κ_f",
+    "κ_C",
+    "κ_pd",
+    "κ_h*",
+    "κ_A",
+    "κ_pd'",
+    "κ_Aρ",
+    "κ_pd2",
+    "κ_A'ρ",
+    "κ_pd3",
+    "c_1",
+    "c_2",
+)
 POINTS = [
     (4.3, 7.1, 11.7, 5.9, 3.7, 2.9, 13.3, 17.9, 19.1, 23.7, 0.6, 1.7),
     (90.0, 7.1, 11.7, 200.0, 370.0, 160000.0, 13.3, 17900.0, 19.1, 23700.0, 0.6, 1.7),

@@ -41,9 +41,14 @@ def _readers(kind: type[Any]) -> list[tuple[str, Callable[..., Any]]]:
 
 
 def entries(
-    owner: Any, name: str, value: Any, *, above: float | None = None, least: float | None = None,
+    owner: Any,
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
     finite: bool = True,
-) -> Entries:  # fmt: skip
+) -> Entries:
     """A float, or a read-only float64 vector, optionally ``> above`` or ``>= least``.
 
     nan is refused, inf unless ``finite=False``.
@@ -62,9 +67,14 @@ def entries(
 
 
 def number(
-    owner: Any, name: str, value: Any, *, above: float | None = None, least: float | None = None,
+    owner: Any,
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    least: float | None = None,
     finite: bool = True,
-) -> float:  # fmt: skip
+) -> float:
     """A finite float (or an infinity if allowed), optionally ``> above`` or ``>= least``."""
     shape = np.shape(entries(owner, name, value, finite=finite))
     if shape:

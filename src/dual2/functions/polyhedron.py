@@ -177,8 +177,9 @@ class IndicatorPolyhedron(Indicator):
         raise EmptySet(
             f"IndicatorPolyhedron: the set is empty: the inequalities of rows {named}"
             f"{', …' if len(rows) > 6 else ''} contradict each other. Relax one of their bounds.",
-            rows, sides,
-        )  # fmt: skip
+            rows,
+            sides,
+        )
 
     def rescaled(self, units: Array) -> Function:
         """Columns over the units."""
