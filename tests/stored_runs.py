@@ -43,6 +43,7 @@ def trace(last, rows=1000):
     }
     return {
         "rounds": rounds,
+        "agree_rounds": rounds // 10,
         "seconds": 1e-5 * rounds,
         "gap": 10 ** (-9 * done),
         "kkt": 1 - done,

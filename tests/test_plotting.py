@@ -12,13 +12,14 @@ from dual2.solving.plotting import plot_trace
 def run(last=1000, **more):
     spent = np.linspace(0, last, 50)
     trace = dict.fromkeys(("rounds", "grad_f", "prox_g", "A", "AT", "prox_h"), spent)
+    trace |= {"agree_rounds": 0.1 * spent}
     return SimpleNamespace(trace=trace | {"kkt": 10 ** (-8 * spent / last)} | more)
 
 
 def test_axes_add_up_the_oracles():
     figure = plot_trace(run())
     ends = [panel.lines[0].get_xdata()[-1] for panel in figure.axes]
-    assert ends == [2000, 3000, 1000]
+    assert ends == [2000, 3000, 1000, 1100]
     assert {panel.get_yscale() for panel in figure.axes} == {"log"}
     assert {panel.get_xscale() for panel in figure.axes} == {"linear"}
     assert figure.axes[0].get_ylabel() == "relative KKT residual"

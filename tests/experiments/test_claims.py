@@ -11,7 +11,7 @@ from dual2.experiments.claims import AIMS, ORDERS, claims
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.verdicts import Cost, Order, judge, less
 
-COLUMNS = ("rounds", "grad_f", "prox_g", "A", "AT", "prox_h")
+COLUMNS = ("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT", "prox_h")
 FACTS = {
     "exp1": {
         "n": 8, "p": 20, "mu_h*": 20.0, "L_h*": 20.0, "kappa_C": 25.27, "kappa_f": 1.0,

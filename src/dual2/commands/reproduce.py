@@ -14,6 +14,8 @@ from dual2.commands.options import Force
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import Claim
 from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
+from dual2.experiments.figures import REPORT
+from dual2.experiments.headline import headline
 from dual2.experiments.reproduce import Reproduction
 from dual2.experiments.reproduce import reproduce as run_experiments
 from dual2.experiments.store import StoredRun
@@ -60,6 +62,10 @@ def reproduce(
     print(LEGEND)
     _tell_claims(found.claims)
     _tell_rest(found, out)
+    for group, runs in found.runs.items():
+        print(headline(ABOUT[group].title, runs, found.target))
+    if found.files:
+        print(f"Open {out / REPORT} in a browser. Next: dual2 example FOLDER, dual2 solve FOLDER.")
     raise typer.Exit(found.outcome.exit_code)
 
 

@@ -117,10 +117,12 @@ def _rules(group: str, methods: Sequence[str]) -> list[Case]:
 
 
 def _ours(group: str) -> list[Case]:
-    return [
+    """The paper's methods as we parameterise them, and Newton's method, which is ours."""
+    found = [
         _case(group, f"{method}, our defaults", {"method": method}, ours=True)
         for method in ("iD2A", "MiD2A")
     ]
+    return [*found, _case(group, "Newton, our method", {"method": "Newton"}, ours=True)]
 
 
 def _limited(found: list[Case], quick: bool, cut: int) -> list[Case]:

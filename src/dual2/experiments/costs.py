@@ -10,7 +10,7 @@ from dual2.solving.plotting import PANELS
 TARGETS = (1e-2, 1e-4, 1e-6, 1e-8)
 """Relative gaps at which costs are read off."""
 
-AXES = dict(zip(("local", "coupling", "rounds"), PANELS, strict=True)) | {
+AXES = dict(zip(("local", "coupling", "rounds", "latency"), PANELS, strict=True)) | {
     "seconds": (("seconds",), "seconds")
 }
 """Kinds of cost: trace columns that are added up, and the label of the axis."""

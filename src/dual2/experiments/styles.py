@@ -17,6 +17,9 @@ from dual2.solving.result import Status
 OURS = Style("#a83fd1", marker="*", width=2.8, order=-1)
 """Our own defaults: a wide line beneath the others, so that a curve they share is seen."""
 
+OUR_DASHES = {"MiD2A": "dashed", "Newton": "dashdot"}
+"""Kinds of their lines; the others are solid."""
+
 BASES = {
     "iD2A": Style("#1c7ed6", width=1.8),
     "MiD2A": Style("#e8590c", width=1.8),
@@ -61,7 +64,7 @@ def style(run: StoredRun) -> Style:
     asked = str(solve.get("method", AUTO))
     name = AUTO if asked.lower() == AUTO else find_method(asked).name
     if run.case.notes.get("ours"):
-        return replace(OURS, dash="dashed" if name == "MiD2A" else "solid")
+        return replace(OURS, dash=OUR_DASHES.get(name, "solid"))
     base = _base(name)
     dash = SUBSOLVERS.get(str(solve.get("subsolver", "")).lower(), base.dash)
     dash = "dotted" if solve.get("rho", "auto") == 0 else dash

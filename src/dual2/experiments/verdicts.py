@@ -15,6 +15,7 @@ AXIS_NAMES = {
     "local": "calls to ∇f and prox_g",
     "coupling": "calls to A, Aᵀ and prox_h*",
     "rounds": "rounds",
+    "latency": "exchanges, agreement included",
 }
 """What is counted on each axis."""
 

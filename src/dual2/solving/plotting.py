@@ -19,6 +19,7 @@ PANELS = (
     (("grad_f", "prox_g"), "calls to ∇f and prox g"),
     (("A", "AT", "prox_h"), "calls to A, Aᵀ and prox h*"),
     (("rounds",), "communication rounds"),
+    (("rounds", "agree_rounds"), "rounds and agreement: latency"),
 )
 """Trace columns that are added up on each horizontal axis, and its label."""
 
@@ -115,7 +116,7 @@ def plot_trace(
     if not named:
         raise Dual2Error("There is nothing to plot: the mapping of results is empty.")
     height = 3.6 + 0.25 * -(-len(named) // _legend_columns(named))
-    figure = new_panels(1, len(PANELS), (11, height), sharey=True)
+    figure = new_panels(1, len(PANELS), (14, height), sharey=True)
     measure = measure or measure_of(named.values())
     for panel, (columns, label) in zip(figure.axes, PANELS, strict=True):
         for position, (name, result) in enumerate(named.items()):

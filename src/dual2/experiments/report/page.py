@@ -14,6 +14,7 @@ import numpy as np
 from dual2.experiments.captions import SOURCE, WORDS
 from dual2.experiments.case import slug
 from dual2.experiments.costs import AXES, TARGETS, spent
+from dual2.experiments.headline import headline
 from dual2.experiments.report.network import network_places
 from dual2.experiments.report.tables import costs_at, mathematics, number, power
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
@@ -71,8 +72,10 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         title="The paper’s experiments, reproduced" if known else "Benchmark",
         links=links | {"made": "How it was made"},
         known=known,
+        settings=len(about),
         chips=_chips(groups, claims),
         ours=_ours(claims),
+        headlines=_headlines(groups, titles) if known else [],
         axes={axis: text for axis, (_, text) in AXES.items()},
         sections=sections,
         claims=[(k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)],
@@ -111,6 +114,12 @@ def _inert(groups: dict[str, Any]) -> Any:
         data | {"groups": groups}, ensure_ascii=False, allow_nan=False, separators=(",", ":")
     )
     return Markup(text.replace("<", "\\u003c"))
+
+
+def _headlines(groups: Mapping[str, Sequence[StoredRun]], titles: Mapping[str, str]) -> list[str]:
+    """The sentence of each experiment, to the smallest gap."""
+    found = (headline(titles[slug(group)], runs, min(TARGETS)) for group, runs in groups.items())
+    return [sentence for sentence in found if sentence]
 
 
 def _chips(groups: Mapping[str, Sequence[StoredRun]], claims: Sequence["Claim"]) -> list[Any]:
