@@ -1,7 +1,10 @@
-"""Ten thousand agents: elastic net over a random regular graph, in one process.
+"""Many agents in one process: a dispatch by sums, an elastic net by gossip.
 
-Agent i holds d columns of a standardised design matrix X (zero mean, unit variance). Together
-they minimise, over θ = (x_1, …, x_n),
+``dispatch``: n units with quadratic costs and limits of their own on a square grid meet a demand in
+each of 24 periods, KKT residual 1e-8; seconds, memory, and how both grow with n and with threads.
+
+``elastic``: agent i holds d columns of a standardised design matrix X (zero mean, unit variance).
+Together they minimise, over θ = (x_1, …, x_n),
 
     |Xθ - y|²/(2p) + l1|θ|₁ + (l2/2)|θ|²,
 
@@ -11,6 +14,8 @@ at which θ = 0. A centralised coordinate descent gives the answer to compare wi
 
 import argparse
 import json
+import math
+import os
 import resource
 import subprocess
 import sys
@@ -19,10 +24,12 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 
 import dual2 as d2
 from common.report import Report, parse
 
+PERIODS = 24
 DISTANCE = "|x - x_ref|/|x_ref|"
 
 
@@ -89,8 +96,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         time_limit=options.time_limit,
         record=options.trace,
     )
-    solved = time.perf_counter()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    solved, peak = time.perf_counter(), peak_memory()
     theta = np.concatenate(result.x)
     reference = coordinate_descent(X, y, l1, l2)
     size = float(np.linalg.norm(reference))
@@ -103,7 +109,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         "seconds: network": wired - built,
         "seconds: solve, all": solved - wired,
         "seconds: solve, loop": result.seconds,
-        "peak memory GB (aim ≤ 2)": peak * (1 if sys.platform == "darwin" else 1024) / 1e9,
+        "peak memory GB (aim ≤ 2)": peak,
         "KKT residual": result.certificate.kkt,
         DISTANCE: float(np.linalg.norm(theta - reference)) / size,
         "nonzeros found": int(np.count_nonzero(theta)),
@@ -113,8 +119,120 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def report_elastic(report: Report, options: argparse.Namespace) -> None:
+    found = in_child("elastic")
+    title = (
+        f"{options.method}, {options.agents} agents, p = {options.rows}, d = {options.dim}, "
+        f"random {options.degree}-regular graph, tol {options.tol:g}"
+    )
+    report.table(title, ["what", "number"], found.items())
+    fine = found["status"] == "CONVERGED" and found[DISTANCE] <= 1000 * options.tol
+    report.expect(
+        fine, f"the run ends as {found['status']}, {found[DISTANCE]:.1e} from the answer."
+    )
+
+
+# -- dispatch by exact sums ------------------------------------------------------------------------
+
+
+def dispatch(n: int, seed: int) -> d2.Problem:
+    """n units with quadratic costs and hourly limits of their own, a demand for each period."""
+    rng = np.random.default_rng(seed)
+    upper, unit = rng.uniform(1, 5, (n, PERIODS)), sp.csc_array(sp.eye_array(PERIODS))
+    curves, slopes = rng.uniform(0.5, 2, n).tolist(), rng.uniform(1, 9, n).tolist()
+    agents = [
+        d2.Agent(unit, d2.PiecewiseQuadratic(curvature=a, slope=b), d2.IndicatorBox(0.0, most))
+        for a, b, most in zip(curves, slopes, upper, strict=True)
+    ]
+    share = 0.45 + 0.25 * np.sin(2 * np.pi * np.arange(PERIODS) / PERIODS)
+    return d2.Problem(agents, d2.IndicatorPoint(share * upper.sum(axis=0)))
+
+
+def grid(n: int) -> d2.Network:
+    """n agents row by row on a square grid."""
+    side, places = math.isqrt(n - 1) + 1, np.arange(n)
+    right, below = places[(places % side < side - 1) & (places + 1 < n)], places[places + side < n]
+    ends = np.concatenate([right, below]), np.concatenate([right + 1, below + side])
+    return d2.Network(np.column_stack(ends))
+
+
+def run_dispatch(options: argparse.Namespace) -> dict[str, Any]:
+    """Build and solve the first of the sizes with the first number of threads."""
+    n = options.sizes[0]
+    os.environ["DUAL2_THREADS"] = str(options.threads[0])
+    quiet = {"method": "Newton", "tol": 1e-8, "record": False, "progress": False}
+    d2.solve(dispatch(9, 0), grid(9), **quiet)  # kernels are compiled, or read
+    begun, spent = time.perf_counter(), time.process_time()
+    problem = dispatch(n, options.seed)
+    built = time.perf_counter()
+    network = grid(n)
+    height, wired, used = network.tree.height, time.perf_counter(), time.process_time()
+    result = d2.solve(problem, network, **quiet)
+    solved, ended = time.perf_counter(), time.process_time()
+    return {
+        "agents": n,
+        "threads": options.threads[0],
+        "status": str(result.status),
+        "height": height,
+        "sums": result.counts.sums,
+        "KKT": result.certificate.kkt,
+        "s problem": built - begun,
+        "s network": wired - built,
+        "s loop": result.seconds,
+        "s solve": solved - wired,
+        "CPU s, all": ended - spent,
+        "CPU µs per agent, solve": 1e6 * (ended - used) / n,
+        "GB": peak_memory(),
+    }
+
+
+def report_dispatch(report: Report, options: argparse.Namespace) -> None:
+    runs = [(n, t) for n in options.sizes for t in options.threads]
+    found = [in_child("dispatch", "--sizes", str(n), "--threads", str(t)) for n, t in runs]
+    for run in found:
+        report.expect(run["status"] == "CONVERGED", f"{run['agents']} agents: {run['status']}.")
+    report.table("Dispatch over 24 periods on a grid", list(found[0]), [r.values() for r in found])
+    rows = []
+    for (n, threads), run in zip(runs, found, strict=True):
+        first = next(r for r in found if r["threads"] == threads)
+        one = next(r for r in found if r["agents"] == n)
+        work = [r["CPU µs per agent, solve"] / r["sums"] for r in (run, first)]
+        rows.append([n, threads, work[0] / work[1], one["s loop"] / run["s loop"]])
+    head = [
+        "agents",
+        "threads",
+        "CPU per agent and sum over the first size",
+        "speed-up of the loop",
+    ]
+    report.table("How it grows", head, rows)
+
+
+# -- processes -------------------------------------------------------------------------------------
+
+
+def peak_memory() -> float:
+    """GB of this process at most."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
+
+
+def in_child(part: str, *arguments: str) -> dict[str, Any]:
+    """What a run of its own process finds: memory is that of this run alone."""
+    given = [word for word in sys.argv[1:] if word not in PARTS]
+    child = [sys.executable, __file__, part, *given, "--here", *arguments]
+    done = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+PARTS = {"dispatch": report_dispatch, "elastic": report_elastic}
+RUNS = {"dispatch": run_dispatch, "elastic": run}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
+    sizes = parser.add_argument_group("dispatch")
+    sizes.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    sizes.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=50, help="p, the number of samples")
     parser.add_argument("--dim", type=int, default=2, help="d, columns per agent")
@@ -126,23 +244,13 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true", help="record a trace while solving")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    options = parse(parser, agents=200, rows=20, tol=1e-8)
+    options = parse(parser, PARTS, agents=200, rows=20, tol=1e-8, sizes=[100, 400], threads=[1])
     if options.here:
-        print(json.dumps(run(options)))
+        print(json.dumps(RUNS[options.parts[0]](options)))
         return
     report = Report(options)
-    child = [sys.executable, __file__, *sys.argv[1:], "--here"]
-    done = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    title = (
-        f"{options.method}, {options.agents} agents, p = {options.rows}, d = {options.dim}, "
-        f"random {options.degree}-regular graph, tol {options.tol:g}"
-    )
-    report.table(title, ["what", "number"], found.items())
-    fine = found["status"] == "CONVERGED" and found[DISTANCE] <= 1000 * options.tol
-    report.expect(
-        fine, f"the run ends as {found['status']}, {found[DISTANCE]:.1e} from the answer."
-    )
+    for name in options.parts:
+        PARTS[name](report, options)
     report.end()
 
 

@@ -1,14 +1,11 @@
-"""Newton over exact sums: the paper's experiments, linear programs against HiGHS, many agents.
+"""Newton over exact sums: the paper's experiments, linear programs against HiGHS.
 
 ``experiments``: sums and latency to a KKT residual of 1e-8. ``programs``: linear costs, boxes, and
 an equality or inequality coupling, in four kinds (random, the same with inequalities, transport,
-dispatch over periods); the cost must agree with HiGHS to 1e-8. ``scale``: a dispatch of n agents
-over 24 periods on a grid, seconds and memory.
+dispatch over periods); the cost must agree with HiGHS to 1e-8.
 """
 
 import argparse
-import resource
-import time
 from typing import Any
 
 import networkx as nx
@@ -22,7 +19,6 @@ from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
 
 EXACT = 1e-8
-PERIODS = 24
 
 
 def newton(problem: d2.Problem, network: d2.Network, **options: Any) -> d2.Result:
@@ -94,61 +90,15 @@ def report_programs(report: Report, seeds: int) -> None:
     report.expect(not bad, f"seeds {bad} are not solved.")
 
 
-# -- many agents -----------------------------------------------------------------------------------
-
-
-def dispatch(side: int) -> tuple[d2.Problem, d2.Network]:
-    """side² units with quadratic costs and limits on a square grid, a demand for each period."""
-    rng, n = np.random.default_rng(0), side * side
-    upper = rng.uniform(1, 5, (n, PERIODS))
-    unit, demand = np.eye(PERIODS), 0.4 * upper.sum(axis=0)
-    agents = [
-        d2.Agent(unit, d2.Quadratic(curve, slope), d2.IndicatorBox(0.0, most))
-        for curve, slope, most in zip(
-            rng.uniform(0.5, 2, (n, PERIODS)), rng.uniform(1, 9, (n, PERIODS)), upper, strict=True
-        )
-    ]
-    graph = nx.convert_node_labels_to_integers(nx.grid_2d_graph(side, side))
-    return d2.Problem(agents, d2.IndicatorPoint(demand)), d2.Network(graph)
-
-
-def report_scale(report: Report, sides: list[int]) -> None:
-    rows = []
-    for side in sides:
-        problem, network = dispatch(side)
-        begun = time.perf_counter()
-        result = newton(problem, network)
-        seconds = time.perf_counter() - begun
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        counts = result.counts
-        rows.append(
-            [
-                side**2,
-                str(result.status),
-                counts.sums,
-                counts.latency,
-                result.seconds,
-                seconds,
-                memory,
-            ]
-        )
-        report.expect(result.status == "CONVERGED", f"{side**2} agents: {result.status}.")
-    head = ["agents", "status", "sums", "latency", "s in the loop", "s in all", "MB at most"]
-    report.table("Dispatch over 24 periods on a grid", head, rows)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="linear programs")
-    parser.add_argument("--sides", type=int, nargs="+", default=[30, 100], help="of the grids")
-    options = parse(parser, ("experiments", "programs", "scale"), seeds=4, sides=[5])
+    options = parse(parser, ("experiments", "programs"), seeds=4)
     report = Report(options)
     if "experiments" in options.parts:
         report_experiments(report)
     if "programs" in options.parts:
         report_programs(report, options.seeds)
-    if "scale" in options.parts:
-        report_scale(report, options.sides)
     report.end()
 
 

@@ -125,7 +125,8 @@ def refuse(
 
 def common_dim(owner: Any, **values: Any) -> int | None:
     """The common length of those arguments that are vectors; None if all are numbers."""
-    lengths = {name: len(value) for name, value in values.items() if np.ndim(value) == 1}
+    vectors = [(k, v) for k, v in values.items() if type(v) is not float and np.ndim(v) == 1]
+    lengths = {name: len(value) for name, value in vectors}
     if len(set(lengths.values())) > 1:
         found = ", ".join(f"{name} has {length}" for name, length in lengths.items())
         raise ProblemError(

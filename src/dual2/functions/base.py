@@ -324,6 +324,8 @@ def _positive(owner: Function, step: Any, dim: int) -> Any:
     if np.ndim(step) == 0:
         return number(name, "step", step, above=0.0)
     steps = np.asarray(entries(name, "step", step, above=0.0))
+    if owner.separable and steps.shape == (dim,):
+        return steps if dim > 1 else float(steps[0])
     _, first, inverse = np.unique(owner.groups(dim), return_index=True, return_inverse=True)
     if steps.shape != (dim,) or np.any(steps != steps[first[inverse]]):
         raise ProblemError(

@@ -43,6 +43,20 @@ def inside_value(f: Function, x: Array) -> float:
     return _inside(f, x)
 
 
+def inside_values(f: Function, rows: Array) -> Array:
+    """``inside_value`` of each row.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorBox
+    >>> inside_values(IndicatorBox(0.0, 1.0).tilt(2.0), np.array([[1.0], [0.5]])).tolist()
+    [2.0, 1.0]
+    """
+    if f.form is not None:
+        return f.form._formula(rows).sum(axis=-1)
+    return np.array([_inside(f, row) for row in rows])
+
+
 @singledispatch
 def _inside(f: Function, x: Array) -> float:
     """The value; 0 where it is infinite or a user gave none."""

@@ -57,11 +57,25 @@ class PiecewiseQuadratic(Function):
     upper: Entries = np.inf
 
     def __post_init__(self) -> None:
+        folded = {} if self._kinkless else self._folded()
+        for field in _NAMES:
+            value = folded.get(field, getattr(self, field))
+            if type(value) is not float:
+                value = np.asarray(value, dtype=np.float64)
+                store(self, **{field: float(value) if value.ndim == 0 else value})
+
+    @property
+    def _kinkless(self) -> bool:
+        """Whether it is known at once that nothing has to be folded."""
+        slopes = self.slope_left, self.slope_right, self.kink, self.center
+        return all(type(value) is float and value == 0.0 for value in slopes)
+
+    def _folded(self) -> dict[str, Entries]:
         left, right, kink = self.slope_left, self.slope_right, self.kink
         above = np.less_equal(kink, self.lower)
         idle = np.equal(left, right) | above | np.greater_equal(kink, self.upper)
         extra = np.where(idle, np.where(above, right, left), 0.0)
-        folded = {
+        return {
             "slope": self.slope + extra,
             "offset": self.offset - extra * kink,
             "slope_left": np.where(idle, 0.0, left),
@@ -69,9 +83,6 @@ class PiecewiseQuadratic(Function):
             "kink": np.where(idle, 0.0, kink),
             "center": np.where(np.equal(self.curvature, 0.0), 0.0, self.center),
         }
-        for field in fields(self):
-            value = np.asarray(folded.get(field.name, getattr(self, field.name)), dtype=np.float64)
-            store(self, **{field.name: float(value) if value.ndim == 0 else value})
 
     def _form(self) -> "PiecewiseQuadratic":
         return self
@@ -263,6 +274,9 @@ class PiecewiseQuadratic(Function):
             self.lower * scale,
             self.upper * scale,
         )
+
+
+_NAMES = tuple(field.name for field in fields(PiecewiseQuadratic))
 
 
 def _climb(gain: Array, width: Entries, level: Entries) -> Array:

@@ -10,12 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import CapabilityError
-from dual2.problem.residual import coupling_response, coupling_step, finite, norm, step_constant
+from dual2.problem.residual import (
+    coupling_response,
+    coupling_step,
+    finite,
+    norm,
+    norms_of,
+    step_constants,
+)
 
 if TYPE_CHECKING:
     from dual2.problem.problem import Problem
@@ -48,10 +53,10 @@ class ProximalStep:
 
     x̂_i = prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i) and
     r_i = L_i(x_i − x̂_i) + ∇f_i(x̂_i) − ∇f_i(x_i), an element of the subdifferential of
-    f_i + g_i + ⟨A_iᵀλ, ·⟩ at x̂_i; ŝ = Σ_i A_i x̂_i. ``noise`` bounds the rounding errors of |r_i|.
+    f_i + g_i + ⟨A_iᵀλ, ·⟩ at x̂_i; ŝ = Σ_i A_i x̂_i. ``noise`` bounds the rounding errors of |r_i|;
+    ``r`` has the rows of one group of agents after the other.
     """
 
-    x: list[Vector]
     r: list[Vector]
     noise: Vector
     s: Vector
@@ -79,7 +84,7 @@ def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
     which are in dom h* by construction, and the smallest value is returned. Domains are meant up
     to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
     """
-    if problem.anywhere(not finite(lam, *x)):
+    if problem.anywhere(not finite(lam, np.concatenate(x))):
         return np.inf
     step = proximal_step(problem, x, lam)
     return min(
@@ -119,7 +124,7 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
             f"f + g of agent {flat} is not strongly convex, so that x* need not be "
             "unique; add plus_quadratic(weight) to its f.",
         )
-    if problem.anywhere(not finite(lam, *x)):
+    if problem.anywhere(not finite(lam, np.concatenate(x))):
         return ErrorBound(None, "The point has entries that are not finite.")
     mu = -float(problem.largest(-strong[:, None])[0])
     step = proximal_step(problem, x, lam)
@@ -173,32 +178,39 @@ def separates(problem: Problem, u: Vector) -> float:
 
 def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
     """Take the step of :class:`ProximalStep` for every agent."""
-    points, residuals, noise = [], [], np.empty(len(problem.agents))
+    residuals, noise = [], np.empty(len(problem.agents))
     rows = np.empty((len(problem.agents), problem.p + 1))
-    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
-        gradient, pull = agent.f.grad(part), agent.adjoint(lam)
-        L = step_constant(agent, part, gradient, pull)
-        new = agent.g.prox(part - (gradient + pull) / L, 1.0 / L)
-        residuals.append(L * (part - new) + agent.f.grad(new) - gradient)
-        noise[i] = 4 * EPS * (L * (norm(part) + norm(new)) + 2 * norm(gradient) + norm(pull))
-        points.append(new)
-        rows[i, 0], rows[i, 1:] = norm(part - new) ** 2, agent.apply(new)
+    for group in problem.groups:
+        X = group.take(x)
+        gradient, pull = group.f.gradients(X), group.A.adjoint(lam)
+        L = step_constants(group, X, gradient, pull)
+        new = group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L)
+        residuals.append(L[:, None] * (X - new) + group.f.gradients(new) - gradient)
+        forces = 2 * norms_of(gradient) + norms_of(pull)
+        noise[group.at] = 4 * EPS * (L * (norms_of(X) + norms_of(new)) + forces)
+        rows[group.at, 0], rows[group.at, 1:] = norms_of(X - new) ** 2, group.A.apply(new)
     total = problem.total(rows)
-    return ProximalStep(points, residuals, noise, total[1:], float(np.sqrt(total[0])))
+    return ProximalStep(residuals, noise, total[1:], float(np.sqrt(total[0])))
 
 
 def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualPoint]:
     """The price itself and its images λ + (ŝ − y)/t under the coupling's prox, for a few t."""
-    points = [DualPoint(lam, np.array([norm(r) for r in step.r]) + step.noise, None)]
+    points = [DualPoint(lam, _lengths(problem, step, 0.0 * lam) + step.noise, None)]
     base = coupling_step(step.s, lam)
     for t in (0.01 * base, base, 100.0 * base):
         y = coupling_response(problem.h, step.s, lam, t)
         change = (step.s - y) / t if problem.h.proximable else np.zeros(problem.p)
-        residuals = [
-            norm(r + agent.adjoint(change)) for agent, r in zip(problem.agents, step.r, strict=True)
-        ]
-        points.append(DualPoint(lam + change, np.array(residuals) + step.noise, y))
+        residuals = _lengths(problem, step, change)
+        points.append(DualPoint(lam + change, residuals + step.noise, y))
     return points
+
+
+def _lengths(problem: Problem, step: ProximalStep, change: Vector) -> Vector:
+    """|r_i| once the price has changed."""
+    found = np.empty(len(problem.agents))
+    for group, r in zip(problem.groups, step.r, strict=True):
+        found[group.at] = norms_of(r + group.A.adjoint(change))
+    return found
 
 
 def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
@@ -254,17 +266,15 @@ def dual_strong_convexity(problem: Problem) -> float:
     conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
-    smooth = [
-        agent
-        for agent in problem.agents
-        if 0 < agent.f.L + agent.g.L < np.inf and not isinstance(agent.A, LinearOperator)
-    ]
-    if sum(agent.dim for agent in smooth) < problem.p:  # the matrix is singular
+    gram, columns = np.zeros((problem.p, problem.p)), 0
+    for group in problem.groups:
+        L = group.f.L + group.g.L
+        smooth = (L > 0) & (L < np.inf) & group.A.known
+        if smooth.any():
+            gram += group.A.gram(np.divide(1.0, L, out=np.zeros_like(L), where=smooth))
+            columns += group.dim * int(smooth.sum())
+    if columns < problem.p:  # the matrix is singular
         return conjugate
-    gram = np.zeros((problem.p, problem.p))
-    for agent in smooth:
-        square = agent.A @ agent.A.T
-        gram += (square.toarray() if sp.issparse(square) else square) / (agent.f.L + agent.g.L)
     values = np.linalg.eigvalsh(gram)
     own = values[0] if values[0] > problem.p * EPS * values[-1] * 100 else 0.0
     return float(conjugate + own)
@@ -272,4 +282,7 @@ def dual_strong_convexity(problem: Problem) -> float:
 
 def strong_convexity(problem: Problem) -> Vector:
     """μ_i of f_i + g_i for every agent (infinite where x_i is fixed, cut off at ``RIGID``)."""
-    return np.array([min(agent.f.mu + agent.g.mu, RIGID) for agent in problem.agents])
+    found = np.empty(len(problem.agents))
+    for group in problem.groups:
+        found[group.at] = np.minimum(group.f.mu + group.g.mu, RIGID)
+    return found

@@ -16,6 +16,7 @@ from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
 from dual2.problem.agent import Agent
 from dual2.problem.bounds import ErrorBound
+from dual2.problem.groups import Group, find_groups
 from dual2.problem.residual import KKT
 from dual2.problem.singular import Sigma, squared_singular_values
 
@@ -78,8 +79,9 @@ class Problem:
         if not agents:
             raise ProblemError("The problem has no agents: expected at least one.")
         self.agents, self.owned, self.n, self.h = agents, owned, n, h
-        for i, agent in zip(owned, agents, strict=True):
-            check_agent(int(i), agent)
+        seen: set[int] = set()
+        for i, agent in zip(owned.tolist(), agents, strict=True):
+            check_agent(i, agent, seen)
         self.p = agents[0].p if h.dim is None else h.dim
         self.dims: tuple[int, ...] = tuple(agent.dim for agent in agents)
         self._check_coupling()
@@ -155,6 +157,19 @@ class Problem:
         return squared_singular_values([agent.A for agent in self.agents])
 
     @cached_property
+    def groups(self) -> list[Group]:
+        """The agents of this process, those that are alike together."""
+        return find_groups(self.agents)
+
+    @cached_property
+    def row_norms(self) -> Vector:
+        """(agents, p): lengths of the rows of their A_i."""
+        found = np.empty((len(self.agents), self.p))
+        for group in self.groups:
+            found[group.at] = group.A.norms
+        return found
+
+    @cached_property
     def offsets(self) -> NDArray[np.int64]:
         """Where each agent's variables start in one flat vector; n + 1 entries."""
         return np.concatenate([[0], np.cumsum(self.dims)]).astype(np.int64)
@@ -200,11 +215,11 @@ class Problem:
 
     def _values(self, x: list[Vector]) -> Vector:
         """(agents, 1): f_i(x_i) + g_i(x_i)."""
-        values = [
-            float(agent.f.value(part)) + float(agent.g.value(part))
-            for agent, part in zip(self.agents, x, strict=True)
-        ]
-        return np.array(values)[:, None]
+        values = np.empty((len(self.agents), 1))
+        for group in self.groups:
+            X = group.take(x)
+            values[group.at, 0] = group.f.values(X) + group.g.values(X)
+        return values
 
     def kkt(
         self,
@@ -237,16 +252,15 @@ class Problem:
         return bounds.separates(self, self.price(u))
 
 
-def check_agent(i: int, agent: Any) -> None:
-    """Check one agent's data; messages name it by its number."""
+def check_agent(i: int, agent: Any, seen: set[int]) -> None:
+    """Check one agent's data; messages name it by its number. Matrices ``seen`` are known."""
     if not isinstance(agent, Agent):
         raise ProblemError(
             f"Agent {i} is of type {type(agent).__name__}: expected dual2.Agent(A, f, g)."
         )
-    if isinstance(agent.A, LinearOperator):
-        check_operator(i, agent.A)
-    else:
-        check_finite(i, agent.A)
+    if id(agent.A) not in seen:
+        (check_operator if isinstance(agent.A, LinearOperator) else check_finite)(i, agent.A)
+        seen.add(id(agent.A))
     if not agent.f.smooth:
         raise ProblemError(
             f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g and a smooth f beside it, "

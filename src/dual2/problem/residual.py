@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dual2.errors import CapabilityError
+from dual2.problem.alike import size_of
 
 if TYPE_CHECKING:
     from dual2.functions import Function
     from dual2.problem.agent import Agent
+    from dual2.problem.groups import Group
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -104,17 +105,21 @@ def kkt(
     problem: Problem, x: list[Vector], lam: Vector, atol: float | Vector, rows: float | Vector
 ) -> KKT:
     """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
-    if problem.anywhere(not finite(lam, *x)):
+    if problem.anywhere(not finite(lam, np.concatenate(x))):
         nowhere = np.full(problem.p, np.nan)
         return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
-    ratios, parts = np.empty(len(problem.agents)), []
-    floors = np.broadcast_to(atol, len(problem.agents))
-    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
-        norms, (local, magnitude) = agent.row_norms, agent_terms(agent, part, lam)
-        ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), floors[i])
-        product = agent.apply(part)
-        own = product, agent.sizes(part, product), norms * force, norms**2
-        parts.append(np.concatenate([*own, [magnitude]]))
+    p, count = problem.p, len(problem.agents)
+    ratios, parts = np.empty(count), np.empty((count, 4 * p + 1))
+    floors = np.broadcast_to(atol, count)
+    for group in problem.groups:
+        at, X, norms = group.at, group.take(x), group.A.norms
+        local, magnitudes = local_terms(group, X, lam)
+        ratios[at], forces = judge_agents(local, group.f.mu, norms @ np.abs(lam), floors[at])
+        products = group.A.apply(X)
+        own = products, group.A.sizes(X, products), norms * forces[:, None], norms**2
+        for k, part in enumerate(own):
+            parts[at, k * p : (k + 1) * p] = part
+        parts[at, -1] = magnitudes
     worst = float(problem.largest(ratios[:, None])[0])
     number = problem.first(ratios >= worst)
     total = problem.total(parts)
@@ -124,14 +129,14 @@ def kkt(
     return KKT(worst, number or 0, coupling, row, product, sums.s, y)
 
 
-def agent_terms(agent: Agent, x: Vector, lam: Vector) -> tuple[Local, float]:
-    """What the agent knows, and |f_i| + |g_i| + |<∇f_i, x_i>|, as far as there are values."""
-    gradient, pull = agent.f.grad(x), agent.adjoint(lam)
-    L = step_constant(agent, x, gradient, pull)
-    moved = x - agent.g.prox(x - (gradient + pull) / L, 1.0 / L)
-    residual = L * norm(moved) if finite(moved) else np.inf
-    magnitude = abs(float(gradient @ x)) + size_of(agent.f, x) + size_of(agent.g, x)
-    return Local(residual, norm(gradient), norm(pull), norm(x), L), magnitude
+def local_terms(group: Group, X: Vector, lam: Vector) -> tuple[Local, Vector]:
+    """What the agents know, and |f_i| + |g_i| + |<∇f_i, x_i>|, as far as there are values."""
+    gradient, pull = group.f.gradients(X), group.A.adjoint(lam)
+    L = step_constants(group, X, gradient, pull)
+    moved = X - group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L)
+    residual = np.where(np.isfinite(moved).all(axis=1), L * norms_of(moved), np.inf)
+    magnitude = np.abs((gradient * X).sum(axis=1)) + group.f.magnitudes(X) + group.g.magnitudes(X)
+    return Local(residual, norms_of(gradient), norms_of(pull), norms_of(X), L), magnitude
 
 
 def judge_agents(
@@ -178,15 +183,6 @@ def judge_product(
     return max(left, 0.0) / allowed if allowed > 0 else 0.0
 
 
-def size_of(function: Function, x: Vector) -> float:
-    """|f(x)|; 0 outside the domain and where a user's function came without its value."""
-    try:
-        value = abs(float(function.value(x)))
-    except CapabilityError:
-        return 0.0
-    return value if np.isfinite(value) else 0.0
-
-
 def group_norm(v: Vector, groups: NDArray[np.int64]) -> Vector:
     """For each coordinate the Euclidean length of its group.
 
@@ -208,8 +204,19 @@ def coupling_response(h: Function, s: Vector, lam: Vector, t: float | Vector) ->
     return h.prox(s + t * lam, t) if h.proximable else h.conjugate_grad(lam)
 
 
+def step_constants(group: Group, X: Vector, gradient: Vector, pull: Vector) -> Vector:
+    """L_i, or their substitutes where they are 0 or infinite (see :class:`KKT`)."""
+    L = group.f.L
+    known = (L > 0) & (L < np.inf)
+    if known.all():
+        return L
+    return np.where(
+        known, L, quotients(np.maximum(norms_of(gradient), norms_of(pull)), norms_of(X))
+    )
+
+
 def step_constant(agent: Agent, x: Vector, gradient: Vector, pull: Vector) -> float:
-    """L_i, or its substitute where it is 0 or infinite (see :class:`KKT`)."""
+    """As :func:`step_constants`, of one agent."""
     L = float(agent.f.L)
     return L if 0 < L < np.inf else quotient(max(norm(gradient), norm(pull)), norm(x))
 
@@ -221,7 +228,8 @@ def coupling_step(s: Vector, lam: Vector) -> float:
 
 def quotients(top: Vector, bottom: Vector) -> Vector:
     """top/bottom entry by entry, 1 where that is not a positive number."""
-    value = np.divide(top, bottom, out=np.ones_like(top), where=bottom > 0)
+    top, bottom = np.broadcast_arrays(top, bottom)
+    value = np.divide(top, bottom, out=np.ones(top.shape), where=bottom > 0)
     return np.where((value > 0) & (value < np.inf), value, 1.0)
 
 
@@ -240,6 +248,11 @@ def ratios_of(residual: Any, scale: Any) -> Any:
 def norm(v: Vector) -> float:
     """Euclidean length."""
     return float(np.linalg.norm(v))
+
+
+def norms_of(rows: Vector) -> Vector:
+    """Euclidean length of each row."""
+    return np.linalg.norm(rows, axis=1)
 
 
 def finite(*arrays: Vector) -> bool:

@@ -17,6 +17,7 @@ from dual2.functions import Function, as_function
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.problem import Agent, Problem
+from dual2.problem.groups import Group, find_groups
 from dual2.problem.singular import Sigma, squared_singular_values
 from dual2.runtime.exact import ExactSums, add_on_route
 from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
@@ -26,8 +27,9 @@ Messages = Mapping[int, Array]
 """Arrays by the rank of the other end."""
 _MANY = 10_000
 """Entries from which a compiled sum is faster than NumPy's."""
-ROOM = 4_000_000
-"""Numbers that are held at once where agents compute their part of a sum one after the other."""
+ROOM = 500_000
+"""Numbers that are held at once where agents compute their part of a sum one after the other: 4 MB,
+which stay in the cache."""
 
 
 class Transport:
@@ -173,7 +175,7 @@ class Agreement:
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting = True
+        self._counting, self._room = True, np.empty(0)
 
     def total_of(self, width: int, fill: Fill) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -194,11 +196,14 @@ class Agreement:
         self.sums += self._counting
         self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
         count, transport = len(self.owned), self.transport
-        if self.size == 1 and count * width > ROOM and not transport.exact:
+        here = self.size == 1 and not transport.exact
+        if here and count * width > ROOM:
             return sum_on_a_walk(width, fill, self.network.tree, ROOM)
-        rows = np.empty((count, width))
+        if self._room.size < count * width:
+            self._room = np.empty(count * width)
+        rows = self._room[: count * width].reshape(count, width)
         fill(np.arange(count), rows)
-        return transport.sum(rows, self.network)
+        return _sum_here(rows, self.network.tree) if here else transport.sum(rows, self.network)
 
     def total(self, rows: ArrayLike) -> Array:
         """Sum over the agents, column by column; (rows, m) to (m,)."""
@@ -320,6 +325,11 @@ class Share(Problem):
         if self.whole is not self:
             return self.whole.sigma
         return squared_singular_values([agent.A for agent in self.agents])
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The agents of this process, those that are alike together."""
+        return find_groups(self.agents) if self.whole is self else self.whole.groups
 
     # -- over all agents ----------------------------------------------------------------------
     @property

@@ -28,6 +28,7 @@ from dual2.network import AnyNetwork
 from dual2.problem import Agent
 from dual2.runtime import Share
 
+Array = np.ndarray
 WORTH = 20_000.0
 """Numbers in a message that take as long as the round itself: 160 kB, at 40 ms and 4 MB/s or at
 0.2 ms and 800 MB/s."""
@@ -223,7 +224,7 @@ def _by_wishes(wishes: list[str]) -> Choice:
 
 def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     """One sum over the agents of what the choice depends on."""
-    found = share.total([_numbers(agent) for agent in share.agents])
+    found = share.total(_numbers_of_all(share))
     underived, flat, variables = (round(float(value)) for value in found[:3])
     others = max(share.n - flat, 1)
     condition = max(math.sqrt(float(found[4]) / others), 1.0)
@@ -234,6 +235,20 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
     unvalued = round(float(found[6])) + bool(PANOC_NEEDS.h.lack(share.h))
     return Size(*sizes, closed, primal, unvalued)
+
+
+def _numbers_of_all(share: Share) -> Array:
+    """(agents, 7): those of :func:`_numbers`."""
+    rows = np.zeros((len(share.agents), 7))
+    for group in share.groups:
+        if group.plain:
+            L, mu = group.f.L, group.f.mu
+            ratio = np.divide(L, mu, out=np.zeros_like(L), where=mu > 0)
+            rows[group.at, 1], rows[group.at, 2] = ~(mu > 0), group.dim
+            rows[group.at, 4] = np.minimum(ratio, 1e8) ** 2
+        else:
+            rows[group.at] = [_numbers(share.agents[i]) for i in group.at.tolist()]
+    return rows
 
 
 def _numbers(agent: Agent) -> list[float]:

@@ -195,14 +195,15 @@ def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
 
 def _try_values(driver: Driver, problem: Share) -> None:
     """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
-    parts = driver.runtime.packed.split(driver.algorithm.x)
+    x, xptr = driver.algorithm.x, driver.runtime.block.xptr
     owners = [(problem.h, np.zeros(problem.p))]
-    for agent, x in zip(problem.agents, parts, strict=True):
-        owners += [(agent.f, x), (agent.g, x)]
-    for function, x in owners:
+    for i, agent in enumerate(problem.agents):
+        theirs = [f for f in (agent.f, agent.g) if isinstance(f, Smooth | Proximable)]
+        owners += [(f, x[xptr[i] : xptr[i + 1]].copy()) for f in theirs]
+    for function, at in owners:
         if isinstance(function, Smooth | Proximable):
             try:
-                function.value(function.prox(x, 1.0) if function.proximable else x)
+                function.value(function.prox(at, 1.0) if function.proximable else at)
             except CapabilityError:  # none was given
                 continue
 

@@ -74,7 +74,7 @@ class StoppingTest:
 
     def __post_init__(self) -> None:
         """Lengths of the rows of the A_i, (n, p), and Σ_i |A_i,j|², agreed once."""
-        self._norms = np.array([agent.row_norms for agent in self.runtime.problem.agents])
+        self._norms = self.runtime.problem.row_norms
         counting = self.runtime.agreement.uncounted() if self.aside else nullcontext()
         with counting:
             self._weight = self.runtime.total(self._norms**2)

@@ -6,10 +6,12 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
-from dual2.engine.pack import is_separable
+from dual2.engine.pack import Block
+from dual2.engine.sparsity import sparsified
 from dual2.functions.base import Indicator
 from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
-from dual2.functions.lowering import Kind, prox_blocks
+from dual2.functions.kernels import KINKLESS
+from dual2.functions.lowering import Kind
 from dual2.methods.newton.by_gradients import make_local
 from dual2.methods.newton.closed_form import (
     CONE,
@@ -75,10 +77,10 @@ class Agents:
     """The agents of a runtime, those in closed form compiled, the others one by one."""
 
     def __init__(self, runtime: Runtime) -> None:
-        self.runtime, self.problem, block = runtime, runtime.problem, runtime.block
+        self.runtime, self.problem = runtime, runtime.problem
+        self.block = block = sparsified(runtime.block)
         n, self.p = runtime.n, runtime.p
-        matrix = block.akind != OPERATOR_A
-        kinds = np.array([_prox_kind(a) for a in self.problem.agents])
+        matrix, kinds = block.akind != OPERATOR_A, _prox_kinds(block)
         self.split = ((kinds == _SPLIT) & matrix).astype(np.int64)
         self.easy = (self.split.astype(bool) & (block.fkind == SIMPLE_F)).astype(np.int64)
         plain, dims = matrix & (block.fkind == SIMPLE_F), np.diff(block.xptr)
@@ -87,11 +89,15 @@ class Agents:
         self.faced = self.faces.kind > 0
         known = (kinds != _PYTHON) & matrix & (block.fkind != CALLBACK_F)
         self.others = (known & (self.easy == 0)).astype(np.int64)
-        self.locals = {i: make_local(self.problem.agents[i]) for i in range(n) if not self.easy[i]}
+        alone = (self.easy == 0) & ~(self.faced & (self.faces.bounded > 0))
+        alone = np.flatnonzero(alone).tolist()
+        self.locals = {i: make_local(self.problem.agents[i]) for i in alone}
         self.alone = [i for i in self.locals if not (self.others[i] or self.faced[i])]
         threads, width = runtime.team.threads, max(int(np.diff(block.xptr).max()), self.p, TERMS)
         self._room = np.zeros((threads, 4, width + 1))
-        curve = np.array([min(a.g.mu, 1e300) for a in self.problem.agents])
+        curve = np.empty(n)
+        for group in self.problem.groups:
+            curve[group.at] = np.minimum(group.g.mu, 1e300)
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
         inside = np.array([isinstance(g, Indicator) for g in sets], np.int64)
         self._desk = make_desk(curve, inside, threads, widest, self.p)
@@ -107,6 +113,8 @@ class Agents:
         free, starts = block.coef[5] < block.coef[6], block.xptr[:-1]
         mu = np.minimum.reduceat(np.where(free, block.coef[0], np.inf), starts)
         top = np.maximum.reduceat(np.where(free, block.coef[0], 0.0), starts)
+        plain = np.minimum.reduceat(block.fcoef[0], starts)
+        mu, top = np.where(self.faced, plain, mu), np.where(self.faced, block.lip, top)
         for i, part in self.locals.items():
             mu[i], top[i] = part.strength
         return ~(mu > STRONG * top)
@@ -120,9 +128,8 @@ class Agents:
         self.asked += len(question.trials)
 
         def fill(rows: Array, out: Array) -> None:
-            out[:] = 0.0
             rows = np.ascontiguousarray(rows)
-            run, block = self.runtime.run, self.runtime.block
+            run, block = self.runtime.run, self.block
             run(respond, block, self.easy, task, rows, out)
             if self.others.any():
                 run(respond_others, block, self.others, task, self._desk, rows, out, self.tried)
@@ -250,7 +257,7 @@ class Agents:
     def settle(self, price: Array, trial: int, springs: Springs) -> None:
         """Take the answers to the price of a trial."""
         xptr, rows, none = self.runtime.block.xptr, np.arange(self.runtime.n), np.zeros((0, 1))
-        run, block = self.runtime.run, self.runtime.block
+        run, block = self.runtime.run, self.block
         task = self._task(price[None], springs, price, 0.0)
         run(respond, block, self.easy, task, rows, none)
         if self.others.any():
@@ -283,12 +290,15 @@ def row_sizes(agent: Agent, x: Array) -> Array:
     return abs(agent.A) @ np.abs(x)
 
 
-def _prox_kind(agent: Agent) -> int:
-    """Whether the prox of g splits by coordinate, is compiled otherwise, or is Python."""
-    blocks = prox_blocks(agent.g, agent.dim)
-    if is_separable(blocks):
-        return _SPLIT
-    return _PYTHON if any(block.kind == Kind.CALLBACK for block in blocks) else _COMPILED
+def _prox_kinds(block: Block) -> Array:
+    """Whether the prox of each g splits by coordinate, is compiled otherwise, or is Python."""
+    counts = np.diff(block.gptr)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    kinds = np.full(len(counts), _COMPILED)
+    kinds[owner[block.gtab[:, 0] == Kind.CALLBACK]] = _PYTHON
+    plain = (block.gtab[:, 0] == Kind.SEPARABLE) & np.isin(block.gtab[:, 1], (0, KINKLESS))
+    kinds[(counts == 1) & (np.bincount(owner[plain], minlength=len(counts)) == 1)] = _SPLIT
+    return kinds
 
 
 def measure(part: Local, force: Force, look: Look, tol: float) -> Array:

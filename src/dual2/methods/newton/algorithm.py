@@ -15,11 +15,13 @@ from dual2.methods.newton import flat as springs_of
 from dual2.methods.newton.agents import Agents, Question, Springs
 from dual2.methods.newton.coupling import (
     EPS,
+    MOST,
     Point,
     Trials,
     choose,
     equilibrate,
     look,
+    look_all,
     propose,
 )
 from dual2.methods.newton.message import FLAT, MOVED, PRICED, SCALARS, VARIABLES, Layout, half_size
@@ -75,7 +77,8 @@ class Newton(OverSums):
         rt, zero = self.runtime, np.zeros(self.runtime.p)
         price = self._first_price(lam)
         G, M = self._unknown()
-        self.now = Shared(price, zero, zero, np.zeros(SCALARS), G, M, zero, zero, zero)
+        known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p))
+        self.now = Shared(price, zero, zero, *known)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
@@ -190,7 +193,7 @@ class Newton(OverSums):
             return self._question(layout, now.lam[None], np.zeros((0, p))), np.zeros(1)
         trials = self._propose()
         candidates = [trials.prices[0] - now.lam, now.lam, now.step]
-        directions = separators(self.h, self.scaling, candidates)
+        directions = separators(self.h, self.scaling, candidates, now.reached)
         layout = self._layout(len(trials.prices), len(directions))
         return self._question(layout, trials.prices, directions), trials.deltas
 
@@ -231,6 +234,7 @@ class Newton(OverSums):
         now.M = layout.read_bound(total)
         self.scaling = equilibrate(now.M, self.h)
         S, load, numbers = (part[0].copy() for part in layout.read_trials(total))
+        now.reached = S[None].repeat(MOST, axis=0)
         self._accept(self._look(now.lam, S, load, numbers), 0)
         self._take_jacobian(layout.read_jacobian(total, 0))
         now.best, now.idle, now.steps, now.around = self.point.residual, 0, 0, 0.0
@@ -246,14 +250,15 @@ class Newton(OverSums):
     def _step(self, question: Question, total: Array, deltas: Array) -> None:
         """Take the best of the trials."""
         now, layout, old = self.now, question.layout, self.point
-        parts = zip(question.trials, *layout.read_trials(total), strict=True)
+        told = layout.read_trials(total)
+        now.reached = told[0][np.arange(MOST) % layout.trials]
         with np.errstate(over="ignore", invalid="ignore"):
-            points = [self._look(*part) for part in parts]
+            points = look_all(self.h, self.scaling, question.trials, *told)
         chosen = choose(old, points, now.best, self.scaling.gamma)
         if chosen < 0:
             self._stuck()
             return
-        new = points[chosen]
+        new = points.one(chosen)
         ahead = new.envelope < old.envelope - 8.0 * EPS * old.magnitude
         now.idle = 0 if ahead or new.residual < now.best else now.idle + 1
         now.best = min(now.best, new.residual)

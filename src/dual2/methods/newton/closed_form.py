@@ -164,7 +164,8 @@ class Task(NamedTuple):
 def respond(block, easy, task, rows, out, member):
     """Trials, Jacobians and M of the agents in places ``rows`` that ``easy`` marks.
 
-    Without a message (``task.stride`` = 0) the answers to the only price become their x.
+    The messages of all others become zero. Without a message (``task.stride`` = 0) the answers to
+    the only price become their x.
     """
     block, task = unowned((block, task))
     first, last = own_rows(member, rows.shape[0])
@@ -172,6 +173,9 @@ def respond(block, easy, task, rows, out, member):
     x, c, weights, half = room[0], room[1], room[2], p * (p + 1) // 2
     for e in range(first, last):
         i = rows[e]
+        if stride > 0:
+            for k in range(out.shape[1]):
+                out[e, k] = 0.0
         if not easy[i]:
             continue
         a, d, r = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.r[i]

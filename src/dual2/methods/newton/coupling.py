@@ -7,13 +7,13 @@ envelope ψ(λ) + h*(z) - <S, z - λ> + |r|²/(2γ) with h*(z) = <z, y> - h(y) d
 value: it is what steps are judged by (Themelis, Stella & Patrinos, 2018).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import dense, prox_jacobian
-from dual2.functions.domains import inside_value
+from dual2.functions.derivatives import prox_jacobian
+from dual2.functions.domains import inside_values
 from dual2.methods.newton.message import MAGNITUDE, OBJECTIVE, VALUE
 
 Array = np.ndarray
@@ -25,8 +25,12 @@ FIRST = 1e-13
 REGULAR = (1e-11, 1e-9, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0)
 AROUND = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 """Regularisations of further trials: fixed ones, and multiples of the last one that was needed."""
+ALIKE = 1e-2
+"""Steps that differ by less than this part of their length are tried once."""
 LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 2.5, 6.0, 16.0)
 """Step lengths tried along the full Newton step."""
+MOST = len(LENGTHS) + len(REGULAR) + len(AROUND) + 1
+"""Prices in one sum at most."""
 
 
 class Scaling(NamedTuple):
@@ -38,7 +42,10 @@ class Scaling(NamedTuple):
 
 
 class Point(NamedTuple):
-    """A price with what the sum told about it, and what follows."""
+    """A price with what the sum told about it, and what follows.
+
+    Of several prices every field has one row, or one number, for each.
+    """
 
     lam: Array
     S: Array
@@ -48,14 +55,18 @@ class Point(NamedTuple):
     y: Array
     z: Array
     r: Array
-    envelope: float
-    magnitude: float
-    objective: float
+    envelope: Any
+    magnitude: Any
+    objective: Any
 
     @property
-    def residual(self) -> float:
+    def residual(self) -> Any:
         """|r|."""
-        return float(np.linalg.norm(self.r))
+        return np.sqrt((self.r * self.r).sum(axis=-1))
+
+    def one(self, k: int) -> "Point":
+        """The point of one of several prices."""
+        return Point(*(part[k] for part in self))
 
 
 class Trials(NamedTuple):
@@ -63,7 +74,6 @@ class Trials(NamedTuple):
 
     prices: Array
     deltas: Array
-    full: Array
 
 
 def equilibrate(M: Array, h: Function) -> Scaling:
@@ -98,16 +108,23 @@ def equilibrate(M: Array, h: Function) -> Scaling:
 
 def look(h: Function, scaling: Scaling, lam: Array, S: Array, load: Array, numbers: Array) -> Point:
     """Residual and envelope at a price."""
+    return look_all(h, scaling, lam[None], S[None], load[None], numbers[None]).one(0)
+
+
+def look_all(
+    h: Function, scaling: Scaling, lam: Array, S: Array, load: Array, numbers: Array
+) -> Point:
+    """Residual and envelope at several prices, one row each."""
     D, gamma, steps = scaling
     v = S + lam * steps
     y = h.prox(v, steps)
     z = (v - y) / steps
     r = gamma * D * (y - S)
-    value, product = inside_value(h, y), float(z @ y)
-    slope, square = float(S @ (z - lam)), 0.5 * float(r @ r) / gamma
-    envelope = -float(numbers[VALUE]) + product - value - slope + square
-    magnitude = float(numbers[MAGNITUDE]) + abs(product) + abs(value) + abs(slope) + square
-    objective = float(numbers[OBJECTIVE]) + abs(value)
+    value, product = inside_values(h, y), (z * y).sum(axis=-1)
+    slope, square = (S * (z - lam)).sum(axis=-1), 0.5 * (r * r).sum(axis=-1) / gamma
+    envelope = -numbers[:, VALUE] + product - value - slope + square
+    magnitude = numbers[:, MAGNITUDE] + np.abs(product) + np.abs(value) + np.abs(slope) + square
+    objective = numbers[:, OBJECTIVE] + np.abs(value)
     return Point(lam, S, load, numbers, v, y, z, r, envelope, magnitude, objective)
 
 
@@ -120,22 +137,47 @@ def propose(h: Function, scaling: Scaling, at: Point, total: Array, around: floa
     D, gamma, steps = scaling
     jac = prox_jacobian(h, at.v, steps)
     assert jac is not None, "the plan has asked for it"
-    P, unit = np.eye(len(D)) - dense(jac), np.eye(len(D))
     G = D[:, None] * total * D
     more = [around * factor for factor in AROUND] if around > 0 else []
     deltas = np.array([FIRST, *REGULAR, *more])
-    base = unit - P + gamma * (P @ G)
+    if jac.ndim == 1:
+        P = np.diag(1.0 - jac)
+        base = np.diag(jac) + gamma * ((1.0 - jac)[:, None] * G)
+    else:
+        P = np.eye(len(D)) - jac
+        base = jac + gamma * (P @ G)
     with np.errstate(over="ignore", invalid="ignore"):
         d = _solve(base[None] + gamma * deltas[:, None, None] * P, -at.r)
     lengths = np.array(LENGTHS)
     short = np.outer(lengths, d[0]) - np.outer(1.0 - lengths, at.r)
     prices = np.vstack([at.lam + D * short, at.lam + D * d[1:], at.z])
     deltas = np.concatenate([FIRST / lengths, deltas[1:], [0.0]])
-    kept = np.isfinite(prices).all(axis=1)
-    prices[~kept] = at.z
-    full = np.zeros(len(prices), dtype=bool)
-    full[0] = True
-    return Trials(prices, deltas, full)
+    prices[~np.isfinite(prices).all(axis=1)] = at.z
+    kept = distinct(prices / D, at.lam / D)
+    return Trials(prices[kept], deltas[kept])
+
+
+def distinct(points: Array, origin: Array) -> Array:
+    """Places of points that differ from all before them, beside their distance from the origin.
+
+    The last one is always among them.
+
+    Examples
+    --------
+    >>> distinct(np.array([[1.0], [1.001], [2.0], [1.0]]), np.array([0.0])).tolist()
+    [0, 2, 3]
+    """
+    steps = points - origin
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = steps @ steps.T
+        squares = np.diag(products)
+        apart = squares[:, None] + squares - 2.0 * products
+        near = (apart <= ALIKE**2 * squares).tolist()
+    kept, last = [0], len(steps) - 1
+    for k in range(1, last):
+        if not any(near[j][k] for j in kept):
+            kept.append(k)
+    return np.array([*kept, last])
 
 
 def _solve(matrices: Array, right: Array) -> Array:
@@ -147,23 +189,20 @@ def _solve(matrices: Array, right: Array) -> Array:
         return np.array([np.linalg.lstsq(m, right, rcond=None)[0] for m in matrices])
 
 
-def choose(old: Point, new: list[Point], best: float, gamma: float) -> int:
-    """Which trial is taken; -1 if none improves anything."""
+def choose(old: Point, new: Point, best: float, gamma: float) -> int:
+    """Which of the new points is taken; -1 if none improves anything."""
     slack = 8.0 * EPS * max(old.magnitude, 1e-300)
-    first = new[0]
+    residuals, envelopes = new.residual, np.where(np.isfinite(new.envelope), new.envelope, np.inf)
     ahead = 1e-4 * (1.0 - DECREASE) / (4.0 * gamma) * old.residual**2
-    halved = first.residual <= 0.5 * old.residual
-    if halved and first.envelope <= old.envelope - ahead + slack:
+    halved = residuals[0] <= 0.5 * old.residual
+    if halved and envelopes[0] <= old.envelope - ahead + slack:
         return 0
-    if first.residual <= 0.5 * best and first.envelope <= old.envelope + 1e-10 * first.magnitude:
+    further = old.envelope + 1e-10 * new.magnitude[0]
+    if residuals[0] <= 0.5 * best and envelopes[0] <= further:
         return 0
-    envelopes = np.array([p.envelope if np.isfinite(p.envelope) else np.inf for p in new])
     lowest = int(np.argmin(envelopes))
     if envelopes[lowest] < old.envelope - slack:
         return lowest
-    residuals = [
-        p.residual if e <= old.envelope + slack else np.inf
-        for p, e in zip(new, envelopes, strict=True)
-    ]
-    smallest = int(np.argmin(residuals))
-    return smallest if residuals[smallest] < old.residual else -1
+    near = np.where(envelopes <= old.envelope + slack, residuals, np.inf)
+    smallest = int(np.argmin(near))
+    return smallest if near[smallest] < old.residual else -1

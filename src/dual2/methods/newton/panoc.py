@@ -58,8 +58,7 @@ class Panoc(Newton):
         steps = np.outer(lengths, d) - np.outer(1.0 - lengths, at.r)
         prices = np.vstack([at.lam + D * steps, at.z])
         prices[~np.isfinite(prices).all(axis=1)] = at.z
-        full = np.arange(len(prices)) == 0
-        return Trials(prices, np.zeros(len(prices)), full)
+        return Trials(prices, np.zeros(len(prices)))
 
     def _take_jacobian(self, G: Array | None) -> None:
         self.now.phase = TRIALS

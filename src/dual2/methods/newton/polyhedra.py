@@ -164,23 +164,26 @@ def set_groups(weights, basis):
 def add_directions(block, i, basis, count, d, image, out):
     """out += lower triangle of Σ_k (A_i z_k)(A_i z_k)ᵀ over the rows z_k of ``basis``."""
     p, first, place, dense = image.shape[0], block.xptr[i], block.place, block.akind[i] == DENSE_A
+    image[:] = 0.0
     for k in range(count):
-        image[:] = 0.0
+        low, high = p, -1  # where the image is not zero
         for j in range(d):
             t, at = basis[k, j], place[first + j, 0]
             if t != 0.0 and dense:
+                low, high = 0, p - 1
                 for a in range(p):
                     image[a] += t * block.cols[at, a]
             elif t != 0.0:
                 for m in range(at, place[first + j, 1]):
                     image[block.sidx[m]] += t * block.sval[m]
-        e = 0
-        for a in range(p):
-            t = image[a]
+                    low, high = min(low, block.sidx[m]), max(high, block.sidx[m])
+        for a in range(low, high + 1):
+            t, e = image[a], a * (a + 1) // 2
             if t != 0.0:
-                for b in range(a + 1):
+                for b in range(low, a + 1):
                     out[e + b] += t * image[b]
-            e += a + 1
+        for a in range(low, high + 1):
+            image[a] = 0.0
 
 
 @spliced

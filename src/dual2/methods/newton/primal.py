@@ -4,24 +4,40 @@ Where f_i is quadratic, one sum brings the product Σ A_i z_i of one direction z
 it is kept. Everybody then solves the problem in the known directions alone, whatever h is (see
 :mod:`.reduced`), and sees the price λ. Agents turn the gradient P_i x_i + q_i + A_iᵀλ into the
 next direction by their own blocks of the second derivative. Every direction is independent of the
-others, so that without rounding D + 1 sums suffice, D the number of all variables.
+others, so that without rounding D + 1 of them suffice, D the number of all variables. Where ten
+have not been enough, a sum carries several: beside the one of the gradient some at random, each as
+private as that.
 """
 
 import numpy as np
 
-from dual2.methods.newton.directions import DIRECTION, POINT, Directions, Known
-from dual2.methods.newton.message import REQUESTS, read_request
+from dual2.methods.newton.directions import DIRECTION, POINT, REDUCED, Directions, Known
+from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
 
 Array = np.ndarray
-BEND, LENGTH, TILT, RATIO, FAILS = range(5)
-"""Numbers of a direction: zᵀPz, its squared length in the agents' metric, qᵀz; and of the present
-point: the sum of the agents' stationarity ratios, how many of them exceed the tolerance."""
-SCALARS = 5
-DEPENDENT = 1e-13
-"""Squared length of what is new in a direction, relative to its own, below which it is rounding."""
+RATIO, FAILS = range(2)
+"""Numbers of the present point: the sum of the agents' stationarity ratios, how many of them exceed
+the tolerance."""
+SCALARS = 2
+WIDER, WIDEST = 10, 4
+"""After so many sums each carries twice as many directions, up to this number."""
+DEPENDENT, FURTHER = 1e-13, 1e-6
+"""Squared length of what is new in a direction, relative to its own, below which it is rounding;
+and in a random one, below which it is not worth the digits that it would lose."""
 _IDLE, _RESTARTS = 2, 4
 """Directions in a row that may be nothing new; how often all begins anew at the present point."""
+
+
+def how_many(sums: int) -> int:
+    """Directions that a sum carries, from its number.
+
+    Examples
+    --------
+    >>> [how_many(sums) for sums in (1, 10, 11, 21, 31)]
+    [1, 1, 2, 4, 4]
+    """
+    return min(2 ** (max(sums - 1, 0) // WIDER), WIDEST)
 
 
 class Primal(Directions[Known, Quadratics]):
@@ -29,6 +45,11 @@ class Primal(Directions[Known, Quadratics]):
 
     known = Known
     part = Quadratics
+    _spanned = False
+    """Whether one of the last directions was nothing new."""
+
+    def _accuracy(self) -> float:
+        return max(REDUCED * self.tol, 1e-14) if self._spanned else super()._accuracy()
 
     def reconsider(self) -> None:
         """Go on after an end to which the definitions did not consent: from the point itself."""
@@ -37,7 +58,7 @@ class Primal(Directions[Known, Quadratics]):
 
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        now, p = self.now, self.runtime.p
+        now = self.now
         now.sums += 1
         z, total = self._ask()
         self._asked = read_request(total[-REQUESTS:])
@@ -46,7 +67,7 @@ class Primal(Directions[Known, Quadratics]):
             return
         if now.phase == POINT:
             self._forget_directions()
-        elif self._met(total[p : p + SCALARS]):
+        elif self._met(total[:SCALARS]):
             now.end = "CONVERGED"
             return
         now.phase = DIRECTION
@@ -56,32 +77,41 @@ class Primal(Directions[Known, Quadratics]):
             now.end = "STALLED"
 
     def _ask(self) -> tuple[Array, Array]:
-        """The next direction (or the point itself), and the sum of what agents tell about it."""
+        """The next directions (or the point itself), and the sum of what agents tell about them."""
         now, rt, xptr = self.now, self.runtime, self.runtime.block.xptr
-        z, count, p = np.empty_like(self.x), len(now.c), rt.p
         fresh = now.phase == POINT
-        ratios = np.zeros(rt.n) if fresh else self._ratios()
-        width = p + SCALARS + (0 if fresh else 2 * count) + REQUESTS
+        count, some = (0, 1) if fresh else (len(now.c), how_many(now.sums))
+        z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
+        width = SCALARS + some * (rt.p + 1 + 2 * count) + 2 * half_size(some) + REQUESTS
+        lower = np.tril_indices(some)
 
         def fill(rows: Array, out: Array) -> None:
             out[:] = 0.0
             for e, i in enumerate(rows):
                 part, own = self.parts[i], slice(xptr[i], xptr[i + 1])
-                x = self.x[own]
-                z[own] = x if fresh else part.solve(part.gradient(x, now.lam))
-                bent, long = part.bend(z[own]), part.measure(z[own])
-                out[e, :p] = part.A @ z[own]
-                scalars = z[own] @ bent, z[own] @ long, part.q @ z[own], ratios[i]
-                out[e, p : p + SCALARS] = *scalars, float(ratios[i] > self.tol)
-                if not fresh:
-                    Q = part.directions
-                    out[e, p + SCALARS : -REQUESTS] = np.concatenate([Q @ bent, Q @ long])
+                z[:, own] = self.x[own] if fresh else self._directions(i, self.x[own], some)
+                Z, Q = z[:, own], part.directions[:count]
+                bent, long = (np.array([f(v) for v in Z]) for f in (part.bend, part.measure))
+                told = [[ratios[i], ratios[i] > self.tol], *(part.A @ v for v in Z), Z @ part.q]
+                told += [(Z @ bent.T)[lower], (Z @ long.T)[lower]]
+                told += [(bent @ Q.T).ravel(), (long @ Q.T).ravel()]
+                out[e, :-REQUESTS] = np.concatenate(told)
                 if i == 0 and self.request:
                     out[e, -REQUESTS + self.request - 1] = 1.0
 
         total = rt.total_of(width, fill)
-        self.products += 1
+        self.products += some
         return z, total
+
+    def _directions(self, i: int, x: Array, some: int) -> Array:
+        """An agent's parts of the next directions: of the gradient, then random ones."""
+        now, part = self.now, self.parts[i]
+        found = [part.solve(part.gradient(x, now.lam))]
+        number = int(self.runtime.problem.owned[i])
+        for k in range(len(found), some):
+            signs = np.random.default_rng([number, now.sums, k]).integers(0, 2, len(x))
+            found.append(part.solve((2.0 * signs - 1.0) * np.sqrt(part.diagonal)))
+        return np.array(found)
 
     def _met(self, numbers: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
@@ -97,26 +127,45 @@ class Primal(Directions[Known, Quadratics]):
         self.gram.forget()
 
     def _append(self, z: Array, total: Array) -> None:
-        """Keep what is new in a direction: orthogonal to the others, of length one."""
-        now, p, count = self.now, self.runtime.p, len(self.now.c)
-        product, numbers = total[:p], total[p : p + SCALARS]
-        across, t = np.split(total[p + SCALARS : p + SCALARS + 2 * count], 2)
-        length = float(numbers[LENGTH]) - float(t @ t)
-        if not length > DEPENDENT * float(numbers[LENGTH]):
-            self._idle()
-            return
-        now.idle, size = 0, np.sqrt(length)
-        bend = float(numbers[BEND]) - 2.0 * float(t @ across) + float(t @ now.H @ t)
+        """Keep what is new in the directions: orthogonal to the others, of length one."""
+        self._spanned = False
+        p, count, some = self.runtime.p, len(self.now.c), len(z)
+        sizes = [SCALARS, some * p, some, *2 * [half_size(some)], *2 * [some * count]]
+        _, products, tilts, bends, lengths, across, along = np.split(
+            total[:-REQUESTS], np.cumsum(sizes)[:-1]
+        )
+        bends, lengths = whole(bends, some), whole(lengths, some)
+        across, along = across.reshape(some, count), along.reshape(some, count)
+        for k, product in enumerate(products.reshape(some, p)):
+            t, own = along[k], float(lengths[k, k])
+            length = own - float(t @ t)
+            if not length > (DEPENDENT if k == 0 else FURTHER) * own:
+                self._spanned = True
+                if k == 0:
+                    self._idle()
+                continue
+            size = float(np.sqrt(length))
+            self._extend(product, (float(bends[k, k]), float(tilts[k])), across[k], t, size)
+            for part, v in zip(self.parts, self._split(z[k]), strict=True):
+                part.keep(v, t, size)
+            new = [(bends[k] - across @ t) / size, (lengths[k] - along @ t) / size]
+            across, along = np.column_stack([across, new[0]]), np.column_stack([along, new[1]])
+        if len(self.now.c) > self.memory:
+            self._merge()
+
+    def _extend(
+        self, product: Array, own: tuple[float, float], across: Array, t: Array, size: float
+    ) -> None:
+        """One more direction z, whose parts along the others are t: zᵀPz and qᵀz are its own."""
+        now, count, (bend, tilt) = self.now, len(self.now.c), own
+        now.idle = 0
         H = np.empty((count + 1, count + 1))
-        H[:count, :count], H[count, count] = now.H, bend / length
+        H[:count, :count] = now.H
+        H[count, count] = (bend - 2.0 * float(t @ across) + float(t @ now.H @ t)) / size**2
         H[count, :count] = H[:count, count] = (across - now.H @ t) / size
         now.H, now.c = H, np.append(now.c, 0.0)
-        now.b = np.append(now.b, (float(numbers[TILT]) - float(t @ now.b)) / size)
+        now.b = np.append(now.b, (tilt - float(t @ now.b)) / size)
         now.products = np.vstack([now.products, (product - t @ now.products) / size])
-        for part, own in zip(self.parts, self._split(z), strict=True):
-            part.keep(own, t, float(size))
-        if count + 1 > self.memory:
-            self._merge()
 
     def _merge(self) -> None:
         """The older half of the directions becomes one: their part of the present point."""

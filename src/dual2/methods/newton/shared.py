@@ -26,7 +26,8 @@ class Shared:
     ``around`` is the last regularisation that was needed, ``best`` the least |r| since the anchors
     moved, ``widest`` the largest scale of each row and ``largest`` the largest objective seen,
     ``longest`` the longest scaled price, ``flat`` how many agents lack strong convexity and
-    ``variables`` how many there are in all; ``M`` bounds the dual function's curvature.
+    ``variables`` how many there are in all; ``reached`` are the S of the last trials, and ``M``
+    bounds the dual function's curvature.
     """
 
     lam: Array
@@ -38,6 +39,7 @@ class Shared:
     step: Array
     widest: Array
     separator: Array
+    reached: Array
     phase: int = SURVEY
     sums: int = 0
     outers: int = 0

@@ -109,8 +109,12 @@ def _ratio_of_all(at: Point, t: Array, y: Array, atol: float) -> float:
 # -- no solution -----------------------------------------------------------------------------
 
 
-def separators(h: Function, scaling: Scaling, candidates: list[Array]) -> Array:
-    """Those of the directions in which the domain of h is bounded, each of length one."""
+def separators(h: Function, scaling: Scaling, candidates: list[Array], reached: Array) -> Array:
+    """Those of the directions that may separate, each of length one.
+
+    The domain of h must be bounded in direction u, and beyond it, <u, S> > σ_h(u), must be every S
+    that the agents have ``reached`` (one row each): they can.
+    """
     found = []
     for u in candidates:
         size = float(np.linalg.norm(u))
@@ -119,8 +123,11 @@ def separators(h: Function, scaling: Scaling, candidates: list[Array]) -> Array:
         inside = to_barrier(h, u / size)
         scaled = np.abs(u / size) / scaling.D
         off = np.abs(u / size - inside) / scaling.D
-        if off.max() <= CONE * scaled.max() and np.isfinite(h.domain_support(inside)):
-            found.append(inside / float(np.linalg.norm(inside)))
+        if not off.max() <= CONE * scaled.max():
+            continue
+        inside = inside / float(np.linalg.norm(inside))
+        if h.domain_support(inside) < (reached @ inside).min():
+            found.append(inside)
     return np.array(found).reshape(-1, len(scaling.D))
 
 
