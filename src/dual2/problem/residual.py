@@ -104,24 +104,26 @@ def kkt(
     problem: Problem, x: list[Vector], lam: Vector, atol: float | Vector, rows: float | Vector
 ) -> KKT:
     """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
-    if problem.anywhere(not finite(lam, *x)):
-        nowhere = np.full(problem.p, np.nan)
-        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
-    ratios, parts = np.empty(len(problem.agents)), []
-    floors = np.broadcast_to(atol, len(problem.agents))
-    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True)):
+    count, odd = len(problem.agents), not finite(lam, *x)
+    ratios, parts = np.full(count, np.inf), np.zeros((count, 4 * problem.p + 1))
+    floors = np.broadcast_to(atol, count)
+    for i, (agent, part) in enumerate(zip(problem.agents, x, strict=True) if not odd else ()):
         norms, (local, magnitude) = agent.row_norms, agent_terms(agent, part, lam)
         ratios[i], force = judge_agents(local, agent.f.mu, norms @ np.abs(lam), floors[i])
         product = agent.apply(part)
         own = product, agent.sizes(part, product), norms * force, norms**2
-        parts.append(np.concatenate([*own, [magnitude]]))
-    worst = float(problem.largest(ratios[:, None])[0])
-    number = problem.first(ratios >= worst)
+        parts[i] = np.concatenate([*own, [magnitude]])
+    told = np.column_stack([np.full(count, odd), ratios, -floors])
+    somewhere, worst, floor = problem.largest(told)
+    if somewhere:
+        nowhere = np.full(problem.p, np.nan)
+        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
+    number = problem.first(ratios >= worst) if worst > 0 else 0
     total = problem.total(parts)
     sums = RowSums(*np.split(total[:-1], 4))
     coupling, row, y = judge_rows(problem.h, lam, sums, rows)
-    product = judge_product(problem.h, lam, sums, y, float(total[-1]), float(floors.min()))
-    return KKT(worst, number or 0, coupling, row, product, sums.s, y)
+    product = judge_product(problem.h, lam, sums, y, float(total[-1]), -float(floor))
+    return KKT(float(worst), number or 0, coupling, row, product, sums.s, y)
 
 
 def agent_terms(agent: Agent, x: Vector, lam: Vector) -> tuple[Local, float]:

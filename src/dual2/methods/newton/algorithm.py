@@ -65,23 +65,26 @@ class Newton(Judging):
         self.stride = max(2 * self.height, 1)
         self.flat = self.agents.flat()
         self._asked = 0
-        self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
+        empty = np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p))
+        self._start(*empty, priced=False, warm=False)
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); anchors begin at x, or at the nearest point of g."""
+        priced, warm = self.runtime.most(np.array([np.any(lam), np.any(x)], dtype=float))
+        self._start(x, lam, bool(priced), bool(warm))
+
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin, where all know whether some λ or some x is not 0."""
         rt, p = self.runtime, self.runtime.p
-        price = np.zeros(p)
-        if rt.anywhere(lam):
-            price = rt.total(lam) / rt.problem.n
+        price = rt.total(lam) / rt.problem.n if priced else np.zeros(p)
         zero = np.zeros(p)
         G, M = self._unknown()
         self.now = Shared(price, zero, zero, np.zeros(SCALARS), G, M, zero, zero, zero)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
-        cold = not rt.anywhere(x)
-        for i in np.flatnonzero(self.flat) if cold else ():
+        for i in np.flatnonzero(self.flat) if not warm else ():
             own = slice(rt.block.xptr[i], rt.block.xptr[i + 1])
             self.springs.anchor[own] = rt.problem.agents[i].g.prox(self.springs.anchor[own], 1.0)
         self.sizes = springs_of.take_survey(self.agents, self.flat, self.springs.anchor)

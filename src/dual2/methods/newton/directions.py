@@ -93,19 +93,25 @@ class Directions(Judging, Generic[K, Q]):
         self.stride = max(2 * self.height, 1)
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
         self._asked = 0
-        self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
+        empty = np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p))
+        self._start(*empty, priced=False, warm=False)
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p)."""
+        priced, warm = self.runtime.most(np.array([np.any(lam), np.any(x)], dtype=float))
+        self._start(x, lam, bool(priced), bool(warm))
+
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin, where all know whether some λ or some x is not 0."""
         rt, zero = self.runtime, np.zeros(self.runtime.p)
-        price = rt.total(lam) / rt.problem.n if rt.anywhere(lam) else zero
+        price = rt.total(lam) / rt.problem.n if priced else zero
         no, none, square = zero[:0], np.zeros((0, rt.p)), np.zeros((0, 0))
         self.now = self.known(price, zero, zero, no, no, square, none, zero, zero, no, square)
         self.x, self.gram = x.copy(), Gram()
         self._spread(np.zeros((0, len(x))))
         self.products = 0
-        if rt.anywhere(x):
+        if warm:
             self.now.phase = POINT
         self._resolve()
         self.now.metric = self.now.weights.copy()
