@@ -222,7 +222,7 @@ def test_words_under_a_mask_are_never_replaced(make):
         network = party.test_network  # type: ignore[attr-defined]
         return [party.sum(numbers(party.rank, k) + shift, network).tolist() for k in range(3)]
 
-    found = circle.run(changing, Fate({(2, "after write said", 4): ()}))
+    found = circle.run(changing, Fate({(2, "after write said", 2): ()}))
     assert isinstance(found[2], Dual2Error) and "computed again with another value" in str(found[2])
     assert all(isinstance(one, PeerError) for k, one in enumerate(found) if k != 2)
 

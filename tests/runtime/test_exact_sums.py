@@ -7,10 +7,11 @@ from fractions import Fraction
 import networkx as nx
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import dual2 as d2
+from dual2.engine.accumulators import LIMBS, accumulate_rows, round_words
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.experiments import experiment1
@@ -55,15 +56,47 @@ def test_decoding_rounds_once_to_the_nearest_double(number, places):
     assert out[0] == exact.numerator / exact.denominator  # true division of ints rounds correctly
 
 
-@settings(max_examples=100, deadline=None)
-@given(st.lists(st.integers(0, 2**128 - 1), min_size=2, max_size=2))
-def test_addition_and_subtraction_carry(numbers):
-    first, second = (np.array([[v % 2**64, v >> 64]], np.uint64) for v in numbers)
+@settings(max_examples=200, deadline=None)
+@given(st.integers(1, 5), st.lists(st.integers(0, 2**320 - 1), min_size=2, max_size=2))
+@example(3, [2**192 - 1, 1])
+@example(3, [2**64, 2**128 - 1])
+def test_addition_and_subtraction_carry(limbs, numbers):
+    first, second = (words_of(v, limbs) for v in numbers)
     total = first.copy()
     add_words(total, second)
-    assert [v % 2**128 for v in whole(total)] == [sum(numbers) % 2**128]
+    assert (total == words_of(sum(numbers), limbs)).all()
     subtract_words(total, second)
     assert (total == first).all()
+    subtract_words(total, second)
+    assert (total == words_of(numbers[0] - numbers[1], limbs)).all()
+
+
+def words_of(number: int, limbs: int) -> np.ndarray:
+    """A number modulo 2^(64·limbs), its lowest word first."""
+    return np.array([[(number >> (64 * k)) % 2**64 for k in range(limbs)]], np.uint64)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(doubles, min_size=1, max_size=12))
+@example([5e-324, -5e-324, 1.7976931348623157e308])
+@example([1.0, 2.0**-53, 5e-324])
+@example([-1.0, -(2.0**-53)])
+@example([2.0**-1022, -5e-324])
+def test_sums_of_any_doubles_are_rounded_once(values):
+    words, out = np.zeros((1, LIMBS), np.uint64), np.empty(1)
+    assert accumulate_rows(np.array(values)[:, None], words)
+    exact = sum(map(Fraction, values))
+    assert (words == words_of(int(exact * 2**1074), LIMBS)).all()
+    round_words(words, out)
+    try:
+        assert out[0] == exact.numerator / exact.denominator
+    except OverflowError:
+        assert out[0] == (math.inf if exact > 0 else -math.inf)
+
+
+def test_what_is_not_finite_has_no_words():
+    for value in (np.inf, -np.inf, np.nan):
+        assert not accumulate_rows(np.array([[1.0, value]]), np.zeros((2, LIMBS), np.uint64))
 
 
 @pytest.mark.parametrize("cancelling", [False, True])
@@ -98,15 +131,26 @@ class Counting(Transport):
         return super().max_levels(levels, network)
 
 
-def test_ranges_are_agreed_once_and_again_when_something_does_not_fit():
-    transport, rows = Counting(), np.ones((8, 3))
+@pytest.mark.parametrize(("width", "agreed"), [(3, [0, 0, 0, 0, 1, 1]), (8193, [1, 1, 1, 2, 3, 3])])
+def test_sizes_are_agreed_on_where_something_does_not_fit(width, agreed):
+    """In short messages when it happens for the second time, in long ones from the beginning."""
+    transport, rows = Counting(), np.ones((8, width))
     transport.strict = True
-    for factor, agreed in ((1.0, 1), (1e-9, 1), (1e5, 1), (1e9, 2), (0.0, 2), (1.0, 2)):
-        assert transport.sum(factor * rows, PATH).tolist() == [8.0 * factor] * 3
-        assert transport.agreed == agreed
+    for factor, often in zip((1.0, 1e-9, 1e5, 1e9, 1e20, 1.0), agreed, strict=True):
+        assert transport.sum(factor * rows, PATH).tolist() == [8.0 * factor] * width
+        assert transport.agreed == often
     transport.strict = False
     transport.sum(rows, PATH)
-    assert transport.agreed == 3
+    assert transport.agreed == agreed[-1] + agreed[0]
+
+
+def test_parts_that_cancel_are_taken_to_be_as_large_as_those_around():
+    transport, rows = Counting(), np.ones((8, 40))
+    rows[::2, ::3] = -1.0
+    transport.strict = True
+    for factor in (1.0, 3e4):
+        assert transport.sum(factor * rows, PATH).tolist() == (factor * rows.sum(axis=0)).tolist()
+    assert transport.agreed == 0
 
 
 def test_what_is_not_finite_stays_what_it_is():

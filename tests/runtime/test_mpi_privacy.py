@@ -26,7 +26,7 @@ SET_UP = {
     ("solving.solve.solve", 2): "the coupling length",
     ("solving.balance._balanced_rows", P): "lengths of the rows",
     ("solving.balance._balanced_agents", 2): "largest and smallest curvature",
-    ("solving.stopping.StoppingTest.__post_init__", P): "lengths of the rows",
+    ("solving.stopping.StoppingTest._weigh", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",
     ("methods.id2a._choose", 1): "conditions of the subsolver",
@@ -41,21 +41,18 @@ LOOP = {
     ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
     ("solving.stopping.StoppingTest._by_definition", 1): "whether the price is felt",
     ("problem.bounds.separates", 2): "infeasibility",
-    ("problem.residual.kkt", 1): "certificate",
+    ("problem.residual.kkt", 1): "the worst agent",
+    ("problem.residual.kkt", 3): "certificate",
     ("problem.residual.kkt", 4 * P + 1): "certificate",
 }
 END = {
     ("solving.driver.Driver.counts", 6): "counts",
     ("solving.driver.Driver.counts", 7): "counts",
-    ("solving.solve._assemble", P): "price and coupling",
+    ("solving.solve._judge", P): "the price",
     ("solving.solve._objective", 1): "objective",
-    ("solving.solve._certify", 1): "consensus",
-    ("problem.bounds.gap", 1): "certificate",
     ("problem.bounds.proximal_step", P + 1): "certificate",
-    ("problem.bounds.response_gap", 1): "certificate",
-    ("problem.bounds.x_error_bound", 1): "certificate",
-    ("problem.bounds.residual_norm", 1): "certificate",
-    ("problem.bounds.saddle_bound", 1): "certificate",
+    ("problem.bounds.gather_evidence", 3): "certificate, consensus",
+    ("problem.bounds.gather_evidence", 9): "certificate",
 }
 """The agreements: function in the source, numbers, row of the table."""
 

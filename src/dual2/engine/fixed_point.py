@@ -83,33 +83,58 @@ def encode_rows(rows, places, block, words):
 
 @compiled
 def add_words(total, other):
-    """total += other modulo 2¹²⁸, both (width, 2)."""
+    """total += other, both (width, limbs): each row is a number, its lowest word first."""
     one, zero = np.uint64(1), np.uint64(0)
     for j in range(total.shape[0]):
-        low = total[j, 0] + other[j, 0]
-        carry = one if low < other[j, 0] else zero
-        total[j, 0] = low
-        total[j, 1] = total[j, 1] + other[j, 1] + carry
+        carry = zero
+        for k in range(total.shape[1]):
+            after = total[j, k] + other[j, k]
+            full = after < other[j, k]
+            total[j, k] = after + carry
+            carry = one if (full or total[j, k] < after) else zero
 
 
 @compiled
 def subtract_words(total, other):
-    """total -= other modulo 2¹²⁸."""
+    """total -= other, as in ``add_words``."""
     one, zero = np.uint64(1), np.uint64(0)
     for j in range(total.shape[0]):
-        borrow = one if total[j, 0] < other[j, 0] else zero
-        total[j, 0] = total[j, 0] - other[j, 0]
-        total[j, 1] = total[j, 1] - other[j, 1] - borrow
+        borrow = zero
+        for k in range(total.shape[1]):
+            after = total[j, k] - other[j, k]
+            below = total[j, k] < other[j, k]
+            total[j, k] = after - borrow
+            borrow = one if (below or after < borrow) else zero
+
+
+@inlined
+def head_of(high, low, rest):
+    """The 53 highest bits of the number (high, low), high ≠ 0, rounded halves to even.
+
+    ``rest`` says whether there is anything below. Beside it the leading zeros of ``high``.
+    """
+    one, zero = np.uint64(1), np.uint64(0)
+    top, lead = one << np.uint64(63), 0
+    while (high << np.uint64(lead)) < top:
+        lead += 1
+    below = low
+    if lead > 0:
+        high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
+        below = low << np.uint64(lead)
+    kept, tail, half = high >> np.uint64(11), high & np.uint64(2047), np.uint64(1024)
+    more = rest or below != zero
+    if tail > half or (tail == half and (more or (kept & one) == one)):
+        kept = kept + one
+    return kept, lead
 
 
 @compiled
 def decode_words(words, places, block, out):
     """The doubles nearest to the numbers in ``words``; each is rounded once, halves to even."""
     one, zero = np.uint64(1), np.uint64(0)
-    top = one << np.uint64(63)
     for j in range(words.shape[0]):
         low, high = words[j, 0], words[j, 1]
-        negative = high >= top
+        negative = high >= one << np.uint64(63)
         if negative:
             low, high = ~low + one, ~high + (one if low == zero else zero)
         scale = 128
@@ -118,16 +143,6 @@ def decode_words(words, places, block, out):
         if high == zero:
             out[j] = 0.0
             continue
-        lead = 0
-        while (high << np.uint64(lead)) < top:
-            lead += 1
-        rest = low
-        if lead > 0:
-            high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
-            rest = low << np.uint64(lead)
-        kept, tail, half = high >> np.uint64(11), high & np.uint64(2047), np.uint64(1024)
-        up = tail > half or (tail == half and (rest != zero or (kept & one) == one))
-        if up:
-            kept = kept + one
+        kept, lead = head_of(high, low, False)
         value = math.ldexp(np.float64(kept), scale - lead - 53 - places[j // block, 0])
         out[j] = -value if negative else value

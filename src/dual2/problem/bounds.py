@@ -6,7 +6,7 @@ Sums and maxima over the agents are agreed where these live in several processes
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -65,11 +65,32 @@ class ProximalStep:
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """A price λ, the norms |r_i| that belong to it, and (if known) some y ∈ ∂h*(λ)."""
+    """A price λ, the norms |r_i| that belong to it, and (if known) some y ∈ ∂h*(λ).
+
+    Over all agents, ``gap`` is Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has
+    μ_i = 0, and ``residual`` is |r|.
+    """
 
     lam: Vector
     residuals: Vector
     y: Vector | None
+    gap: float = np.inf
+    residual: float = np.inf
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What the bounds are made of; agreed in one maximum and two sums.
+
+    ``mu`` is the smallest μ_i, ``apart`` the largest of the numbers that came with the question,
+    ``sigma2`` is Σ_i |A_i|². There is no ``step`` where x or λ are not finite.
+    """
+
+    mu: float
+    apart: float
+    step: ProximalStep | None = None
+    points: tuple[DualPoint, ...] = ()
+    sigma2: float = 0.0
 
 
 def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
@@ -84,13 +105,14 @@ def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
     which are in dom h* by construction, and the smallest value is returned. Domains are meant up
     to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
     """
-    if problem.anywhere(not finite(lam, np.concatenate(x))):
+    return _gap(problem, gather_evidence(problem, x, lam))
+
+
+def _gap(problem: Problem, known: Evidence) -> float:
+    if known.step is None:
         return np.inf
-    step = proximal_step(problem, x, lam)
-    return min(
-        fenchel_young(problem, step.s, point.lam) + response_gap(problem, point, step.noise)
-        for point in dual_points(problem, step, lam)
-    )
+    s = known.step.s
+    return min(fenchel_young(problem, s, point.lam) + point.gap for point in known.points)
 
 
 def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
@@ -116,22 +138,23 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
     Here μ_φ = μ_h* + λ_min(Σ_i A_i A_iᵀ/L_i) over the agents with L_i-smooth f_i + g_i (g_i = 0,
     for instance) and a matrix A_i that is known.
     """
-    strong = strong_convexity(problem)
-    flat = problem.first(strong <= 0)
-    if flat is not None:
+    return _error_bound(problem, gather_evidence(problem, x, lam))
+
+
+def _error_bound(problem: Problem, known: Evidence) -> ErrorBound:
+    mu, step, points = known.mu, known.step, known.points
+    if mu <= 0:
+        flat = problem.first(strong_convexity(problem) <= 0)
         return ErrorBound(
             None,
             f"f + g of agent {flat} is not strongly convex, so that x* need not be "
             "unique; add plus_quadratic(weight) to its f.",
         )
-    if problem.anywhere(not finite(lam, np.concatenate(x))):
+    if step is None:
         return ErrorBound(None, "The point has entries that are not finite.")
-    mu = -float(problem.largest(-strong[:, None])[0])
-    step = proximal_step(problem, x, lam)
-    points = dual_points(problem, step, lam)
     bounds = [
         (primal_bound(problem, step, points, mu), "strong convexity of the objective"),
-        (saddle_bound(problem, step, points, mu), "strong convexity of the dual"),
+        (saddle_bound(problem, known, step), "strong convexity of the dual"),
     ]
     value, source = min(bounds)
     if np.isfinite(value):
@@ -142,6 +165,14 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
         "conjugate, and the dual function is not known to be strongly convex (h is not smooth "
         "and the agents with smooth f + g do not span all rows of the coupling).",
     )
+
+
+def certify(
+    problem: Problem, x: list[Vector], lam: Vector, apart: Vector
+) -> tuple[float, ErrorBound, float]:
+    """The gap, the error bound and the largest of ``apart``, one number of each agent."""
+    known = gather_evidence(problem, x, lam, apart)
+    return _gap(problem, known), _error_bound(problem, known), known.apart
 
 
 def separates(problem: Problem, u: Vector) -> float:
@@ -174,6 +205,31 @@ def separates(problem: Problem, u: Vector) -> float:
 
 
 # -- ingredients ----------------------------------------------------------------------------
+
+
+def gather_evidence(
+    problem: Problem, x: list[Vector], lam: Vector, apart: Vector | None = None
+) -> Evidence:
+    """Agree on all that :func:`gap` and :func:`x_error_bound` need."""
+    strong, count = strong_convexity(problem), len(problem.agents)
+    odd = np.full(count, not finite(lam, *x))
+    most = problem.largest(
+        np.column_stack([odd, -strong, np.zeros(count) if apart is None else apart])
+    )
+    mu, largest = -float(most[1]), float(most[2])
+    if most[0]:
+        return Evidence(mu, largest)
+    step = proximal_step(problem, x, lam)
+    points = dual_points(problem, step, lam)
+    told = [response_gaps(point, strong, step.noise) for point in points]
+    told += [point.residuals**2 for point in points]
+    spread = mu > 0 and dual_strong_convexity(problem) > 0
+    told.append(problem.sigma.max2 if spread else np.zeros(count))
+    total = problem.total(np.column_stack(told))
+    gaps, squares = total[:-1].reshape(2, len(points))
+    agreed = zip(points, gaps.tolist(), np.sqrt(squares).tolist(), strict=True)
+    known = tuple(replace(point, gap=gap, residual=size) for point, gap, size in agreed)
+    return Evidence(mu, largest, step, known, float(total[-1]))
 
 
 def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
@@ -224,38 +280,32 @@ def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
     return abs(sum(terms)) + 8 * EPS * sum(abs(term) for term in terms)
 
 
-def response_gap(problem: Problem, point: DualPoint, noise: Vector) -> float:
-    """Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has μ_i = 0."""
-    mu, residuals = strong_convexity(problem), point.residuals
-    flat = np.where(residuals > 2.0 * noise, np.inf, 0.0)
-    own = np.where(mu > 0, residuals**2 / (2.0 * np.where(mu > 0, mu, 1.0)), flat)
-    return float(problem.total(own[:, None])[0])
+def response_gaps(point: DualPoint, mu: Vector, noise: Vector) -> Vector:
+    """|r_i|²/(2μ_i), infinite if r_i is beyond rounding level and μ_i = 0."""
+    flat = np.where(point.residuals > 2.0 * noise, np.inf, 0.0)
+    return np.where(mu > 0, point.residuals**2 / (2.0 * np.where(mu > 0, mu, 1.0)), flat)
 
 
-def residual_norm(problem: Problem, point: DualPoint) -> float:
-    """|r|, all agents together."""
-    return float(np.sqrt(problem.total(point.residuals[:, None] ** 2)[0]))
-
-
-def primal_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], mu: float) -> float:
+def primal_bound(
+    problem: Problem, step: ProximalStep, points: tuple[DualPoint, ...], mu: float
+) -> float:
     """The *primal* bound of :func:`x_error_bound` on |x̂ − x*|."""
     bounds = []
     for point in points:
-        half = residual_norm(problem, point) / (2.0 * mu)
+        half = point.residual / (2.0 * mu)
         bounds.append(half + np.sqrt(half**2 + fenchel_young(problem, step.s, point.lam) / mu))
     return float(min(bounds))
 
 
-def saddle_bound(problem: Problem, step: ProximalStep, points: list[DualPoint], mu: float) -> float:
+def saddle_bound(problem: Problem, known: Evidence, step: ProximalStep) -> float:
     """The *saddle point* bound of :func:`x_error_bound` on |x̂ − x*|."""
-    mu_phi = dual_strong_convexity(problem)
+    mu, sigma2, mu_phi = known.mu, known.sigma2, dual_strong_convexity(problem)
     if mu_phi <= 0:
         return np.inf
-    sigma2 = float(problem.total(problem.sigma.max2[:, None])[0])
     bounds = [
         np.sqrt(sigma2) / (mu * mu_phi) * norm(step.s - point.y)
-        + (1.0 / mu + sigma2 / (mu**2 * mu_phi)) * residual_norm(problem, point)
-        for point in points
+        + (1.0 / mu + sigma2 / (mu**2 * mu_phi)) * point.residual
+        for point in known.points
         if point.y is not None
     ]
     return float(min(bounds))

@@ -147,7 +147,7 @@ class Problem:
 
     def anywhere(self, holds: bool) -> bool:
         """Whether something holds in some process."""
-        return self.first(np.full(len(self.agents), holds)) is not None
+        return bool(self.largest(np.full((len(self.agents), 1), float(holds)))[0] > 0)
 
     # -- data in bulk -----------------------------------------------------------------------
 

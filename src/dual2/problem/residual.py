@@ -105,13 +105,10 @@ def kkt(
     problem: Problem, x: list[Vector], lam: Vector, atol: float | Vector, rows: float | Vector
 ) -> KKT:
     """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
-    if problem.anywhere(not finite(lam, np.concatenate(x))):
-        nowhere = np.full(problem.p, np.nan)
-        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
-    p, count = problem.p, len(problem.agents)
-    ratios, parts = np.empty(count), np.empty((count, 4 * p + 1))
+    p, count, odd = problem.p, len(problem.agents), not finite(lam, np.concatenate(x))
+    ratios, parts = np.full(count, np.inf), np.zeros((count, 4 * p + 1))
     floors = np.broadcast_to(atol, count)
-    for group in problem.groups:
+    for group in problem.groups if not odd else ():
         at, X, norms = group.at, group.take(x), group.A.norms
         local, magnitudes = local_terms(group, X, lam)
         ratios[at], forces = judge_agents(local, group.f.mu, norms @ np.abs(lam), floors[at])
@@ -120,13 +117,17 @@ def kkt(
         for k, part in enumerate(own):
             parts[at, k * p : (k + 1) * p] = part
         parts[at, -1] = magnitudes
-    worst = float(problem.largest(ratios[:, None])[0])
-    number = problem.first(ratios >= worst)
+    told = np.column_stack([np.full(count, odd), ratios, -floors])
+    somewhere, worst, floor = problem.largest(told)
+    if somewhere:
+        nowhere = np.full(problem.p, np.nan)
+        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
+    number = problem.first(ratios >= worst) if worst > 0 else 0
     total = problem.total(parts)
     sums = RowSums(*np.split(total[:-1], 4))
     coupling, row, y = judge_rows(problem.h, lam, sums, rows)
-    product = judge_product(problem.h, lam, sums, y, float(total[-1]), float(floors.min()))
-    return KKT(worst, number or 0, coupling, row, product, sums.s, y)
+    product = judge_product(problem.h, lam, sums, y, float(total[-1]), -float(floor))
+    return KKT(float(worst), number or 0, coupling, row, product, sums.s, y)
 
 
 def local_terms(group: Group, X: Vector, lam: Vector) -> tuple[Local, Vector]:

@@ -1,8 +1,10 @@
 """Exact sums: the same bits whoever adds first, in one process, in several, and between parties.
 
-Before numbers become whole ones (:mod:`dual2.engine.fixed_point`) all agree on their sizes, column
-by column: once for each length of message during the iterations, with 20 bits of slack, and again
-when somebody's number does not fit. Outside the iterations every sum agrees anew.
+A sum of up to 8192 numbers has room for any double (:mod:`dual2.engine.accumulators`): one message,
+nothing to agree on. During the iterations what it finds tells the sizes of the next message of the
+same length, which then is 16 times shorter (:mod:`dual2.engine.fixed_point`): 20 bits of slack, and
+where somebody's number does not fit for the second time, all agree on sizes. In longer messages
+they do so at first.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from dual2.engine.accumulators import LIMBS, MOST_AGENTS, accumulate_rows, round_words
 from dual2.engine.fixed_point import (
     INFINITE,
     LOWEST,
@@ -30,6 +33,10 @@ MOST_LEVELS = 4096
 """Most sizes that are told for one message; in a longer one neighbouring columns share one."""
 SLACK = 20
 """Bits of a range above what it was agreed for, if later sums are to use it too."""
+LONGEST = 8192
+"""Most columns whose sum is formed without knowing their sizes."""
+_NEAR = 16
+"""Of so many sizes the largest is taken for those that do not show."""
 _BITS = 126
 """Bits of a word below its sign and one bit of room."""
 
@@ -40,7 +47,7 @@ class Adder(Protocol):
     strict: bool
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
-        """Sum modulo 2¹²⁸ over the processes, and whether the numbers of all fitted."""
+        """Sum of numbers of some words over the processes, and whether those of all fitted."""
         ...
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
@@ -51,9 +58,9 @@ class Adder(Protocol):
 class ExactSums:
     """Sums of doubles over all agents, each rounded once.
 
-    The error is below n·2⁻¹²³ of the range 2^e that was agreed on. With n = 8 agents a sum equals
-    :func:`math.fsum` if no entry but 0 is below 2^(e-70): 21 decades. The largest entry is above
-    2^(e-8), during the iterations above 2^(e-28) at first.
+    Sums that have room for any double equal :func:`math.fsum`. Where sizes are known the error is
+    below n·2⁻¹²³ of the range 2^e: with n = 8 agents a sum equals it if no entry but 0 is below
+    2^(e-70), 21 decades.
 
     Examples
     --------
@@ -67,6 +74,7 @@ class ExactSums:
     def __init__(self, adder: Adder) -> None:
         self.adder = adder
         self._known: dict[int, Array] = {}
+        self._missed: set[int] = set()
 
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Column sums over the agents of all processes; ``rows`` are those of here."""
@@ -76,6 +84,10 @@ class ExactSums:
         known = self._known.get(width) if self.adder.strict else None
         if known is not None:
             total, fits = self._add(rows, block, known, network)
+            if fits:
+                return total
+        if known is None or width not in self._missed:
+            total, fits = self._add_any(rows, block, known, network)
             if fits:
                 return total
         levels = np.zeros(-(-width // block), np.int64)
@@ -94,6 +106,24 @@ class ExactSums:
             )
         return total
 
+    def _add_any(
+        self, rows: Array, block: int, known: Array | None, network: AnyNetwork
+    ) -> tuple[Array, bool]:
+        """The sum of any doubles, unless there are too many; whether all are finite."""
+        width = rows.shape[1]
+        total = np.empty(width)
+        if width > LONGEST or network.n > MOST_AGENTS:
+            return total, False
+        words = np.zeros((width, LIMBS), np.uint64)
+        fits = bool(accumulate_rows(rows, words))
+        words, fits = self.adder.add_words(words, fits, network)
+        round_words(words, total)
+        if fits and self.adder.strict:
+            guess = guess_levels(total, block)
+            self._known[width] = guess if known is None else np.maximum(known, guess)
+            self._missed |= {width} if known is not None else set()
+        return total, fits
+
     def _add(
         self, rows: Array, block: int, levels: Array, network: AnyNetwork
     ) -> tuple[Array, bool]:
@@ -108,6 +138,21 @@ class ExactSums:
             total[kinds == INFINITE] = np.inf
             total[kinds == UNKNOWN] = np.inf if self.adder.strict else np.nan
         return total, fits
+
+
+def guess_levels(total: Array, block: int) -> Array:
+    """Sizes of the next parts, by a total; where it is 0, they are taken for those around.
+
+    Examples
+    --------
+    >>> guess_levels(np.array([1.0, 0.0, 1e-30]), 1).tolist()
+    [135, 135, 123]
+    """
+    levels = np.zeros(-(-len(total) // block), np.int64)
+    find_levels(total[None], block, levels)
+    levels[levels >= INFINITE] = 0
+    near = np.maximum.reduceat(levels, np.arange(0, len(levels), _NEAR))
+    return np.where(levels > 0, levels, np.repeat(near, _NEAR)[: len(levels)])
 
 
 def places_of(levels: Array, n: int, slack: int = 0) -> Array:
@@ -125,26 +170,29 @@ def places_of(levels: Array, n: int, slack: int = 0) -> Array:
 
 
 class _WordSum:
-    """Addition modulo 2¹²⁸ in the place of a NumPy operation; rows are words seen as doubles."""
+    """Addition of whole numbers in the place of a NumPy operation; rows are words as doubles."""
 
-    @staticmethod
-    def at(total: Array, parents: Array, rows: Array) -> None:
+    def __init__(self, limbs: int) -> None:
+        self.limbs = limbs
+
+    def at(self, total: Array, parents: Array, rows: Array) -> None:
         """total[parents] += rows."""
         for parent, row in zip(parents, rows, strict=True):
-            add_words(_words_of(total[parent]), _words_of(row))
+            add_words(_words_of(total[parent], self.limbs), _words_of(row, self.limbs))
 
 
 def add_on_route(
     route: Route, swap: Swap, own: int, words: Array, fits: bool
 ) -> tuple[Array, bool]:
     """Sum of words along the tree, for a process with ``own`` agents; whether all fitted."""
-    rows = np.zeros((own, 2 * len(words) + 2))
-    _words_of(rows[0])[:-1] = words
-    _words_of(rows[0])[-1] = (not fits, 0)
-    total = _words_of(combine(route, _WordSum, rows, swap))
+    limbs = words.shape[1]
+    rows = np.zeros((own, words.size + limbs))
+    _words_of(rows[0], limbs)[:-1] = words
+    _words_of(rows[0], limbs)[-1, 0] = not fits
+    total = _words_of(combine(route, _WordSum(limbs), rows, swap), limbs)
     return total[:-1], not total[-1].any()
 
 
-def _words_of(row: Array) -> Array:
-    """The words (width, 2) in a row of doubles that only carries their bits."""
-    return row.view(np.uint64).reshape(-1, 2)
+def _words_of(row: Array, limbs: int) -> Array:
+    """The words (width, limbs) in a row of doubles that only carries their bits."""
+    return row.view(np.uint64).reshape(-1, limbs)

@@ -80,7 +80,7 @@ class Transport:
         return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
-        """Sum modulo 2¹²⁸ over the processes, and whether the numbers of all fitted."""
+        """Sum of whole numbers (width, limbs), and whether the numbers of all fitted."""
         if self.size == 1:
             return words, fits
         own = int(np.count_nonzero(self.owners(network) == self.rank))
@@ -400,9 +400,13 @@ def _take(problem: Problem, agreement: Agreement) -> Share:
 
 
 def _compare_couplings(share: Share) -> None:
-    """An error unless all processes have the same p."""
+    """An error unless all processes have the same p, which Σ p and Σ p² show in one message."""
+    own = np.full((len(share.agents), 2), [share.p, share.p**2])
     with share.agreement.uncounted():
-        most, least = share.largest(np.full((len(share.agents), 2), [share.p, -share.p]))
+        first, second = map(int, share.total(own))
+        if first**2 == share.n * second:  # equal only where all numbers are
+            return
+        most, least = share.largest(own[:, :1] * [1, -1])
     if most + least > 0:
         raise NetworkError(
             f"The coupling has {share.p} rows here and {most:g} or {-least:g} in other processes. "

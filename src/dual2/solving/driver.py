@@ -135,6 +135,7 @@ class Driver:
         self.kkt = math.inf
         self.best: Point | None = None
         self.priceless = False
+        self.proof: Residual | None = None
         if self._judging is not None:
             self._judging.tol, self._judging.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
@@ -178,7 +179,8 @@ class Driver:
         """
         x, duals = self.point
         self.origin = x.copy(), duals.copy()
-        self.kkt = self.stopping.observe(x, duals).kkt
+        if self._judging is None or self.record or self._alone:  # else its first sum tells
+            self.kkt = self.stopping.observe(x, duals).kkt
         running = self.runtime.agreement.running
         with running(), on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
             self._trace()
@@ -252,6 +254,7 @@ class Driver:
             s.best, self.best = found.kkt, (x.copy(), duals.copy())
         if found.dual is not None and found.met:
             self.priceless = not found.dual.any()
+            self.proof = found
             return Status.CONVERGED
         if self.callback is not None:
             point = {"x": x * self.lengths, "duals": duals * self.units}

@@ -7,7 +7,7 @@ from enum import IntEnum
 import numpy as np
 
 from dual2.errors import PeerError
-from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
+from dual2.problem.residual import KKT, ROUNDING, RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -48,6 +48,7 @@ class Residual:
     met: bool  # whether all parts meet the tolerance
     dual: Array | None = None  # λ̄, the price the residual is of, known if ``full``
     request: Request = Request.NONE  # the largest of all processes
+    proof: KKT | None = None  # what the plain definitions say, where they were asked
 
     @property
     def full(self) -> bool:
@@ -73,14 +74,21 @@ class StoppingTest:
     sums: int = 0  # and of the coupling (A, prox h)
 
     def __post_init__(self) -> None:
-        """Lengths of the rows of the A_i, (n, p), and Σ_i |A_i,j|², agreed once."""
+        """Lengths of the rows of the A_i, (n, p); what counts as a part of the set-up."""
         self._norms = self.runtime.problem.row_norms
-        counting = self.runtime.agreement.uncounted() if self.aside else nullcontext()
-        with counting:
-            self._weight = self.runtime.total(self._norms**2)
+        self._weights: Array | None = None
+        if not self.aside:
+            self._weigh()
         offsets = self.runtime.block.xptr[:-1]
         flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))
         self._atol = self.atol * flat[np.minimum(offsets, len(flat) - 1)]
+
+    def _weigh(self) -> Array:
+        """Σ_i |A_i,j|², agreed once."""
+        if self._weights is None:
+            with self.runtime.agreement.uncounted() if self.aside else nullcontext():
+                self._weights = self.runtime.total(self._norms**2)
+        return self._weights
 
     def test(
         self, x: Array, duals: Array, full: bool = False, request: Request = Request.NONE
@@ -126,7 +134,7 @@ class StoppingTest:
         self, x: Array, duals: Array, forces: Array, request: Request = Request.NONE
     ) -> Residual:
         """The residual of agents and rows at λ̄; the ``forces`` are those of the λ_i."""
-        rt, weight, products = self.runtime, self._weight, self.runtime.products(x)
+        rt, weight, products = self.runtime, self._weigh(), self.runtime.products(x)
         felt = self._norms * forces[:, None]
         total = rt.total(np.hstack([duals, products, rt.sizes(x, products), felt]))
         mean, s, load, felt = np.split(total, 4)
@@ -154,7 +162,9 @@ class StoppingTest:
         least = _NEARLY * self.tol * self._local(x, none)[1]
         felt = problem.anywhere(bool(np.any(pulls > least)))
         rows, enough = self.atol * self.units, _SURELY * self.tol
-        if not felt and (kkt := problem.kkt(parts, none, self._atol, rows).kkt) <= enough:
-            return Residual(kkt, True, none, found.request)
-        kkt = problem.kkt(parts, dual, self._atol, rows).kkt
-        return Residual(kkt, kkt <= enough, dual, found.request)
+        for price in (dual,) if felt else (none, dual):
+            proof = problem.kkt(parts, price, self._atol, rows)
+            found = Residual(proof.kkt, proof.kkt <= enough, price, found.request, proof)
+            if found.met:
+                break
+        return found

@@ -69,21 +69,20 @@ class Newton(OverSums):
         super().__init__(runtime, max_sums)
         self.agents = Agents(runtime)
         self.flat = self.agents.flat()
-        self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
+        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x (flat) and λ (n, p); anchors begin at x, or at the nearest point of g."""
-        rt, zero = self.runtime, np.zeros(self.runtime.p)
-        price = self._first_price(lam)
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin; anchors begin at x, or at the nearest point of g."""
+        rt, p, zero = self.runtime, self.runtime.p, np.zeros(self.runtime.p)
+        price = rt.total(lam) / rt.problem.n if priced else zero
         G, M = self._unknown()
         known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p))
         self.now = Shared(price, zero, zero, *known)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
-        cold = not rt.anywhere(x)
-        for i in np.flatnonzero(self.flat) if cold else ():
+        for i in np.flatnonzero(self.flat) if not warm else ():
             own = slice(rt.block.xptr[i], rt.block.xptr[i + 1])
             self.springs.anchor[own] = rt.problem.agents[i].g.prox(self.springs.anchor[own], 1.0)
         self.sizes = springs_of.take_survey(self.agents, self.flat, self.springs.anchor)

@@ -85,19 +85,19 @@ class Directions(OverSums, Generic[K, Q]):
         self.parts = [self.part(agent) for agent in runtime.problem.agents]
         self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
-        self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
+        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
-    def start(self, x: Array, lam: Array) -> None:
-        """Begin from x (flat) and λ (n, p)."""
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin, where all know whether some λ or some x is not 0."""
         rt, zero = self.runtime, np.zeros(self.runtime.p)
-        price = self._first_price(lam)
+        price = rt.total(lam) / rt.problem.n if priced else zero
         no, none, square = zero[:0], np.zeros((0, rt.p)), np.zeros((0, 0))
         self.now = self.known(price, zero, zero, no, no, square, none, zero, zero, no, square)
         self.x, self.gram = x.copy(), Gram()
         self._spread(np.zeros((0, len(x))))
         self.products = 0
-        if rt.anywhere(x):
+        if warm:
             self.now.phase = POINT
         self._resolve()
         self.now.metric = self.now.weights.copy()

@@ -122,7 +122,16 @@ class OverSums(Judging):
     def _sum(self) -> None:
         """One sum, and what follows from it."""
 
-    def _first_price(self, lam: Array) -> Array:
-        """The mean of the agents' prices; no sum is made if all are zero."""
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from x (flat) and λ (n, p)."""
+        priced, warm = self.runtime.most(np.array([np.any(lam), np.any(x)], dtype=float))
+        self._start(x, lam, bool(priced), bool(warm))
+
+    def _start_cold(self) -> None:
+        """Begin from nothing, which needs no exchange."""
         rt = self.runtime
-        return rt.total(lam) / rt.problem.n if rt.anywhere(lam) else np.zeros(rt.p)
+        self._start(np.zeros(rt.packed.size), np.zeros((rt.n, rt.p)), priced=False, warm=False)
+
+    @abstractmethod
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin, where all know whether some λ or some x is not 0."""

@@ -12,21 +12,26 @@ import numpy as np
 Array = np.ndarray
 _PLACES = 32_768
 """Most words of one sum, of which longer digits of few numbers and shorter ones of many follow."""
+_LONGEST, _FIRST = 13, 12
+"""Most bits of a digit, and of the first one: a double's sign and exponent."""
 _SIGN = np.uint64(1) << np.uint64(63)
 
 
 def ordered(values: Array) -> Array:
     """Doubles as whole numbers of the same order, NaN the largest.
 
+    A short number, a mark or a small whole one of either sign, ends with zeros: it is found by its
+    first digits.
+
     Examples
     --------
     >>> found = ordered(np.array([-np.inf, -1.0, 0.0, 2.0, np.inf, np.nan]))
-    >>> bool(np.all(found[:-1] < found[1:]))
-    True
+    >>> bool(np.all(found[:-1] < found[1:])), hex(found[1])
+    (True, '0x4010000000000000')
     """
     plain = np.where(np.isnan(values), np.nan, values + 0.0)  # one NaN, one zero
     bits = np.abs(plain).view(np.uint64)
-    return np.where(np.signbit(plain) & ~np.isnan(plain), ~(bits | _SIGN), bits | _SIGN)
+    return np.where(np.signbit(plain) & ~np.isnan(plain), _SIGN - bits, _SIGN + bits)
 
 
 def unordered(numbers: Array) -> Array:
@@ -38,7 +43,7 @@ def unordered(numbers: Array) -> Array:
     [-1.5, 0.0, inf]
     """
     positive = numbers >= _SIGN
-    bits = np.where(positive, numbers & ~_SIGN, ~numbers & ~_SIGN)
+    bits = np.where(positive, numbers - _SIGN, _SIGN - numbers)
     values = np.ascontiguousarray(bits).view(np.float64)
     return np.where(positive, values, -values)
 
@@ -70,12 +75,12 @@ def find_largest(
     [5, 1000]
     """
     width = max(len(values), 1)
-    size = max(1, min(12, (_PLACES // width + 1).bit_length() - 1))
+    size = max(1, min(_LONGEST, (_PLACES // width + 1).bit_length() - 1))
     found, alive = np.zeros(len(values), np.uint64), np.ones(len(values), np.bool_)
     places = np.arange(1, 1 << size, dtype=np.uint64)
     left = bits
     while left > 0:
-        step = min(size, left)
+        step = min(size, left, _FIRST if left == bits else size)
         left -= step
         digits = (values >> np.uint64(left)) & np.uint64((1 << step) - 1)
         rest = values & np.uint64((1 << left) - 1)

@@ -135,7 +135,7 @@ class Masks:
             self._pairs[other] = Randomness(key)
 
     def apply(self, index: int, words: Array) -> None:
-        """Mask the words of sum ``index``: (m, 2) modulo 2¹²⁸, (m,) modulo 2⁶⁴."""
+        """Mask the words of sum ``index``: (m, limbs), or (m,) of one word each."""
         for other, stream in self._pairs.items():
             mask = stream.words(index, words.size).reshape(words.shape)
             if words.ndim == 1:

@@ -166,7 +166,10 @@ class Parties(Transport):
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, masked: (m, 2) modulo 2¹²⁸, (m,) modulo 2⁶⁴; used up."""
+        """Sum of all parties' words, masked; used up.
+
+        (m, limbs) are m numbers of so many words each, (m,) numbers of one.
+        """
         index, self._index = self._index, self._index + 1
         self.progress.sums = self._index
         if self.masks is not None:
@@ -191,14 +194,16 @@ class Parties(Transport):
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
-        block = np.zeros((len(words) + 2, 2), np.uint64)
+        limbs = words.shape[1]
+        block = np.zeros((len(words) + 2, limbs), np.uint64)
         if fits:
             block[:-2] = words
         else:
             block[:] = self.own.words(self._index, block.size).reshape(block.shape)
-        block[-2] = (1, 0)
+        block[-2] = 0
+        block[-2, 0] = 1
         total = self.sum_words(block)
-        if total[-2].tolist() != [self.size, 0]:
+        if total[-2, 0] != self.size or total[-2, 1:].any():
             text = (
                 f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
             )
