@@ -87,8 +87,10 @@ class SoftmaxLoss(Function):
     def blocks(self, z: Array) -> Array:
         """Second derivatives, (samples, K, K): scale·(diag(p) - p·pᵀ)."""
         p = softmax(self._by_sample(z), axis=-1)
-        square = p[:, :, None] * p[:, None, :]
-        return self._weights[..., None] * (np.eye(self.classes) * p[:, :, None] - square)
+        apart = p[:, :, None] * p[:, None, :] * (1.0 - np.eye(self.classes))
+        # p - p² of a sure class would be rounding; it is what the others take away
+        whole = np.eye(self.classes) * apart.sum(axis=-1)[:, :, None]
+        return self._weights[..., None] * (whole - apart)
 
     def _by_sample(self, z: Array) -> Array:
         return z.reshape(*z.shape[:-1], len(self.labels), self.classes)
@@ -113,8 +115,12 @@ class SoftmaxLoss(Function):
         return (self._weights[:, 0] * (logsumexp(z, axis=-1) - own)).sum(axis=-1)
 
     def _grad(self, x: Array) -> Array:
-        p = softmax(self._by_sample(x), axis=-1)
-        return (self._weights * (p - self._marks)).reshape(x.shape)
+        return (self._weights * self._away(softmax(self._by_sample(x), axis=-1))).reshape(x.shape)
+
+    def _away(self, p: Array) -> Array:
+        """p - e_y, without the cancellation where p_y is nearly 1."""
+        others = p * (1.0 - self._marks)
+        return others - self._marks * others.sum(axis=-1, keepdims=True)
 
     def _prox(self, v: Array, step: Entries) -> Array:
         kappa = self._steps(step) * self._weights
@@ -123,7 +129,7 @@ class SoftmaxLoss(Function):
     def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         steps = self._steps(step)
         _, p = self._root(self._weights / steps, self._by_sample(v) / steps)
-        return (self._weights * (p - self._marks)).reshape(v.shape)
+        return (self._weights * self._away(p)).reshape(v.shape)
 
     def _root(self, kappa: Array, v: Array) -> tuple[Array, Array]:
         """u = v + κ·(e_y - p) with p = softmax(u), and p.
@@ -142,7 +148,7 @@ class SoftmaxLoss(Function):
                 break
         omega = np.real(wrightomega(height - level))
         p = omega / omega.sum(axis=-1, keepdims=True)
-        return v + kappa * (self._marks - p), p
+        return v - kappa * self._away(p), p
 
     def _conjugate_value(self, w: Array) -> Array:
         q = self._by_sample(w) / self._weights + self._marks
