@@ -73,6 +73,7 @@ COUPLED = {
     "logistic loss, weights": fn.LogisticLoss(LABELS, WEIGHTS),
     "poisson loss, weights": fn.PoissonLoss(np.array([0.0, 1.0, 4.0]), WEIGHTS),
     "poisson loss": fn.PoissonLoss(np.array([0.0, 1.0, 4.0]), 0.5),
+    "softmax loss": fn.SoftmaxLoss([1], 3, 0.7),
     "quadratic": fn.Quadratic(DENSE, Y),
     "quadratic, singular": fn.Quadratic(np.outer(Y, Y)),
     "least squares": fn.LeastSquares(TALL, 1.0),

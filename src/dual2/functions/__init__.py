@@ -47,6 +47,7 @@ from dual2.functions.separable import (
     Zero,
 )
 from dual2.functions.smooth_losses import HuberLoss, SquaredHingeLoss
+from dual2.functions.softmax import SoftmaxLoss
 from dual2.functions.stacked import Stacked
 from dual2.functions.user import ConjugateSmooth, Proximable, Smooth, as_function
 
@@ -88,6 +89,7 @@ __all__ = [
     "Quadratic",
     "QuantileLoss",
     "Smooth",
+    "SoftmaxLoss",
     "SquaredHingeLoss",
     "SquaredLoss",
     "SquaredNorm",

@@ -2,7 +2,8 @@
 
 A prox is Lipschitz, hence differentiable almost everywhere; where it has a kink, one of its
 generalised derivatives (Clarke, 1983) is taken. All are symmetric with eigenvalues in [0, 1].
-A vector of length d stands for a diagonal matrix; None says that nothing is known, as of a user's
+A vector of length d stands for a diagonal matrix, an array (m, k, k) for m blocks on the diagonal;
+None says that nothing is known, as of a user's
 Python function. What the compiled loops use is in ``jacobians``.
 """
 
@@ -33,22 +34,25 @@ from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic, SpectralFunction
 from dual2.functions.regression import LogisticRegression
 from dual2.functions.smooth_losses import HuberLoss, SmoothLoss, SquaredHingeLoss
+from dual2.functions.softmax import SoftmaxLoss
 from dual2.functions.stacked import Stacked
 
 Matrix = Array | None
-"""(d, d), or (d,) for a diagonal matrix, or None where it is not known."""
+"""(d, d), (d,) for a diagonal matrix, (m, k, k) for equal blocks, None where it is not known."""
 _ACTIVE = 1e-9
 """Distance, relative to the bound, at which a row of a polyhedron counts as active."""
 
 
 def dense(matrix: Array) -> Array:
-    """A diagonal written out.
+    """A diagonal, or blocks on it, written out.
 
     Examples
     --------
     >>> dense(np.array([1.0, 2.0])).tolist()
     [[1.0, 0.0], [0.0, 2.0]]
     """
+    if matrix.ndim == 3:
+        return block_diag(*matrix)
     return np.diag(matrix) if matrix.ndim == 1 else matrix
 
 
@@ -95,7 +99,10 @@ def _jacobian(f: Function, v: Array, step: Entries) -> Matrix:
         return None
     if curve.ndim == 1:
         return 1.0 / (1.0 + step * curve)
-    return np.asarray(np.linalg.inv(np.eye(len(v)) + float(np.max(step)) * curve), dtype=float)
+    count = len(curve) if curve.ndim == 3 else 1
+    steps = np.broadcast_to(step, v.shape).reshape(count, -1)[:, :1, None]
+    found = np.asarray(np.linalg.inv(np.eye(curve.shape[-1]) + steps * curve), dtype=float)
+    return found if curve.ndim == 3 else found[0]
 
 
 @_jacobian.register
@@ -116,7 +123,7 @@ def _(f: Function, v: Array, step: Entries) -> Matrix:
     inner = prox_jacobian(f.conjugate, v / step, 1.0 / np.asarray(step))
     if inner is None:
         return None
-    return 1.0 - inner if inner.ndim == 1 else np.eye(len(v)) - inner
+    return 1.0 - inner if inner.ndim == 1 else np.eye(inner.shape[-1]) - inner
 
 
 @_jacobian.register
@@ -124,6 +131,8 @@ def _(f: Affined, v: Array, step: Entries) -> Matrix:
     kappa = 1.0 + step * f.curvature
     at = (v - step * f.slope) / kappa - f.center
     inner = prox_jacobian(f.function, at, step * f.scale / kappa)
+    if inner is not None and inner.ndim == 3:
+        kappa = np.broadcast_to(kappa, v.shape).reshape(len(inner), -1, 1)
     return None if inner is None else inner / kappa
 
 
@@ -159,16 +168,11 @@ def _(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
     return f.radius / length * (np.eye(len(v)) - np.outer(unit, unit))
 
 
-@_jacobian.register
-def _(f: IndicatorSimplex, v: Array, step: Entries) -> Matrix:
-    free = (f.prox(v, 1.0) > 0).astype(float)
-    return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
-
-
-@_jacobian.register
-def _(f: IndicatorCappedSimplex, v: Array, step: Entries) -> Matrix:
+@_jacobian.register(IndicatorSimplex)
+@_jacobian.register(IndicatorCappedSimplex)
+def _(f: Function, v: Array, step: Entries) -> Matrix:
     z = f.prox(v, 1.0)
-    free = ((z > 0) & (z < f.cap)).astype(float)
+    free = ((z > 0) & (z < getattr(f, "cap", np.inf))).astype(float)
     return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
 
 
@@ -284,6 +288,11 @@ def _(f: LogisticLoss, x: Array) -> Matrix:
 
 
 @_hessian.register
+def _(f: SoftmaxLoss, x: Array) -> Matrix:
+    return f.blocks(x)
+
+
+@_hessian.register
 def _(f: PoissonLoss, x: Array) -> Matrix:
     return f.scale * np.exp(x)
 
@@ -303,7 +312,7 @@ def _(f: Affined, x: Array) -> Matrix:
     inner = hessian(f.function, x - f.center)
     if inner is None or inner.ndim == 1:
         return None if inner is None else f.scale * inner + f.curvature
-    return f.scale * inner + f.curvature * np.eye(len(x))
+    return f.scale * inner + f.curvature * np.eye(inner.shape[-1])
 
 
 @_hessian.register

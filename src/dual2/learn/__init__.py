@@ -11,7 +11,8 @@ except ImportError as error:
 
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
-from dual2.learn.path import Path, enet_path, lasso_path
+from dual2.learn.inference import Summary
+from dual2.learn.path import Models, Path, enet_path, lasso_path, regularisation_path
 from dual2.learn.regression import (
     VerticalElasticNet,
     VerticalLasso,
@@ -25,7 +26,9 @@ from dual2.learn.robust import (
 )
 
 __all__ = [
+    "Models",
     "Path",
+    "Summary",
     "VerticalElasticNet",
     "VerticalHuberRegressor",
     "VerticalLasso",
@@ -38,4 +41,5 @@ __all__ = [
     "VerticalRidge",
     "enet_path",
     "lasso_path",
+    "regularisation_path",
 ]

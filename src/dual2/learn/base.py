@@ -2,7 +2,7 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from numbers import Real
@@ -15,6 +15,9 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from threadpoolctl import ThreadpoolController
 
 from dual2.errors import ProblemError
+from dual2.functions import Function
+from dual2.learn.design import Design, Penalty, make_design
+from dual2.learn.inference import Summary, summarise
 from dual2.learn.parties import (
     check_same_rows,
     column_groups,
@@ -22,8 +25,8 @@ from dual2.learn.parties import (
     join_matrices,
     read_network,
 )
+from dual2.learn.reporting import communicated, explanation, warning
 from dual2.learn.training import (
-    Block,
     Loss,
     Model,
     TrainingSettings,
@@ -33,61 +36,11 @@ from dual2.learn.training import (
 )
 from dual2.network import Network
 from dual2.problem import Problem
-from dual2.solving.result import Status
 
 Array = np.ndarray
 
 MANY = 1_000_000
 """Default of ``max_iter``."""
-
-MANY_ROUNDS, WIDE = 10_000, 3.0
-"""Rounds of a model, and largest spread of its columns, beyond which fit advises to scale."""
-
-
-@dataclass(frozen=True)
-class Penalty:
-    """Weights of ½w² and |w| for every coefficient, and what becomes of the intercept.
-
-    ``intercept`` is None (there is none), ``"centred"`` (columns and target are centred: exact
-    for a squared loss), ``"free"`` (a column of ones, no penalty) or the number in a column that
-    is penalised like the others.
-    """
-
-    ridge: float
-    l1: float = 0.0
-    intercept: str | float | None = None
-
-
-@dataclass(frozen=True)
-class Design:
-    """The parties' columns as they enter training."""
-
-    groups: list[Array]
-    blocks: list[Block]
-    means: Array
-    scales: Array
-    spread: float
-    penalty: Penalty
-
-    @property
-    def size(self) -> int:
-        """Numbers in the parties' columns."""
-        return sum(block.X.size for block in self.blocks)
-
-    def coefficients(self, w: Sequence[Array]) -> tuple[Array, float]:
-        """Coefficients in the order and the units of X, and the intercept."""
-        parts = list(w)
-        last = parts[-1]
-        column = self.penalty.intercept not in (None, "centred")
-        constant = 0.0
-        if column:
-            parts[-1] = last[:-1]
-            number = self.penalty.intercept if isinstance(self.penalty.intercept, float) else 1.0
-            constant = float(last[-1]) * number
-        coef = np.empty(len(self.means))
-        coef[np.concatenate(self.groups)] = np.concatenate(parts)
-        coef /= self.scales
-        return coef, constant - float(self.means @ coef)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -116,8 +69,9 @@ class VerticalModel(BaseEstimator):
 
         Parameters
         ----------
-        X : array of shape (n_samples, n_features), or list of arrays
-            All columns, shared out by ``parties``; or one matrix per party.
+        X : array or sparse matrix of shape (n_samples, n_features), or list of such
+            All columns, shared out by ``parties``; or one matrix per party. Sparse columns are
+            never centred: they stay sparse, and the intercept is a coefficient of its own.
         y : array of shape (n_samples,)
             Target or classes, known to all parties.
         sample_weight : array of shape (n_samples,), optional
@@ -130,6 +84,60 @@ class VerticalModel(BaseEstimator):
         self._store(self._fit(X, y, sample_weight))
         self.party_coef_ = [self.coef_[..., group] for group in self.party_columns_]
         return self
+
+    def explain(self) -> str:
+        """The whole fit in words: what was solved and sent, how it ended, and why that way."""
+        check_is_fitted(self)
+        return explanation(type(self).__name__, self._models, self.communication_)
+
+    def summary(self) -> Summary:
+        """Standard errors, t or z values, p values and 95 % intervals of the coefficients.
+
+        For models without a penalty whose loss is a likelihood: least squares (t), logistic and
+        multinomial and Poisson regression (z). Weights count repetitions (of a squared loss:
+        precisions). It takes one more sum over the parties, of as many vectors as there are
+        coefficients. The table is kept for it in the fitted estimator, not in its pickles.
+
+        Returns
+        -------
+        Summary
+            Printable, with the columns as arrays.
+        """
+        check_is_fitted(self)
+        self._check_inference()
+        design, target, weight = self._kept
+        loss = self._likelihood(target, weight)
+        assert loss is not None, "_check_inference has asked for it"
+        values, names = np.atleast_2d(self.coef_), list(getattr(self, "feature_names_in_", []))
+        names = names or [f"x{k}" for k in range(values.shape[1])]
+        if design.penalty.intercept is not None:
+            values, names = np.column_stack([values, self.intercept_]), [*names, "intercept"]
+        if design.outputs > 1:
+            names = [f"{label}: {name}" for label in self.classes_ for name in names]
+        return summarise(design, loss, self._models[0].w, values.ravel(), names)
+
+    def _check_inference(self) -> None:
+        """Refuse a summary where there are no standard errors, or the table is gone."""
+        penalty, name = self._penalty(), type(self).__name__
+        if type(self)._likelihood is VerticalModel._likelihood:
+            raise ProblemError(
+                f"{name}: its loss is no likelihood, so that there are no standard errors. Use "
+                "VerticalRidge(0), VerticalLogisticRegression(C=np.inf) or "
+                "VerticalPoissonRegressor(0), or bootstrap the fit."
+            )
+        if penalty.ridge or penalty.l1:
+            raise ProblemError(
+                f"{name}: a penalty biases the coefficients, so that standard errors say little. "
+                "Fit without one: alpha=0, or C=np.inf."
+            )
+        if not hasattr(self, "_kept"):
+            raise ProblemError(
+                f"{name}: the table is not stored with a model. Call fit again before summary."
+            )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Everything but the table."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_kept"}
 
     # -- what a subclass says -----------------------------------------------------------------
     @abstractmethod
@@ -144,10 +152,27 @@ class VerticalModel(BaseEstimator):
     coef_: Array = field(init=False)
 
     @abstractmethod
-    def _store(self, answers: list[tuple[Array, float]]) -> None: ...
+    def _store(self, answers: list[tuple[Array, Any]]) -> None: ...
+
+    intercept_: Any = field(init=False)
+
+    @property
+    def _outputs(self) -> int:
+        """Margins of each sample that one problem has."""
+        return 1
+
+    def _likelihood(self, target: Array, weight: Array) -> Function | None:
+        """The negative log-likelihood in the margins; None if the loss is none."""
+        return None
 
     def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
         """What else can be said about a model; nothing unless a subclass knows."""
+
+    def __sklearn_tags__(self) -> Any:
+        """Sparse tables are taken."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     # -- data ---------------------------------------------------------------------------------
     def _read(self, X: Any, y: Any) -> tuple[Array, Array, list[Array]]:
@@ -168,7 +193,7 @@ class VerticalModel(BaseEstimator):
         return X, y, column_groups(self.parties, X.shape[1], None if names is None else list(names))
 
     def _rules(self) -> dict[str, Any]:
-        return {"dtype": np.float64, "y_numeric": True}
+        return {"dtype": np.float64, "accept_sparse": "csr", "y_numeric": True}
 
     def _rows(self, X: Any) -> Array:
         """X for a prediction, checked against the X of fit."""
@@ -177,8 +202,8 @@ class VerticalModel(BaseEstimator):
             X = join_matrices(X, [len(group) for group in self.party_columns_])
             order = np.empty(X.shape[1], dtype=int)
             order[np.concatenate(self.party_columns_)] = np.arange(X.shape[1])
-            X = X[:, order] if isinstance(X, np.ndarray) else X.iloc[:, order]
-        return validate_data(self, X, dtype=np.float64, reset=False)
+            X = X.iloc[:, order] if hasattr(X, "iloc") else X[:, order]
+        return validate_data(self, X, dtype=np.float64, accept_sparse="csr", reset=False)
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
@@ -191,25 +216,6 @@ class VerticalModel(BaseEstimator):
         return weight
 
     # -- the problem --------------------------------------------------------------------------
-    def _design(self, X: Array, groups: list[Array], weight: Array) -> Design:
-        """What each party does with its own columns: centre, scale, attach penalties."""
-        penalty = self._penalty()
-        centred = penalty.intercept in ("centred", "free")
-        means = np.average(X, axis=0, weights=weight) if centred else np.zeros(X.shape[1])
-        spread = np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
-        scales = np.where(spread > 0, spread, 1.0) if self.standardize else np.ones(X.shape[1])
-        blocks = []
-        for i, group in enumerate(groups):
-            part = (X[:, group] - means[group]) / scales[group]
-            ridge, l1 = np.full(len(group), penalty.ridge), np.full(len(group), penalty.l1)
-            if i == len(groups) - 1 and penalty.intercept not in (None, "centred"):
-                free = penalty.intercept == "free"
-                number = 1.0 if free else float(penalty.intercept)  # type: ignore[arg-type]
-                part = np.column_stack([part, np.full(len(X), number)])
-                ridge, l1 = np.append(ridge, 0.0 if free else penalty.ridge), np.append(l1, 0.0)
-            blocks.append(Block(np.ascontiguousarray(part), ridge, l1))
-        return Design(groups, blocks, means, scales, float((spread / scales).max()), penalty)
-
     def _prepare(
         self, X: Any, y: Any, sample_weight: Any
     ) -> tuple[Design, list[Array], Array, Network]:
@@ -223,7 +229,8 @@ class VerticalModel(BaseEstimator):
         used = weight > 0
         if not used.any():
             raise ProblemError("All sample weights are zero: there is nothing to fit.")
-        design = self._design(X[used], groups, weight[used])
+        how = self._penalty(), self.standardize, self._outputs
+        design = make_design(X[used], groups, weight[used], *how)
         return design, [target[used] for target in targets], weight[used], network
 
     def problem(
@@ -241,7 +248,7 @@ class VerticalModel(BaseEstimator):
         X, y, sample_weight
             As for ``fit``.
         target : int
-            Which class of a one-vs-rest model.
+            Which class of a one-vs-rest model (``VerticalLinearSVC``).
 
         Returns
         -------
@@ -258,7 +265,7 @@ class VerticalModel(BaseEstimator):
         loss = self._loss(self._centre(targets[target], weight, design)[0], weight)
         if loss.follow is not None:
             zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
-            start = _usable(fitted, target, len(targets), zero, network.n, len(weight))
+            start = _usable(fitted, target, len(targets), zero, network.n, design.rows)
             loss = loss.follow(predictions(design.blocks, start.w))
         return plain_problem(design.blocks, loss), network
 
@@ -283,7 +290,7 @@ class VerticalModel(BaseEstimator):
             patient=self._patient,
         )
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, float]]:
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> list[tuple[Array, Any]]:
         """Train one model per target; coefficients and intercept of each."""
         earlier = getattr(self, "_models", None) if self.warm_start else None
         settings = self._settings()
@@ -292,7 +299,7 @@ class VerticalModel(BaseEstimator):
         models, answers = [], []
         for k, target in enumerate(targets):
             own, mean = self._centre(target, weight, design)
-            start = _usable(earlier, k, len(targets), zero, network.n, len(weight))
+            start = _usable(earlier, k, len(targets), zero, network.n, design.rows)
             with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
                 model = train(design.blocks, self._loss(own, weight), network, settings, start)
             self._certify(design, own, weight, model)
@@ -300,25 +307,20 @@ class VerticalModel(BaseEstimator):
             coef, intercept = design.coefficients(model.w)
             answers.append((coef, intercept + mean))
         self._models, self.party_columns_ = models, design.groups
+        self._kept = design, self._centre(targets[0], weight, design)[0], weight
         self._report(models, design)
         return answers
 
     def _report(self, models: list[Model], design: Design) -> None:
         """What was communicated, and a warning if a model is not there yet, or took long."""
-        names = ("sums", "rounds", "vectors", "agree_rounds", "floats", "solves")
-        self.communication_ = {name: sum(m.counts[name] for m in models) for name in names}
-        self.communication_["table"] = design.size
+        self.communication_ = communicated(models, design)
         self.ridge_effect_ = max(model.remaining for model in models)
         results = [model.result for model in models if model.result is not None]
         self.result_ = results[0] if len(results) == 1 else results
-        late = [m for m in models if not m.converged and m.result is not None]
-        rounds = max(model.counts["rounds"] for model in models)
-        advice = "" if design.spread < WIDE else _advice(design.spread)
-        if late:
-            message = _shortfall(late[0], self.tol) + advice
-            warnings.warn(message, ConvergenceWarning, stacklevel=4)
-        elif advice and rounds > MANY_ROUNDS:
-            warnings.warn(f"Training took {rounds} rounds.{advice}", UserWarning, stacklevel=4)
+        message, late = warning(models, design, self.tol)
+        if message:
+            kind = ConvergenceWarning if late else UserWarning
+            warnings.warn(message, kind, stacklevel=4)
 
     def _mixed(self, strength: float, l1_ratio: float, intercept: str) -> Penalty:
         """A penalty of some strength, shared out between squares and absolute values."""
@@ -331,33 +333,6 @@ def check_number(name: str, value: Any, holds: Callable[[Any], bool], expected: 
     """Refuse a parameter that is not a real number (as bool) or not what it must be."""
     if isinstance(value, bool) or not isinstance(value, Real) or not holds(value):
         raise ProblemError(f"{name} = {value!r} found; expected {expected}.")
-
-
-def _advice(spread: float) -> str:
-    """What to do about large columns, against which the penalty is weak."""
-    return (
-        f" The spread of the columns is large (up to {spread:.2g}): scale them (standardize=True, "
-        "or a StandardScaler) to need fewer rounds. The penalty then applies to the scaled columns."
-    )
-
-
-def _shortfall(model: Model, tol: float) -> str:
-    """How far a model is that has not converged, and what to do."""
-    assert model.result is not None
-    rest = f", coefficients still to move by about {model.remaining:.1e} of their length"
-    where = (
-        f"after {model.counts['rounds']} rounds: KKT residual {model.result.certificate.kkt:.1e}"
-        f"{rest if model.remaining > 0 else ''}, tol = {tol:g}."
-    )
-    if model.result.status == Status.CONVERGED:
-        return (
-            f"Training still moves {where} There may be no finite solution (classes that can be "
-            "separated, or counts that are all 0, without a penalty): penalise more, or loosen tol."
-        )
-    return (
-        f"Training ended with {model.result.status} {where} Increase max_iter, loosen tol, or "
-        "penalise more."
-    )
 
 
 @cache

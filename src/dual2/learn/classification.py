@@ -1,29 +1,31 @@
-"""Classification: logistic regression and linear support vector machine, binary or one-vs-rest."""
+"""Classification: logistic regression, multinomial or binary, and linear support vectors."""
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from dual2.errors import ProblemError
-from dual2.functions import HingeLoss, LogisticLoss, SquaredHingeLoss
-from dual2.learn.base import Array, Penalty, VerticalModel, check_number
+from dual2.functions import Function, HingeLoss, LogisticLoss, SoftmaxLoss, SquaredHingeLoss
+from dual2.learn.base import Array, VerticalModel, check_number
+from dual2.learn.design import Penalty
 from dual2.learn.training import Loss
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class VerticalClassifier(ClassifierMixin, VerticalModel):
-    """A linear decision function per class against the rest; one for two classes."""
+    """A linear decision function per class; one for two classes."""
 
     C: float = 1.0
     class_weight: Any = None
 
-    def _store(self, answers: list[tuple[Array, float]]) -> None:
-        self.coef_, self.intercept_ = (np.array(part) for part in zip(*answers, strict=True))
+    def _store(self, answers: list[tuple[Array, Any]]) -> None:
+        self.coef_ = np.vstack([coef for coef, _ in answers])
+        self.intercept_ = np.concatenate([np.atleast_1d(number) for _, number in answers])
         self.n_iter_ = np.array([max(1, model.counts["rounds"]) for model in self._models])
 
     def decision_function(self, X: Any) -> Array:
@@ -38,9 +40,14 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
         return self.classes_[best]
 
     def _rules(self) -> dict[str, Any]:
-        return {"dtype": np.float64}
+        return {"dtype": np.float64, "accept_sparse": "csr"}
 
     def _targets(self, y: Array) -> list[Array]:
+        self._read_classes(y)
+        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
+        return [np.where(y == label, 1.0, -1.0) for label in positive]
+
+    def _read_classes(self, y: Array) -> None:
         check_classification_targets(y)
         self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
@@ -48,8 +55,6 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
                 f"y holds one class only, {self.classes_[0]}: a classifier needs samples of at "
                 "least 2 classes."
             )
-        positive = self.classes_[1:] if len(self.classes_) == 2 else self.classes_
-        return [np.where(y == label, 1.0, -1.0) for label in positive]
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
         weight = super()._weights(sample_weight, X, y)
@@ -71,12 +76,18 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
 class VerticalLogisticRegression(VerticalClassifier):
     """Logistic regression whose columns belong to several parties.
 
-    Minimises, as scikit-learn's ``LogisticRegression`` for two classes,
+    Minimises, as scikit-learn's ``LogisticRegression``, for two classes
 
-        C·Σ_j s_j·log(1 + exp(-y_j(x_jᵀw + b))) + ½(1 - l1_ratio)·|w|² + l1_ratio·|w|₁.
+        C·Σ_j s_j·log(1 + exp(-y_j(x_jᵀw + b))) + ½(1 - l1_ratio)·|w|² + l1_ratio·|w|₁
 
-    More than two classes are treated one against the rest, as ``OneVsRestClassifier`` does. The
-    intercept is not penalised: it is a coefficient of the last party, for a column of ones.
+    and for K > 2 classes the multinomial loss, with one w_k and b_k for each,
+
+        C·Σ_j s_j·(log Σ_k exp(x_jᵀw_k + b_k) - x_jᵀw_y - b_y), y = y_j, and the same penalty.
+
+    The intercepts are not penalised: they are coefficients of the last party, for a column of
+    ones. What all classes share changes no probability; the answer's intercepts sum to zero and,
+    without l1, so do the coefficients of a column. One against the rest is scikit-learn's
+    ``OneVsRestClassifier`` of this estimator.
 
     Parameters
     ----------
@@ -88,7 +99,7 @@ class VerticalLogisticRegression(VerticalClassifier):
         Weights of the classes.
 
     The other parameters and the attributes are those of :class:`VerticalElasticNet`; ``coef_`` and
-    ``intercept_`` have one row per decision function, ``n_iter_`` one entry.
+    ``intercept_`` have one row per decision function, ``n_iter_`` has one entry.
 
     Examples
     --------
@@ -101,12 +112,11 @@ class VerticalLogisticRegression(VerticalClassifier):
     l1_ratio: float = 0.0
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of the classes, (n_samples, n_classes), normalised for one-vs-rest."""
+        """Probabilities of the classes, (n_samples, n_classes)."""
         margins = self.decision_function(X)
         if margins.ndim == 1:
             return np.column_stack([expit(-margins), expit(margins)])
-        rates = expit(margins)
-        return rates / rates.sum(axis=1, keepdims=True)
+        return softmax(margins, axis=1)
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of :meth:`predict_proba`."""
@@ -116,9 +126,32 @@ class VerticalLogisticRegression(VerticalClassifier):
     def _penalty(self) -> Penalty:
         return self._mixed(self._inverse_C(), self.l1_ratio, "free")
 
+    @property
+    def _outputs(self) -> int:
+        return len(self.classes_) if len(self.classes_) > 2 else 1
+
+    def _targets(self, y: Array) -> list[Array]:
+        self._read_classes(y)
+        if self._outputs > 1:
+            return [np.searchsorted(self.classes_, y).astype(float)]
+        return [np.where(y == self.classes_[1], 1.0, -1.0)]
+
+    def _store(self, answers: list[tuple[Array, Any]]) -> None:
+        super()._store(answers)
+        if self._outputs > 1:
+            self.intercept_ = self.intercept_ - self.intercept_.mean()
+            if self._penalty().l1 == 0:
+                self.coef_ = self.coef_ - self.coef_.mean(axis=0)
+
+    def _likelihood(self, target: Array, weight: Array) -> Function:
+        if self._outputs > 1:
+            return SoftmaxLoss(target, self._outputs, weight)
+        return LogisticLoss(target, weight)
+
     def _loss(self, target: Array, weight: Array) -> Loss:
-        size = float(np.sqrt(len(target)))
-        return Loss(lambda c: LogisticLoss(target, c * weight), 0.25 * float(weight.max()), size)
+        steep = 0.25 * float(weight.max()) * min(self._outputs, 2)
+        size = float(np.sqrt(len(target) * self._outputs))
+        return Loss(lambda c: self._likelihood(target, c * weight), steep, size)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

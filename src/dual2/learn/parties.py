@@ -36,25 +36,20 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
     """One matrix from one per party, after a check of the numbers of rows and columns.
 
     pandas frames give a frame, so that the names of the columns are checked like those of one
-    table; their indices must agree.
+    table; their indices must agree. One sparse matrix makes the table sparse.
 
     ``X``: one matrix per party, rows in the same order; ``expected``: how many columns each party
     brought to ``fit``.
     """
     for i, part in enumerate(X):
-        if sp.issparse(part):
-            raise TypeError(
-                f"Party {i} brings a sparse matrix, but dense data is required. Use '.toarray()'."
-            )
         if np.ndim(part) != 2:
             raise ProblemError(
                 f"Party {i} brings an array of shape {np.shape(part)}; expected a matrix. One "
                 "column is a matrix of shape (n, 1): reshape(-1, 1), or to_frame() of a Series."
             )
-    parts = [np.asarray(part) for part in X]
-    rows = sorted({len(part) for part in parts})
-    if len(rows) > 1:
-        found = [len(part) for part in parts]
+    parts = [part if sp.issparse(part) else np.asarray(part) for part in X]
+    found = [part.shape[0] for part in parts]
+    if len(set(found)) > 1:
         raise ProblemError(
             f"The parties bring different numbers of rows: {found}. Every party needs the same "
             "samples in the same order."
@@ -66,6 +61,8 @@ def join_matrices(X: Sequence[Any], expected: Sequence[int] | None = None) -> An
             f"{len(expected)} parties with {list(expected)} columns. Pass one matrix per party, "
             "with the features of fit."
         )
+    if any(map(sp.issparse, parts)):
+        return sp.hstack([sp.csr_array(part) for part in parts], "csr")
     joined = np.hstack(parts)
     if all(hasattr(part, "iloc") for part in X):
         return type(X[0])(joined, index=_common_index(X), columns=_all_names(X))

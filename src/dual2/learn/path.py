@@ -3,9 +3,12 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dual2.errors import ProblemError
+from dual2.learn.base import VerticalModel
+from dual2.learn.design import make_design
 from dual2.learn.parties import is_matrix_per_party, join_matrices
 from dual2.learn.regression import VerticalElasticNet
 
@@ -25,8 +28,8 @@ class Path(NamedTuple):
         Upper bounds of the objectives' excess.
     intercepts : ndarray, shape (k,)
         Intercepts.
-    rounds : ndarray, shape (k,)
-        Rounds of communication of each model.
+    rounds, sums : ndarray, shape (k,)
+        Rounds of communication and sums over the network of each model.
     """
 
     alphas: Array
@@ -34,6 +37,67 @@ class Path(NamedTuple):
     dual_gaps: Array
     intercepts: Array
     rounds: Array
+    sums: Array
+
+
+class Models(NamedTuple):
+    """Fits of one estimator with falling penalties.
+
+    Attributes
+    ----------
+    strengths : ndarray, shape (k,)
+        Values of ``alpha``, falling, or of ``C``, rising.
+    coefs, intercepts : ndarray, shape (k, …)
+        As the estimator's ``coef_`` and ``intercept_``.
+    sums, floats : ndarray, shape (k,)
+        Sums over the network and numbers sent by anybody, for each fit.
+    """
+
+    strengths: Array
+    coefs: Array
+    intercepts: Array
+    sums: Array
+    floats: Array
+
+
+def regularisation_path(model: VerticalModel, X: Any, y: Any, strengths: Any) -> Models:
+    """Fit an estimator with falling penalties, each from where the one before ended.
+
+    Parameters
+    ----------
+    model : VerticalModel
+        Any estimator with ``alpha`` or ``C``; it is not changed.
+    X, y
+        As for its ``fit``.
+    strengths : sequence of float
+        Values of ``alpha`` or ``C``; the strongest penalty comes first.
+
+    Returns
+    -------
+    Models
+
+    Examples
+    --------
+    >>> from dual2.learn import VerticalLogisticRegression
+    >>> X = np.random.default_rng(0).standard_normal((40, 3))
+    >>> path = regularisation_path(VerticalLogisticRegression(), X, X[:, 0] > 0, [10.0, 0.1, 1.0])
+    >>> path.strengths.tolist(), path.coefs.shape
+    ([0.1, 1.0, 10.0], (3, 1, 3))
+    """
+    name = next((n for n in ("alpha", "C") if n in model.get_params()), None)
+    values = np.sort(np.asarray(strengths, dtype=np.float64))
+    if name is None or values.ndim != 1 or values.size == 0:
+        raise ProblemError(
+            f"{type(model).__name__} with strengths of shape {values.shape} found; expected an "
+            "estimator with alpha or C, and a list of values for it."
+        )
+    values = values if name == "C" else values[::-1]
+    own, rows = clone(model).set_params(warm_start=True), []
+    for value in values:
+        own.set_params(**{name: float(value)}).fit(X, y)
+        counts = own.communication_
+        rows.append((own.coef_, own.intercept_, counts["sums"], counts["floats"]))
+    return Models(values, *(np.array(column) for column in zip(*rows, strict=True)))
 
 
 def enet_path(
@@ -66,8 +130,8 @@ def enet_path(
     Returns
     -------
     Path
-        ``alphas, coefs, dual_gaps`` as scikit-learn's ``enet_path`` returns, then ``intercepts``
-        and ``rounds``.
+        ``alphas, coefs, dual_gaps`` as scikit-learn's ``enet_path`` returns, then ``intercepts``,
+        ``rounds`` and ``sums``.
 
     Examples
     --------
@@ -85,9 +149,10 @@ def enet_path(
     rows = []
     for alpha in alphas:
         model.set_params(alpha=float(alpha)).fit(X, y)
-        rows.append((model.coef_, model.dual_gap_, model.intercept_, model.n_iter_))
-    coefs, gaps, intercepts, rounds = (np.array(column) for column in zip(*rows, strict=True))
-    return Path(alphas, coefs.T, gaps, intercepts, rounds)
+        told = (model.n_iter_, model.communication_["sums"])
+        rows.append((model.coef_, model.dual_gap_, model.intercept_, *told))
+    coefs, gaps, intercepts, *counts = (np.array(column) for column in zip(*rows, strict=True))
+    return Path(alphas, coefs.T, gaps, intercepts, *counts)
 
 
 def lasso_path(X: Any, y: Any, **parameters: Any) -> Path:
@@ -103,13 +168,13 @@ def _alpha_grid(
         raise ProblemError(
             "With l1_ratio = 0 no penalty makes all coefficients zero. Give alphas yourself."
         )
-    X = check_array(join_matrices(X) if is_matrix_per_party(X) else X, dtype=np.float64)
+    X = join_matrices(X) if is_matrix_per_party(X) else X
+    X = check_array(X, dtype=np.float64, accept_sparse="csr")
     y = column_or_1d(y).astype(np.float64)
     check_consistent_length(X, y)
-    centre = model.fit_intercept
-    X, y = (X - X.mean(axis=0), y - y.mean()) if centre else (X, y)
-    if model.standardize:
-        spread = X.std(axis=0)
-        X = X / np.where(spread > 0, spread, 1.0)
-    top = max(float(np.abs(X.T @ y).max()) / (len(y) * l1_ratio), np.finfo(float).resolution)
+    y = y - y.mean() if model.fit_intercept else y  # which centres X as well
+    how = model.set_params(alpha=1.0)._penalty(), model.standardize, 1
+    design = make_design(X, [np.arange(X.shape[1])], np.ones(len(y)), *how)
+    pull = np.abs(design.blocks[0].X.T @ y)[: X.shape[1]]
+    top = max(float(pull.max()) / (len(y) * l1_ratio), np.finfo(float).resolution)
     return np.geomspace(top, top * eps, count)

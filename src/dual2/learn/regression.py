@@ -1,21 +1,21 @@
 """Regression with a squared loss: elastic net, ridge, lasso, and nonnegative predictions."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import RegressorMixin
 
-from dual2.functions import NonnegativeSquaredLoss, SquaredLoss
-from dual2.learn.base import Array, Design, Penalty, VerticalModel, check_number
-from dual2.learn.training import Block, Loss, Model, predictions
+from dual2.functions import Function, NonnegativeSquaredLoss, SquaredLoss
+from dual2.learn.base import Array, VerticalModel, check_number
+from dual2.learn.design import Design, Penalty
+from dual2.learn.training import Loss, Model, predictions
 
 
 class VerticalRegressor(RegressorMixin, VerticalModel):
     """A linear model of one real target."""
 
-    def _store(self, answers: list[tuple[Array, float]]) -> None:
+    def _store(self, answers: list[tuple[Array, Any]]) -> None:
         [(self.coef_, self.intercept_)] = answers
         self.n_iter_ = max(1, self.communication_["rounds"])
 
@@ -91,9 +91,9 @@ class VerticalElasticNet(PenalisedRegressor):
     n_iter_ : int
         Rounds of communication.
     communication_ : dict
-        ``sums`` over the network, ``rounds``, ``vectors`` sent per neighbour by gossip,
-        ``agree_rounds`` and ``floats`` sent in all, over ``solves`` problems; ``table`` is how many
-        numbers the parties' columns have.
+        Of the whole fit: ``sums`` over the network, ``rounds``, ``vectors`` sent per neighbour by
+        gossip, ``agree_rounds``, ``latency`` = rounds + agree_rounds, and ``floats`` sent in all,
+        over ``solves`` problems; ``table`` is how many numbers the parties' columns have.
     result_ : Result
         Of the last problem: certificate, explanation.
     ridge_effect_ : float
@@ -120,9 +120,11 @@ class VerticalElasticNet(PenalisedRegressor):
     def _loss(self, target: Array, weight: Array) -> Loss:
         return squared_loss(target, weight / weight.sum())
 
+    def _likelihood(self, target: Array, weight: Array) -> Function:
+        return SquaredLoss(target, weight)
+
     def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
-        scale, penalty = weight / weight.sum(), design.penalty
-        self.dual_gap_ = dual_gap(design.blocks, target, scale, penalty.ridge, penalty.l1, model)
+        self.dual_gap_ = dual_gap(design, target, weight / weight.sum(), model)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -163,6 +165,9 @@ class VerticalRidge(PenalisedRegressor):
     """
 
     _intercept = "centred"
+
+    def _likelihood(self, target: Array, weight: Array) -> Function:
+        return SquaredLoss(target, weight)
 
     def _loss(self, target: Array, weight: Array) -> Loss:
         return squared_loss(target, weight)
@@ -205,19 +210,21 @@ def squared_loss(target: Array, scale: Array) -> Loss:
     return Loss(lambda c: SquaredLoss(target, c * scale), float(scale.max()), size)
 
 
-def dual_gap(
-    blocks: Sequence[Block], y: Array, scale: Array, ridge: float, l1: float, model: Model
-) -> float:
+def dual_gap(design: Design, y: Array, scale: Array, model: Model) -> float:
     """Objective minus dual objective at the prices, an upper bound of the excess.
 
     P(w) = ½Σ scale_j(z_j - y_j)² + l1·|w|₁ + ½ridge·|w|², z = Xw, has the dual
     D(λ) = -Σ λ_j²/(2·scale_j) + λ_j·y_j - Σ_k max(|Xᵀλ|_k - l1, 0)²/(2·ridge); without a ridge λ
-    is shortened until |Xᵀλ|_k ≤ l1 (if both are 0 there is no bound).
+    is shortened until |Xᵀλ|_k ≤ l1 (if both are 0 there is no bound). An intercept with a column
+    of its own demands Σ λ_j = 0.
     """
+    blocks, ridge, l1 = design.blocks, design.penalty.ridge, design.penalty.l1
     if model.duals is None or (ridge == 0 and l1 == 0):
         return np.inf
     lam, w = model.duals.mean(axis=0), np.concatenate(model.w)
-    pull = np.abs(np.concatenate([block.X.T @ lam for block in blocks]))
+    if design.penalty.column is not None:
+        lam, w = lam - lam.mean(), w[:-1]
+    pull = np.abs(np.concatenate([block.X.T @ lam for block in blocks]))[: len(w)]
     length = 1.0 if ridge > 0 else min(1.0, l1 / max(float(pull.max()), 1e-300))
     lam, pull = length * lam, length * pull
     z = predictions(blocks, model.w)

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
-from dual2.functions import HuberLoss, PoissonLoss, QuantileLoss
-from dual2.learn.base import Array, Penalty, check_number
+from dual2.functions import Function, HuberLoss, PoissonLoss, QuantileLoss
+from dual2.learn.base import Array, check_number
+from dual2.learn.design import Penalty
 from dual2.learn.regression import PenalisedRegressor
 from dual2.learn.training import Loss
 
@@ -119,6 +120,9 @@ class VerticalPoissonRegressor(PenalisedRegressor):
         mean = max(float(share @ target), 1e-6)
         size = np.sqrt(len(target)) * max(1.0, abs(np.log(mean)))
         return Loss(lambda c: PoissonLoss(target, c * share), mean * float(share.max()), size)
+
+    def _likelihood(self, target: Array, weight: Array) -> Function:
+        return PoissonLoss(target, weight)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

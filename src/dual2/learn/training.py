@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.functions import Function, L1Norm, Quadratic, SquaredLoss, SquaredNorm, Zero
 from dual2.methods.method import Method
@@ -38,7 +39,8 @@ _ENOUGH = 0.2
 _SLOW, _SHRINK, _LEAST = 0.6, 0.1, 1e-8
 """If the centres' steps shrink by less than this factor, τ shrinks by that one, not below."""
 _SUMS = 150
-"""Most sums of Newton's method, of which some tens are usual, before another goes on."""
+"""Most sums of Newton's method, of which some tens are usual, or twice the number of columns,
+before another method goes on."""
 _GO_ON = (Status.STALLED, Status.DIVERGED)
 """How a method ends that leaves the rest to another."""
 _MOST = 100
@@ -58,17 +60,23 @@ class Loss:
 
 @dataclass(frozen=True)
 class Block:
-    """One party's columns, and the weights of its penalties, one per column."""
+    """One party's columns, dense or sparse, and the weights of its penalties, one per column."""
 
-    X: Array
+    X: Any
     ridge: Array
     l1: Array
 
     @property
     def lengths(self) -> Array:
         """Length of each column; 1 where it is 0."""
-        found = np.sqrt(np.einsum("ij,ij->j", self.X, self.X))
+        found = np.sqrt(column_squares(self.X))
         return np.where(found > 0, found, 1.0)
+
+    def over(self, root: Array) -> Any:
+        """The columns divided by numbers."""
+        if sp.issparse(self.X):
+            return sp.csr_array(self.X @ sp.diags_array(1.0 / root))
+        return self.X / root
 
     def weights(self, tau: float, curvature: float) -> Array:
         """ridge + ε: τ times the curvature along each column, unless ridge is nearly that much."""
@@ -188,9 +196,9 @@ def choose_methods(method: Any, blocks: Sequence[Block]) -> list[Method]:
     """
     if not (isinstance(method, str) and method.lower() == AUTO):
         return [find_method(method)]
-    tall = sum(block.X.shape[1] for block in blocks) < len(blocks[0].X)
-    mode = "primal" if tall else "auto"
-    return [METHODS["Newton"](mode=mode, max_sums=_SUMS), METHODS["iD2A"]]
+    columns = sum(block.X.shape[1] for block in blocks)
+    mode = "primal" if columns < blocks[0].X.shape[0] else "auto"
+    return [METHODS["Newton"](mode=mode, max_sums=max(_SUMS, 2 * columns)), METHODS["iD2A"]]
 
 
 def needs_curvature(method: Method) -> bool:
@@ -225,7 +233,21 @@ def is_endless(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> bool:
 
 def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:
     """Σ_i X_i w_i."""
-    return sum((b.X @ v for b, v in zip(blocks, w, strict=True)), np.zeros(len(blocks[0].X)))
+    return sum((b.X @ v for b, v in zip(blocks, w, strict=True)), np.zeros(blocks[0].X.shape[0]))
+
+
+def column_squares(X: Any, weight: Array | None = None) -> Array:
+    """Σ_j weight_j·X_jk² for each column.
+
+    Examples
+    --------
+    >>> column_squares(np.array([[1.0, 2.0], [3.0, 0.0]]), np.array([1.0, 2.0])).tolist()
+    [19.0, 4.0]
+    """
+    weight = np.ones(X.shape[0]) if weight is None else weight
+    if sp.issparse(X):
+        return np.asarray(weight @ X.multiply(X)).ravel()
+    return np.einsum("i,ij,ij->j", weight, X, X)
 
 
 def _rate(steps: list[float]) -> float:
@@ -240,7 +262,7 @@ def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
     """The model's own problem: columns of length one, a loss of curvature about one."""
     factor, roots = 1.0 / loss.curvature, [block.lengths for block in blocks]
     agents = [
-        Agent(b.X / root, Quadratic(factor * b.ridge / root**2), _l1(factor * b.l1 / root))
+        Agent(b.over(root), Quadratic(factor * b.ridge / root**2), _l1(factor * b.l1 / root))
         for b, root in zip(blocks, roots, strict=True)
     ]
     return Scaled(agents, roots, factor, _products(roots, w), False)
@@ -258,7 +280,7 @@ def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Arr
     old = _products(roots, w)
     shares = [1.0 - block.ridge / own for block, own in zip(blocks, weights, strict=True)]
     agents = [
-        Agent(b.X / root, SquaredNorm(1.0, share * x), _l1(factor * b.l1 / root))
+        Agent(b.over(root), SquaredNorm(1.0, share * x), _l1(factor * b.l1 / root))
         for b, root, share, x in zip(blocks, roots, shares, old, strict=True)
     ]
     return Scaled(agents, roots, factor, old, any(np.any(share > 0) for share in shares))

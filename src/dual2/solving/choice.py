@@ -260,7 +260,7 @@ def _numbers(agent: Agent) -> list[float]:
         curve = hessian(agent.f, point) if math.isfinite(L) else None
         slope = prox_jacobian(agent.g, point, 1.0)
         known = curve is not None and slope is not None
-        coupled = curve is not None and slope is not None and 2 in (curve.ndim, slope.ndim)
+        coupled = curve is not None and slope is not None and max(curve.ndim, slope.ndim) > 1
     dense = isinstance(agent.A, LinearOperator) or (coupled and sp.issparse(agent.A))
     slow = coupled and any(b.kind == Kind.CALLBACK for b in prox_blocks(agent.g, d))
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)

@@ -13,6 +13,7 @@ from dual2.applications.dispatch.figure import plot_dispatch
 from dual2.applications.dispatch.flows import Grid, Line
 from dual2.applications.dispatch.grid import Interface, agent_graph
 from dual2.applications.dispatch.matpower import from_matpower
+from dual2.applications.dispatch.net_results import write_results
 from dual2.applications.dispatch.pandapower import from_pandapower
 from dual2.applications.dispatch.units import Generator, Storage
 
@@ -29,4 +30,5 @@ __all__ = [
     "from_matpower",
     "from_pandapower",
     "plot_dispatch",
+    "write_results",
 ]

@@ -10,6 +10,7 @@ from dual2.applications.dispatch.costs import PiecewiseLinear, marginal
 from dual2.applications.dispatch.line_rows import LineRows, Row
 from dual2.applications.dispatch.tables import bus_table, line_table
 from dual2.applications.dispatch.units import Storage
+from dual2.applications.dispatch.zones import zone_table
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import Result
@@ -54,6 +55,8 @@ class Answer:
     flows, flow_prices : dict of str to ndarray (T,)
         Flow through each interface, and what relaxing its binding limit by one MW would save
         (negative where the lower limit binds).
+    energy : dict of str to ndarray (T,)
+        Energy after each period of every storage that has a limit of it.
     line_flows, line_prices : ndarray (lines, T)
         The same for the lines of the grid; :attr:`lines` is the table.
     unserved : dict of bus to ndarray (T,)
@@ -65,9 +68,17 @@ class Answer:
         self.injection = case.injections(result.x)
         signs = [-1.0 if isinstance(unit, Storage) else 1.0 for unit in case.units]
         self.power = np.array(signs)[:, None] * self.injection
-        pairs = list(zip(case.models, result.x, strict=True))
+        self._x = case.by_unit(result.x)
+        pairs = list(zip(case.models, self._x, strict=True))
         self.reserve = np.array([model.reserve @ x for model, x in pairs])
         self.costs = np.array([float(model.f.value(x)) for model, x in pairs])
+        self.energy: dict[str, Array] = {
+            unit.name: unit.initial + model.stored @ x
+            for unit, (model, x) in zip(case.units, pairs, strict=True)
+            if isinstance(unit, Storage)
+            and model.stored is not None
+            and np.isfinite(unit.energy).any()
+        }
         self.cost = float(self.costs.sum())
         base = -result.dual[: case.base_rows].reshape(-1, case.periods)
         blocks = dict(zip(case.row_names(), base, strict=True))
@@ -161,6 +172,11 @@ class Answer:
         return bus_table(self)
 
     @property
+    def zones(self) -> list[dict[str, Any]]:
+        """One dict per zone; see :func:`dispatch.zones.zone_table`."""
+        return zone_table(self)
+
+    @property
     def congestion_rent(self) -> Array:
         """Payments of the demand minus revenues of the units at the bus prices, for each period.
 
@@ -172,7 +188,7 @@ class Answer:
 
     def limits(self, unit: int) -> list[tuple[str, int]]:
         """The limits of one unit that bind, each with its period."""
-        model, x = self.case.models[unit], self.result.x[unit]
+        model, x = self.case.models[unit], self._x[unit]
         found = []
         for limit in model.limits:
             value = float(limit.row @ x)
@@ -193,9 +209,10 @@ class Answer:
     def rows(self) -> list[dict[str, Any]]:
         """One dict per unit: name, bus, power, cost, marginal cost, price at its bus, limits.
 
-        Power, marginal cost and price are lists over the periods, as is the reserve where the
-        case has one. A unit with a piecewise linear cost also has ``slopes``, the marginal cost to
-        the left and to the right. ``pandas.DataFrame(answer.rows)`` is the table.
+        Power, marginal cost and price are lists over the periods, as are the reserve where the
+        case has one and the stored ``energy`` of a storage after each period. A unit with a
+        piecewise linear cost also has ``slopes``, the marginal cost to the left and to the right.
+        ``pandas.DataFrame(answer.rows)`` is the table.
         """
         found = []
         for i, unit in enumerate(self.case.units):
@@ -211,6 +228,8 @@ class Answer:
                 row["slopes"] = np.transpose(marginal(unit.cost, self.power[i])).tolist()
             if self.case.reserve is not None:
                 row["reserve"] = self.reserve[i].tolist()
+            if unit.name in self.energy:
+                row["energy"] = self.energy[unit.name].tolist()
             found.append(row | {"limits": self.limits(i)})
         return found
 

@@ -16,6 +16,7 @@ from dual2.applications.dispatch.generation import solve_by_rows
 from dual2.applications.dispatch.grid import Interface, agent_graph, reached
 from dual2.applications.dispatch.line_rows import LineRows, Row
 from dual2.applications.dispatch.units import Generator, Unit, UnitAgent, shed_units
+from dual2.applications.dispatch.zones import Zones
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
@@ -54,6 +55,9 @@ class Dispatch:
         Limits of flows; they need the demand by bus.
     grid : Grid, optional
         Lines with their limits in the linear (DC) model; needs the demand by bus.
+    zones : mapping from bus to zone, optional
+        Agents are zones instead of units: each answers for all units at its buses. ``graph`` is
+        then one of zones, by their names or numbers.
     shed : float, optional
         Price per MWh at which demand may stay unserved: one more unit ``"shed BUS"`` for each bus
         with a demand. Unless given, every demand must be met.
@@ -84,11 +88,13 @@ class Dispatch:
         reserve: Any = None,
         interfaces: Iterable[Interface] = (),
         grid: Grid | None = None,
+        zones: Mapping[Any, Hashable] | None = None,
         shed: float | None = None,
     ) -> None:
         self.demand, self.periods = read_demand(demand)
         self.units: tuple[Unit, ...] = (*units, *shed_units(self.demand, shed))
         self.coupling, self.grid, self.shed = coupling, grid, shed
+        self.zones = None if zones is None else Zones(zones, self.units)
         self.interfaces = tuple(interfaces)
         self.reserve = None if reserve is None else self._read_reserve(reserve)
         self._check()
@@ -130,7 +136,7 @@ class Dispatch:
 
     @cached_property
     def problem(self) -> Problem:
-        """The dispatch as a :class:`dual2.Problem`: agent i is unit i, in MW.
+        """The dispatch as a :class:`dual2.Problem`: agent i is unit i (or zone i), in MW.
 
         Of the lines' limits it has those that some dispatch could violate.
         """
@@ -149,6 +155,8 @@ class Dispatch:
             blocks += [i.weights.get(unit.bus, 0.0) * model.power for i in self.interfaces]
             blocks.append(weights[:, k, None] * model.power[periods])
             agents.append(Agent(np.vstack(blocks), model.f, model.g))
+        if self.zones is not None:
+            agents = self.zones.join(agents)
         return Problem(agents, self._coupling_function(rows))
 
     @property
@@ -205,7 +213,7 @@ class Dispatch:
         The JSON document that ``dual2 solve --out`` wrote will do, too.
         """
         rows = self.line_rows.kept if self.line_rows else []
-        return Answer(self, read_result(result, len(self.units)), rows)
+        return Answer(self, read_result(result, self.network.n), rows)
 
     def save(self, path: str | os.PathLike[str], force: bool = False, **options: Any) -> Path:
         """Write a problem folder for ``dual2 solve PATH``; see ``dual2.save_problem``."""
@@ -223,9 +231,16 @@ class Dispatch:
         """Coupling rows without those of lines."""
         return self.periods * len(self.row_names())
 
+    def by_unit(self, x: Sequence[Array]) -> list[Array]:
+        """The variables of each unit, from those of the agents."""
+        if self.zones is None:
+            return list(x)
+        return self.zones.split(x, [model.power.shape[1] for model in self.models])
+
     def injections(self, x: Sequence[Array]) -> Array:
-        """What each unit feeds into the grid, (units, T)."""
-        return np.array([model.power @ own for model, own in zip(self.models, x, strict=True)])
+        """What each unit feeds into the grid, (units, T), from the variables of the agents."""
+        pairs = zip(self.models, self.by_unit(x), strict=True)
+        return np.array([model.power @ own for model, own in pairs])
 
     def _contradiction(self, result: Result, rows: Sequence[Row]) -> str:
         direction = np.abs(np.asarray(result.certificate.separator))
@@ -255,6 +270,8 @@ class Dispatch:
         if graph is not None:
             if lines is None:
                 self._check_interfaces({*(unit.bus for unit in self.units), *self.demand})
+            if self.zones is not None:
+                return read_network(graph, self.zones.names, "zones")
             return read_network(graph, self.names, "units")
         if lines is None and len(self.units) > 1:
             raise NetworkError(
@@ -263,7 +280,8 @@ class Dispatch:
             )
         buses, lines = [unit.bus for unit in self.units], list(lines or [])
         self._check_interfaces({*buses, *self.demand, *(end for line in lines for end in line)})
-        network = Network(agent_graph(buses, lines))
+        talks = agent_graph(buses, lines)
+        network = Network(talks if self.zones is None else self.zones.graph(talks))
         served = reached(buses, lines)
         for bus, power in self.demand.items():
             if bus is not None and bus not in served and np.any(power):

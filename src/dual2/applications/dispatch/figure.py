@@ -27,9 +27,13 @@ def plot_dispatch(answer: "Answer", path: str | os.PathLike[str] | None = None) 
     path : path, optional
         Where to write the figure; the suffix decides the format.
     """
+    stored = _stored_energy(answer)
     if answer.case.periods > 1:
-        figure = new_panels(2, 1, (8.5, 5.6), sharex=True, height_ratios=(2, 1))
-        _over_time(answer, *figure.axes)
+        count, ratios = (3, (2, 1, 1)) if stored else (2, (2, 1))
+        figure = new_panels(count, 1, (8.5, 3.6 + count), sharex=True, height_ratios=ratios)
+        _over_time(answer, figure.axes[0], figure.axes[-1])
+        if stored:
+            _state_of_charge(stored, figure.axes[1])
     else:
         figure = new_panels(1, 2, (9.5, 3.8))
         _by_unit(answer, *figure.axes)
@@ -68,6 +72,19 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
     prices.set(xlabel="period", ylabel="price per MWh", xlim=(0, hours[-1]))
 
 
+def _stored_energy(answer: "Answer") -> dict[str, np.ndarray]:
+    """Stored energy of every storage, that before the first period included."""
+    first = {unit.name: getattr(unit, "initial", 0.0) for unit in answer.case.units}
+    return {name: np.append(first[name], energy) for name, energy in answer.energy.items()}
+
+
+def _state_of_charge(stored: dict[str, np.ndarray], panel: Any) -> None:
+    for k, (name, energy) in enumerate(list(stored.items())[:MOST]):
+        panel.plot(energy, "o-", color=COLOURS[k], markersize=3, linewidth=1.4, label=name)
+    panel.set(ylabel="stored, MWh")
+    panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+
+
 def _largest(answer: "Answer") -> list[tuple[str, np.ndarray]]:
     """Injections of the units that move the most energy, the rest summed up."""
     energy = np.abs(answer.injection).sum(axis=1)
@@ -89,7 +106,7 @@ def _by_unit(answer: "Answer", powers: Any, costs: Any) -> None:
     powers.vlines(place, low, high, color="#bbbbbb", linewidth=5, capstyle="butt", label="limits")
     powers.plot(place, power, "o", color=COLOURS[0], markersize=4, label="power")
     powers.set(ylabel="power, MW")
-    marginal = [2 * unit.cost[0] * p + unit.cost[1] for unit, p in zip(units, power, strict=True)]
+    marginal = [float(answer.marginal(i)[0]) for i in range(len(units))]
     free = np.array([not answer.limits(i) for i in range(len(units))])
     for mask, colour, label in ((free, COLOURS[0], "free"), (~free, COLOURS[1], "at a limit")):
         if mask.any():

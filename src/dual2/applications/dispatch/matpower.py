@@ -12,9 +12,10 @@ from dual2.applications.dispatch.case import Dispatch
 from dual2.applications.dispatch.case_file import read_case
 from dual2.applications.dispatch.costs import PiecewiseLinear
 from dual2.applications.dispatch.flows import Grid
+from dual2.applications.dispatch.profiles import LOAD, Profiles
 from dual2.applications.dispatch.units import Generator, Unit
 from dual2.errors import ProblemError, unknown_name
-from dual2.functions.arguments import Array, entries
+from dual2.functions.arguments import Array
 
 ISOLATED = 4
 """Type of a bus that is out of service."""
@@ -27,6 +28,7 @@ def from_matpower(
     profile: Any = None,
     ramp: Any = None,
     line_limits: bool = True,
+    zones: Any = None,
     **options: Any,
 ) -> Dispatch:
     """Read a MATPOWER case: a file ``case.m``, or a dict of its arrays.
@@ -47,12 +49,15 @@ def from_matpower(
         angle limits where they are within ±360° and not both 0. That of PowerModels, which the
         PGLib baselines were made with: baseMVA·x/(r²+x²), neither taps nor shifts, angle limits
         of at most 1.0472 rad.
-    profile : vector of length T, optional
-        Factors on the loads (PD), one per period.
+    profile : vector of length T or mapping, optional
+        Factors on the loads (PD), one per period; or factors by bus number, ``"load"`` for all
+        other buses, and by unit (``"gen 3"``), whose greatest power they multiply.
     ramp : float or mapping, optional
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
         Whether ratings and angles limit the flows.
+    zones : {"area", "zone"} or mapping, optional
+        Agents are areas instead of units, by these columns of ``bus`` or from bus to zone.
     **options
         Further arguments of :class:`Dispatch`: reserve, graph, interfaces, shed, ….
 
@@ -73,13 +78,17 @@ def from_matpower(
     _refuse_unread(case)
     bus, gen, branch = (_table(case, *entry) for entry in (("bus", 5), ("gen", 10), ("branch", 11)))
     bus = bus[bus[:, 1] != ISOLATED]
-    units = _units(case, gen, {int(row[0]) for row in bus}, ramp)
+    profiles = Profiles(profile)
+    units = _units(case, gen, {int(row[0]) for row in bus}, ramp, profiles)
     check_ramps(ramp, units)
     loads, shunts = ({int(row[0]): float(row[k]) for row in bus} for k in (2, 4))
     live = branch[branch[:, 10] > 0]
     live = live[np.isin(live[:, :2], list(loads)).all(axis=1)]
     lines = [(int(row[0]), int(row[1])) for row in live]
-    demand = with_profile(loads, profile, shunts)
+    demand = {b: power * profiles.of(b, LOAD) + shunts[b] for b, power in loads.items()}
+    profiles.check()
+    if zones is not None:
+        options["zones"] = _zones(bus, zones)
     if line_limits:
         island = _island(units, lines, demand)
         inside = live[np.isin(live[:, :2], list(island)).all(axis=1)]
@@ -115,15 +124,31 @@ def _island(units: Sequence[Unit], lines: Sequence[tuple[int, int]], demand: Any
     return set(graph.nodes) if busy - island else island
 
 
-def _units(case: Mapping[str, Any], gen: Array, buses: set[int], ramp: Any) -> list[Unit]:
+def _zones(bus: Array, zones: Any) -> Mapping[Any, Any]:
+    """The zone of each bus, from a column of the table if it is named."""
+    if isinstance(zones, Mapping):
+        return zones
+    columns = {"area": 6, "zone": 10}
+    if zones not in columns or bus.shape[1] <= columns[zones]:
+        raise ProblemError(
+            f"zones = {zones!r} with {bus.shape[1]} columns of bus found; expected 'area' (column "
+            "7), 'zone' (column 11) or a mapping from bus to zone."
+        )
+    return {int(row[0]): int(row[columns[zones]]) for row in bus}
+
+
+def _units(
+    case: Mapping[str, Any], gen: Array, buses: set[int], ramp: Any, profiles: Profiles
+) -> list[Unit]:
     costs = _table(case, "gencost", 5)
     if len(costs) < len(gen):
         raise ProblemError(f"The case has {len(gen)} generators and {len(costs)} rows of gencost.")
     found: list[Unit] = []
     for k, row in enumerate(gen):
         if row[7] > 0 and int(row[0]) in buses:
-            cost = _cost(f"gen {k}", costs[k])
-            found.append(generator(f"gen {k}", int(row[0]), cost, row[[9, 8]], ramp))
+            name, cost = f"gen {k}", _cost(f"gen {k}", costs[k])
+            room = profiles.room(row[[9, 8]], name)
+            found.append(generator(name, int(row[0]), cost, room, ramp))
     return found
 
 
@@ -169,13 +194,13 @@ def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinear:
     return tuple(np.concatenate([np.zeros(3), coefficients])[-3:])
 
 
-def generator(name: str, bus: Hashable, cost: Any, limits: Sequence[float], ramp: Any) -> Generator:
+def generator(name: str, bus: Hashable, cost: Any, limits: Sequence[Any], ramp: Any) -> Generator:
     """A generator of a case, between two limits; ``ramp`` as for :func:`from_matpower`."""
     p_min, p_max = limits
     if isinstance(ramp, Mapping):
         rate = ramp.get(name)
     else:
-        rate = None if ramp is None else float(ramp) * p_max
+        rate = None if ramp is None else float(ramp) * float(np.max(p_max))
     return Generator(name, cost, p_max=p_max, p_min=p_min, bus=bus, ramp=rate)
 
 
@@ -185,11 +210,3 @@ def check_ramps(ramp: Any, units: Sequence[Unit]) -> None:
     for name in ramp if isinstance(ramp, Mapping) else ():
         if name not in names:
             raise ProblemError(unknown_name("unit in ramp", name, names))
-
-
-def with_profile(
-    loads: dict[Any, float], profile: Any, fixed: dict[Any, float]
-) -> dict[Any, float | Array]:
-    """The loads of every bus times the profile, plus what does not follow it."""
-    factors = entries("Dispatch", "profile", 1.0 if profile is None else profile)
-    return {bus: power * factors + fixed[bus] for bus, power in loads.items()}

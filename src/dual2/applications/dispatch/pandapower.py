@@ -1,14 +1,16 @@
 """Dispatch problems from pandapower nets (extra ``power``)."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from dual2.applications.dispatch.case import Dispatch
 from dual2.applications.dispatch.costs import PiecewiseLinear
-from dual2.applications.dispatch.matpower import check_ramps, generator, with_profile
+from dual2.applications.dispatch.matpower import check_ramps, generator
 from dual2.applications.dispatch.net_tables import costs_by_element, read_grid
-from dual2.applications.dispatch.units import Generator, Storage, Unit
+from dual2.applications.dispatch.profiles import Profiles
+from dual2.applications.dispatch.units import Storage, Unit
 from dual2.errors import Dual2Error, ProblemError
 
 UNREAD = ("ward", "xward", "motor", "asymmetric_load", "asymmetric_sgen", "dcline", "impedance")
@@ -25,6 +27,7 @@ def from_pandapower(
     profile: Any = None,
     ramp: Any = None,
     line_limits: bool = True,
+    zones: Any = None,
     **options: Any,
 ) -> Dispatch:
     """Read a pandapower net, as ``pandapower.rundcopp`` would.
@@ -41,13 +44,18 @@ def from_pandapower(
     ----------
     net : pandapowerNet
         With limits (``min_p_mw``, ``max_p_mw``) of every unit; an ``ext_grid`` may do without.
-    profile : vector of length T, optional
-        Factors on the loads, one per period; what uncontrollable elements feed in stays.
+    profile : vector of length T or mapping, optional
+        Factors on the loads, one per period; or factors by name (``"load 3"``, ``"sgen 0"``), by
+        the type of static generators (``"PV"``, ``"WP"``) or by kind (``"load"``, ``"sgen"``),
+        the first of these that is given. They multiply the power of what is not dispatched, and
+        the limits of what is: of producers the upper one.
     ramp : float or mapping, optional
         Largest change per period: a fraction of p_max for all, or MW by unit name.
     line_limits : bool
         Whether the ratings of lines and transformers limit the flows of the linear (DC) model.
         The 99.999 MVA of transformers in pandapower's RTE and PEGASE cases stand for no rating.
+    zones : "zone" or mapping, optional
+        Agents are zones instead of units: those of ``net.bus.zone``, or from bus to zone.
     **options
         Further arguments of :class:`Dispatch`: reserve, graph, interfaces, shed, ….
 
@@ -61,36 +69,54 @@ def from_pandapower(
     _refuse_unread(net)
     lost = topology.unsupplied_buses(net)
     served = net.bus.index[net.bus.in_service]
-    fixed = {int(bus): 0.0 for bus in served if bus not in lost}
-    loads = dict(fixed)
-    units = _read_units(net, fixed, loads, ramp)
+    demand: dict[int, Any] = {int(bus): 0.0 for bus in served if bus not in lost}
+    profiles = Profiles(profile)
+    units = _read_units(net, demand, ramp, profiles)
     check_ramps(ramp, units)
-    _add_shunts(net, fixed)
+    profiles.check()
+    _add_shunts(net, demand)
     edges = topology.create_nxgraph(net).edges()
-    lines = [(int(a), int(b)) for a, b in edges if int(a) in fixed and int(b) in fixed]
+    lines = [(int(a), int(b)) for a, b in edges if int(a) in demand and int(b) in demand]
     options.setdefault("lines", lines)
     if line_limits:
-        options["grid"] = read_grid(net, list(fixed))
-    return Dispatch(units, with_profile(loads, profile, fixed), **options)
+        options["grid"] = read_grid(net, list(demand))
+    if zones is not None:
+        options["zones"] = _zones(net, zones)
+    return Dispatch(units, demand, **options)
 
 
-def _read_units(
-    net: Any, fixed: dict[int, float], loads: dict[int, float], ramp: Any
-) -> list[Unit]:
+def _zones(net: Any, zones: Any) -> Mapping[Any, Any]:
+    """The zone of each bus; from the net if it is asked."""
+    if isinstance(zones, Mapping):
+        return zones
+    if zones != "zone" or net.bus.zone.isna().any():
+        empty = int(net.bus.zone.isna().sum())
+        raise ProblemError(
+            f"zones = {zones!r} found, with {empty} buses without a zone in net.bus.zone; expected "
+            "'zone' and a zone for every bus, or a mapping from bus to zone."
+        )
+    return {int(bus): zone for bus, zone in net.bus.zone.items()}
+
+
+def _read_units(net: Any, demand: dict[int, Any], ramp: Any, profiles: Profiles) -> list[Unit]:
     """The units; what is not dispatched is added to the demands."""
     units: list[Unit] = []
     costs = costs_by_element(net)
     for kind in ("ext_grid", "gen", "sgen", "storage", "load"):
         for index, row in net[kind].iterrows():
             bus = int(row.bus)
-            if not row.in_service or bus not in fixed:
+            keys = (f"{kind} {index}", row.get("type", None), kind)
+            factors = profiles.of(*keys)
+            if not row.in_service or bus not in demand:
                 continue
             if _dispatchable(kind, row):
-                units.append(_unit(kind, index, row, costs(kind, index), ramp))
+                limits = _limits(kind, keys[0], row)
+                taken = tuple(limit * factors for limit in limits)
+                room = taken if kind in TAKERS else profiles.room(limits, *keys)
+                units.append(_unit(kind, keys[0], row, costs(kind, index), room, ramp))
             else:
-                sign = 1.0 if kind in TAKERS else -1.0
-                demand = loads if kind == "load" else fixed
-                demand[bus] += sign * float(row.p_mw * row.get("scaling", 1.0))
+                power = float(row.p_mw * row.get("scaling", 1.0)) * factors
+                demand[bus] = demand[bus] + (power if kind in TAKERS else -power)
     return units
 
 
@@ -126,8 +152,8 @@ def _dispatchable(kind: str, row: Any) -> bool:
     return kind == "ext_grid" or (kind == "gen" if unknown else bool(free))
 
 
-def _unit(kind: str, index: Any, row: Any, cost: Any, ramp: Any) -> Generator | Storage:
-    name = f"{kind} {index}"
+def _limits(kind: str, name: str, row: Any) -> list[float]:
+    """Least and most power of a unit."""
     limits = [float(row.get(column, np.nan)) for column in ("min_p_mw", "max_p_mw")]
     if kind == "ext_grid":
         limits = list(np.where(np.isnan(limits), [-UNLIMITED, UNLIMITED], limits))
@@ -136,22 +162,26 @@ def _unit(kind: str, index: Any, row: Any, cost: Any, ramp: Any) -> Generator | 
             f"Unit {name!r} has no finite min_p_mw and max_p_mw (found {limits[0]:g} and "
             f"{limits[1]:g}). Set them in net.{kind}."
         )
+    return limits
+
+
+def _unit(kind: str, name: str, row: Any, cost: Any, room: Any, ramp: Any) -> Unit:
     if kind not in TAKERS:
-        return generator(name, int(row.bus), cost, limits, ramp)
+        return generator(name, int(row.bus), cost, room, ramp)
     if isinstance(cost, PiecewiseLinear):
         raise ProblemError(
             f"Unit {name!r} has a piecewise linear cost; expected a polynomial one of a {kind} "
             "(poly_cost)."
         )
-    room = {"p_min": limits[0], "p_max": limits[1], "bus": int(row.bus)}
+    where = {"p_min": room[0], "p_max": room[1], "bus": int(row.bus)}
     if kind == "load":
-        return Storage(name, cost, **room)
+        return Storage(name, cost, **where)
     energy = (float(row.min_e_mwh), float(row.max_e_mwh))
     energy = (0.0 if np.isnan(energy[0]) else energy[0], energy[1])
-    return Storage(name, cost, energy=energy, initial=energy[1] * row.soc_percent / 100, **room)
+    return Storage(name, cost, energy=energy, initial=energy[1] * row.soc_percent / 100, **where)
 
 
-def _add_shunts(net: Any, demand: dict[int, float]) -> None:
+def _add_shunts(net: Any, demand: dict[int, Any]) -> None:
     for _, row in net.shunt.iterrows():
         if row.in_service and int(row.bus) in demand:
-            demand[int(row.bus)] += float(row.p_mw * row.step)
+            demand[int(row.bus)] = demand[int(row.bus)] + float(row.p_mw * row.step)

@@ -1,7 +1,7 @@
 """Who takes part in a dispatch: generators and energy-reserving nodes, one agent each."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +43,7 @@ class UnitAgent:
     # power, reserve: power fed into the grid, and reserve held, as linear functions of x
     power: Array
     reserve: Array
+    stored: Array | None = None  # change of the stored energy since the beginning, likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,11 +176,15 @@ class Generator:
 
 @dataclass(frozen=True, eq=False)
 class Storage:
-    """An energy-reserving node: takes y_t from the grid (negative: gives back), lossless.
+    """An energy-reserving node: takes y_t from the grid (negative: gives back).
 
     y_t costs Σ_t c2·y_t² + c1·y_t + c0 and obeys p_min ≤ y_t ≤ p_max; the energy
     e_t = initial + Σ_{s ≤ t} y_s (periods of one hour) obeys e_min ≤ e_t ≤ e_max, and
     e_T ≥ final. For one period and no energy limits it is the reserving node of the paper.
+
+    With losses y = c - d, charged and discharged power c, d ≥ 0 have limits and costs as y ≥ 0 and
+    y ≤ 0 have, and e_t = initial + Σ_{s ≤ t} η_c·c_s - d_s/η_d. Both at once only burns energy: it
+    is never best where the price is positive, and may be where it is negative.
 
     Parameters
     ----------
@@ -197,6 +202,14 @@ class Storage:
         Energy before the first period.
     final : float, optional
         Least energy at the end.
+    efficiency : float or (charging, discharging)
+        η_c and η_d in (0, 1]; one number is both.
+
+    Examples
+    --------
+    >>> battery = Storage("battery", (0.0, 0.0), p_min=-10.0, p_max=10.0, efficiency=(0.9, 0.8))
+    >>> battery.model(1).stored.tolist()
+    [[0.9, -1.25]]
     """
 
     name: str
@@ -207,10 +220,18 @@ class Storage:
     energy: tuple[float, float] = (-np.inf, np.inf)
     initial: float = 0.0
     final: float | None = None
+    efficiency: Any = 1.0
 
     def __post_init__(self) -> None:
         store(self, cost=read_polynomial(self, self.cost))
         _read_bounds(self)
+        shares = np.atleast_1d(entries(str(self), "efficiency", self.efficiency))
+        if shares.size not in (1, 2) or not np.all((shares > 0) & (shares <= 1)):
+            raise ProblemError(
+                f"{self!s}: efficiency = {self.efficiency!r}; expected a number in (0, 1] or a "
+                "pair (charging, discharging)."
+            )
+        store(self, efficiency=(float(shares[0]), float(shares[-1])))
         low, high = self.energy
         if not low <= self.initial <= high:
             raise ProblemError(
@@ -223,18 +244,35 @@ class Storage:
 
     def model(self, periods: int) -> UnitAgent:
         """The storage as an agent over so many periods."""
-        limits = _box(self, np.eye(periods))
+        lossy, eye = self.efficiency != (1.0, 1.0), np.eye(periods)
+        charging, discharging = self.efficiency
+        limits = self._two_ways(periods) if lossy else _box(self, eye)
+        taken = np.hstack([eye, -eye]) if lossy else eye
+        kept = np.hstack([charging * eye, -eye / discharging]) if lossy else eye
         low, high = (bound - self.initial for bound in self.energy)
-        sums = np.tril(np.ones((periods, periods)))
+        sums = np.tril(np.ones((periods, periods))) @ kept
         last = low if self.final is None else max(low, self.final - self.initial)
         for t in range(periods):
             ends = t == periods - 1 and last > low
             least, name = (last, "final") if ends else (low, "e_min")
             if np.isfinite(least) or np.isfinite(high):
                 limits.append(Limit(t, name, "e_max", sums[t], least, high))
-        c2, c1, c0 = (np.full(periods, c) for c in self.cost)
-        f = PiecewiseQuadratic(curvature=2.0 * c2, slope=c1, offset=c0)
-        return _share(self, f, limits, -np.eye(periods), np.zeros((periods, periods)))
+        c2, c1, c0 = self.cost
+        offset = np.pad(np.full(periods, c0), (0, periods * lossy))
+        f = PiecewiseQuadratic(
+            curvature=np.full(len(offset), 2.0 * c2), slope=c1 * taken.sum(axis=0), offset=offset
+        )
+        return replace(_share(self, f, limits, -taken, 0.0 * taken), stored=sums)
+
+    def _two_ways(self, periods: int) -> list[Limit]:
+        """Limits of the power that is charged, and of the power that is discharged."""
+        rows, limits = np.eye(2 * periods), _box(self, np.eye(periods))
+        up = [c._replace(lower=max(c.lower, 0.0), upper=max(c.upper, 0.0)) for c in limits]
+        down = [c._replace(lower=max(-c.upper, 0.0), upper=max(-c.lower, 0.0)) for c in limits]
+        taken = [c._replace(low_name="", row=rows[c.period]) for c in up]
+        return taken + [
+            c._replace(low_name="", up_name="p_min", row=rows[periods + c.period]) for c in down
+        ]
 
 
 Unit = Generator | Storage

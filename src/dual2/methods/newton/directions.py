@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, solve_reduced
+from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved, solve_reduced
 from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
@@ -170,7 +170,7 @@ class Directions(OverSums, Generic[K, Q]):
         now.lam, now.s, now.y, now.rows = found.lam, found.s, found.y, found.rows
         now.sigma = found.sigma / BACK
         weights = curvature(self.h, now.s, now.lam)
-        if float(np.abs(weights - now.weights).sum()) > MOVED * float(weights.sum()):
+        if moved(weights, now.weights, MOVED):
             now.weights = weights
             self._precondition(weights, metric=False)
 

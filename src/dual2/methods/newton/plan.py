@@ -109,9 +109,10 @@ def smooth_g(agent: Agent) -> bool:
 
 
 def separable_h(h: Function) -> str:
-    """Whether h splits by coordinate, and its prox has a derivative."""
-    jac = prox_jacobian(h, np.zeros(h.dim or 1), 1.0) if h.proximable else None
-    able = jac is not None and jac.ndim == 1 and h.separable
+    """Whether h splits by coordinate, its prox having a derivative, or is smooth and in blocks."""
+    zero = np.zeros(h.dim or 1)
+    jac = prox_jacobian(h, zero, 1.0) if h.proximable else None
+    able = jac is not None and (h.separable if jac.ndim == 1 else jac.ndim == 3 and h.smooth)
     return "" if able else f"h must split by coordinate; {_name(h)} does not"
 
 
@@ -127,7 +128,7 @@ NEEDS = Needs(
 PRIMAL = Needs(
     Condition("quadratic", quadratic_f),
     Condition("piecewise quadratic by coordinate", piecewise_g),
-    Condition("separable, prox with a derivative", separable_h),
+    Condition("separable or smooth in blocks, prox with a derivative", separable_h),
 )
 """What the primal mode asks beside."""
 PANOC_SUMMARY = "L-BFGS on the dual, over exact sums of vectors along a spanning tree"

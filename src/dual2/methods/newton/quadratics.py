@@ -63,7 +63,7 @@ class Quadratics:
 
     # -- the preconditioner -----------------------------------------------------------------------
     def precondition(self, W: Array, metric: bool) -> None:
-        """Take B = P + Aᵀ diag(W) A for directions, and as their ``metric`` if that is asked."""
+        """Take B = P + AᵀWA for directions, and as their ``metric`` if that is asked."""
         B = self._curvature(W)
         diagonal = B if B.ndim == 1 else np.diag(B)
         top = float(diagonal.max(initial=0.0)) or 1.0
@@ -74,7 +74,11 @@ class Quadratics:
             self._metric = B
 
     def _curvature(self, W: Array) -> Array:
-        """P + Aᵀ diag(W) A, its diagonal alone where there are many variables."""
+        """P + AᵀWA, its diagonal alone where there are many variables."""
+        if W.ndim == 3:
+            if len(self.q) <= WIDE:
+                return dense(self.P) + self._between_blocks(W)
+            W = np.einsum("mkk->mk", W).ravel()
         if len(self.q) > WIDE:
             own = self.P if self.P.ndim == 1 else np.diag(self.P)
             squares = self.A.multiply(self.A) if sp.issparse(self.A) else self.A**2
@@ -86,6 +90,16 @@ class Quadratics:
         few = len(used) < _SPARSE * len(W)
         part = (self.A[used] if few else self.A) * np.sqrt(W[used] if few else W)[:, None]
         return dense(self.P) + part.T @ part
+
+    def _between_blocks(self, W: Array) -> Array:
+        """AᵀWA for blocks W on the diagonal."""
+        count, size = W.shape[:2]
+        if sp.issparse(self.A):
+            blocks = sp.bsr_array((W, np.arange(count), np.arange(count + 1)))
+            found = np.asarray((self.A.T @ (blocks @ self.A)).todense())
+        else:
+            found = self.A.T @ (W @ self.A.reshape(count, size, -1)).reshape(self.A.shape)
+        return 0.5 * (found + found.T)
 
     def solve(self, v: Array) -> Array:
         """B⁻¹v."""

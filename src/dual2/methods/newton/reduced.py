@@ -8,7 +8,8 @@ so that its minimiser costs no message. A smooth h is minimised by Newton's meth
 augmented Lagrangian, y = prox_{h/σ}(s + λ/σ), λ⁺ = λ + σ(s - y), turns h into a function with a
 semismooth gradient λ⁺ and the generalised second derivative σ(1 - Jac prox); few multiplier steps
 suffice because σ grows (Rockafellar, 1976). What is expensive is the Gram matrix Σ_j W_j S_j S_jᵀ
-of second derivatives, p·K² multiply-adds: it is kept as long as the weights W hardly change.
+of second derivatives, p·K² multiply-adds: it is kept as long as the weights W hardly change. Where
+h couples a few rows at a time, as the multinomial loss does, W is an array of blocks.
 """
 
 from collections.abc import Callable
@@ -94,9 +95,8 @@ class Gram:
 
     def of(self, S: Array, W: Array, exact: bool = False) -> Array:
         """The matrix for these weights, or for nearly the same ones unless ``exact``."""
-        known = len(self.weights) == len(W) and len(self.matrix) > 0
-        moved = float(np.abs(W - self.weights).sum()) if known else np.inf
-        if moved > (0.0 if exact else _STALE) * float(W.sum()):
+        known = len(self.matrix) > 0
+        if not known or moved(W, self.weights, 0.0 if exact else _STALE):
             self.weights, self.matrix = W.copy(), weighted_square(S, W)
         elif len(self.matrix) < len(S):
             self._extend(S)
@@ -107,9 +107,28 @@ class Gram:
         old, count = len(self.matrix), len(S)
         matrix = np.empty((count, count))
         matrix[:old, :old] = self.matrix
-        matrix[old:] = (S[old:] * self.weights) @ S.T
+        matrix[old:] = weigh(S[old:], self.weights) @ S.T
         matrix[:, old:] = matrix[old:].T
         self.matrix = matrix
+
+
+def moved(W: Array, old: Array, share: float) -> bool:
+    """Whether weights differ from the old ones by more than a share of their sum."""
+    return W.shape != old.shape or float(np.abs(W - old).sum()) > share * float(np.abs(W).sum())
+
+
+def weigh(S: Array, W: Array) -> Array:
+    """S diag(W), or S times the blocks W on the diagonal.
+
+    Examples
+    --------
+    >>> weigh(np.array([[1.0, 2.0]]), np.array([[[1.0, 1.0], [1.0, 3.0]]])).tolist()
+    [[3.0, 7.0]]
+    """
+    if W.ndim == 1:
+        return S * W
+    columns = S.reshape(len(S), *W.shape[:2]).transpose(1, 2, 0)
+    return np.matmul(W, columns).transpose(2, 0, 1).reshape(S.shape)
 
 
 def weighted_square(S: Array, W: Array) -> Array:
@@ -120,6 +139,8 @@ def weighted_square(S: Array, W: Array) -> Array:
     >>> weighted_square(np.array([[1.0, 2.0]]), np.array([0.0, 3.0])).tolist()
     [[12.0]]
     """
+    if W.ndim == 3:
+        return weigh(S, W) @ S.T
     used = np.flatnonzero(W)
     root = np.sqrt(W)
     part = S[:, used] * root[used] if len(used) < _SPARSE * len(W) else S * root
@@ -276,7 +297,7 @@ def _envelope(h: Function, lam: Array, sigma: float) -> Piece:
 
 def _jacobian(h: Function, v: Array, step: float) -> Array:
     jac = prox_jacobian(h, v, np.full(len(v), step))
-    assert jac is not None and jac.ndim == 1, "the plan has asked for a separable h"
+    assert jac is not None and jac.ndim == 1, "the plan has asked for it"
     return jac
 
 

@@ -1,0 +1,100 @@
+"""A dispatch written back into the pandapower net that it was read from."""
+
+from typing import Any
+
+import numpy as np
+
+from dual2.applications.dispatch.answer import Answer
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array
+
+ENDS = {"line": ("p_from_mw", "p_to_mw"), "trafo": ("p_hv_mw", "p_lv_mw")}
+KINDS = ("ext_grid", "gen", "sgen", "storage", "load")
+
+
+def write_results(answer: Answer, net: Any, period: int = 0) -> None:
+    """Fill ``net.res_cost`` and the tables ``net.res_bus``, ``res_gen``, ``res_line``, … .
+
+    Written are powers (``p_mw``, ``p_from_mw``, …), prices (``res_bus.lam_p``), angles
+    (``va_degree``, that of the external grid as it is set) and ``loading_percent``. What the net
+    leaves out of service or unsupplied has no number (NaN). Reactive powers and voltages are no
+    part of the linear model, and the columns for them are not there.
+
+    Parameters
+    ----------
+    answer : Answer
+        Of a case that :func:`from_pandapower` read with its lines.
+    net : pandapowerNet
+        The net it was read from, unchanged.
+    period : int
+        Which of the periods.
+
+    Examples
+    --------
+    >>> import pandapower.networks
+    >>> from dual2.applications import dispatch
+    >>> net = pandapower.networks.case30()
+    >>> answer = dispatch.from_pandapower(net).solve()
+    >>> dispatch.write_results(answer, net)
+    >>> bool(abs(net.res_gen.p_mw.sum() + net.res_ext_grid.p_mw.sum() - 189.2) < 1e-6)
+    True
+    """
+    grid = answer.case.grid
+    if grid is None or not all(bus in net.bus.index for bus in grid.place):
+        raise ProblemError(
+            "The answer has no lines, or buses that the net does not have; expected that of a case "
+            "from dispatch.from_pandapower(net)."
+        )
+    if not 0 <= period < answer.case.periods:
+        raise ProblemError(f"period = {period}; the answer has {answer.case.periods} periods.")
+    net.res_cost = answer.cost
+    _write_elements(answer, net, period)
+    _write_buses(answer, net, period)
+    flows = {row["line"]: row["flow"][period] for row in answer.lines}
+    ratings = {line.name: line.rating for line in grid.lines}
+    for kind, (start, end) in ENDS.items():
+        names = [f"{kind} {index}" for index in net[kind].index]
+        flow = np.array([flows.get(name, np.nan) for name in names])
+        rating = np.array([ratings.get(name, np.inf) for name in names])
+        loading = _allowed(net[kind]) * np.abs(flow) / rating
+        columns = {start: flow, end: -flow, "loading_percent": loading}
+        net[f"res_{kind}"] = _frame(columns, net[kind].index)
+
+
+def _frame(columns: dict[str, Array], index: Any) -> Any:
+    import pandas
+
+    return pandas.DataFrame(columns, index=index)
+
+
+def _allowed(table: Any) -> Array:
+    """The loading in percent that a limit stands for: 100 unless said otherwise."""
+    given = (
+        table.max_loading_percent if "max_loading_percent" in table else np.full(len(table), 100)
+    )
+    given = np.asarray(given, dtype=float)
+    return np.where(np.isnan(given), 100.0, given)
+
+
+def _write_elements(answer: Answer, net: Any, period: int) -> None:
+    """Powers of units as dispatched, of everything else as the net sets them."""
+    powers = dict(zip(answer.case.names, answer.power[:, period], strict=True))
+    for kind in KINDS:
+        table, found = net[kind], []
+        for index, row in table.iterrows():
+            served = row.in_service and int(row.bus) in answer.case.demand
+            fixed = float(row.get("p_mw", np.nan) * row.get("scaling", 1.0)) if served else np.nan
+            found.append(powers.get(f"{kind} {index}", fixed))
+        net[f"res_{kind}"] = _frame({"p_mw": np.array(found, dtype=float)}, table.index)
+
+
+def _write_buses(answer: Answer, net: Any, period: int) -> None:
+    rows = {row["bus"]: row for row in answer.buses}
+    source = net.ext_grid[net.ext_grid.in_service].iloc[0]
+    turn = float(source.va_degree) - rows[int(source.bus)]["angle"][period]
+    keys = ("angle", "demand", "generation", "price")
+    angle, demand, made, price = (
+        np.array([row[key][period] for row in rows.values()]) for key in keys
+    )
+    columns = {"va_degree": angle + turn, "p_mw": demand - made, "lam_p": price}
+    net.res_bus = _frame(columns, list(rows)).reindex(net.bus.index)
