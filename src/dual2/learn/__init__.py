@@ -11,6 +11,7 @@ except ImportError as error:
 
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
+from dual2.learn.federated.party import Party
 from dual2.learn.path import Path, enet_path, lasso_path
 from dual2.learn.regression import (
     VerticalElasticNet,
@@ -25,6 +26,7 @@ from dual2.learn.robust import (
 )
 
 __all__ = [
+    "Party",
     "Path",
     "VerticalElasticNet",
     "VerticalHuberRegressor",

@@ -34,6 +34,8 @@ from dual2.solving.storage import to_json
 from dual2.solving.storage.folder import load_agent
 
 ANSWER = "answer.json"
+STOPPED = "had to stop:"
+"""What others are told of a party that cannot take part."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
 
 
@@ -247,11 +249,11 @@ def _told(name: str, error: BaseException) -> str:
     if isinstance(error, PeerError):
         return str(error)
     if isinstance(error, Refusal):
-        return f"{name} had to stop: {error.told}"
+        return f"{name} {STOPPED} {error.told}"
     if isinstance(error, CapabilityError):
         return f"{name} cannot take part: its functions do not meet what the method needs."
     kind = "its input was refused" if isinstance(error, Dual2Error) else "its program failed"
-    return f"{name} had to stop: {kind}. Its own messages say why."
+    return f"{name} {STOPPED} {kind}. Its own messages say why."
 
 
 # -- the operator's thread -------------------------------------------------------------------------
