@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from dual2.commands.bench import bench, plot
+from dual2.commands.learn import learn_app
 from dual2.commands.listing import info, methods
 from dual2.commands.options import NOT_WRITTEN
 from dual2.commands.party import certificates_app, party_app
@@ -55,6 +56,7 @@ def begin(
 
 for command in COMMANDS:
     app.command()(command)
+app.add_typer(learn_app, name="learn")
 app.add_typer(party_app, name="party")
 app.add_typer(certificates_app, name="certificates")
 

@@ -20,6 +20,14 @@ class CapabilityError(Dual2Error):
     """A method was asked for something it cannot do; the message says what would work."""
 
 
+class Refusal(Dual2Error):
+    """Data of one party that cannot be used; the others are told ``told``, which shows no value."""
+
+    def __init__(self, text: str, told: str) -> None:
+        super().__init__(text)
+        self.told = told
+
+
 class PeerError(Dual2Error):
     """Another process is missing, or has sent what it must not; the message names it."""
 

@@ -11,6 +11,7 @@ except ImportError as error:
 
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
+from dual2.learn.federated.party import Party
 from dual2.learn.inference import Summary
 from dual2.learn.path import Models, Path, enet_path, lasso_path, regularisation_path
 from dual2.learn.regression import (
@@ -27,6 +28,7 @@ from dual2.learn.robust import (
 
 __all__ = [
     "Models",
+    "Party",
     "Path",
     "Summary",
     "VerticalElasticNet",

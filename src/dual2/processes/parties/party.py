@@ -32,10 +32,10 @@ from dual2.runtime.peers.identity import (
     validity,
 )
 
-_NEEDED: dict[str, type] = dict.fromkeys(
+NEEDED: dict[str, type] = dict.fromkeys(
     ("name", "study", "data", "key", "certificate", "state"), str
 )
-_OPTIONAL: dict[str, type] = {
+OPTIONAL: dict[str, type] = {
     "listen": str,
     "status": str,
     "patience": float,
@@ -68,9 +68,13 @@ class Party:
 
 def read_party(file: Path) -> Party:
     """Read ``party.toml`` and the study; an error says what is wrong and where."""
+    table = entries(read_toml(file), str(file), NEEDED, OPTIONAL)
+    return party_of(table, file, read_study(file.parent / table["study"]))
+
+
+def party_of(table: dict[str, Any], file: Path, study: Study) -> Party:
+    """The party of a study that a table of entries describes; paths are beside ``file``."""
     where, folder = str(file), file.parent
-    table = entries(read_toml(file), where, _NEEDED, _OPTIONAL)
-    study = read_study(folder / table["study"])
     if table["name"] not in study.names:
         raise Dual2Error(f"{where}: {unknown_name('party', table['name'], study.names)}")
     me = study.names.index(table["name"])

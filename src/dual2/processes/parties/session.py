@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dual2.errors import CapabilityError, Dual2Error, PeerError
+from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
 from dual2.processes.parties.party import Party
@@ -34,6 +34,8 @@ from dual2.solving.storage import to_json
 from dual2.solving.storage.folder import load_agent
 
 ANSWER = "answer.json"
+STOPPED = "had to stop:"
+"""What others are told of a party that cannot take part."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
 
 
@@ -45,7 +47,7 @@ class Leaving(KeyboardInterrupt):
 class Outcome:
     """What the computing thread ended with."""
 
-    result: Result | None = None
+    result: Any = None
     error: BaseException | None = None
     missing: list[str] = field(default_factory=list)
     done: threading.Event = field(default_factory=threading.Event)
@@ -63,10 +65,48 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
         return finished
     warn(party, say)
     agent = load_agent(party.data)
-    journal = Journal(party.state, _about(party), resume)
+
+    def work(transport: Parties, board: Board) -> Result:
+        result = _solve(party, transport, agent, board)
+        document = {"party": party.name, "agent": party.me} | result.as_dict()
+        create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
+        return result
+
+    data = hashlib.sha256(read_bytes(party.data)).hexdigest()
+    result = take_part(party, work, data, int(agent.A.shape[0]), resume, say)
+    say(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    return result.status
+
+
+def take_part(
+    party: Party,
+    work: Callable[[Parties, Board], Any],
+    data: str,
+    width: int,
+    resume: bool,
+    say: Callable[[str], None],
+) -> Any:
+    """Do some work together with the other parties; what it answers.
+
+    Parameters
+    ----------
+    party : Party
+        Who takes part, in which study; its state folder is that of this run alone.
+    work : callable
+        What is computed, and written: it must do the same after a restart.
+    data : str
+        Hash of the party's data, which a restart must find again; it travels nowhere.
+    width : int
+        Numbers in the longest row that goes to a neighbour.
+    resume : bool
+        Whether to go on with what the state folder has.
+    say : callable
+        Told how it goes.
+    """
+    journal = Journal(party.state, _about(party, data), resume)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
     board = Board(party.state / "status.json", party)
-    hub = open_hub(party, audit, max(1, int(agent.A.shape[0])))
+    hub = open_hub(party, audit, max(1, width))
     try:
         audit("start", party=party.name, resumed=bool(journal.frames))
         outcome = Outcome()
@@ -74,12 +114,12 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
         board.transport = transport
         with serve(party.status, board):
             hub.start()
-            work = threading.Thread(
-                target=_compute, args=(party, transport, secret, agent, board, outcome), daemon=True
+            program = threading.Thread(
+                target=_compute, args=(party, transport, secret, work, board, outcome), daemon=True
             )
-            work.start()
+            program.start()
             _attend(party, hub, board, outcome, say)
-            work.join(10.0)
+            program.join(10.0)
         return _end(party, outcome, audit, say)
     finally:
         hub.stop()
@@ -102,9 +142,8 @@ def _finished(party: Party, resume: bool) -> Status | None:
     return Status(read_json(file)["status"])
 
 
-def _about(party: Party) -> dict[str, str]:
+def _about(party: Party, data: str) -> dict[str, str]:
     """What a journal belongs to. The hash of the data stays here: it travels nowhere."""
-    data = hashlib.sha256(read_bytes(party.data)).hexdigest()
     threads = " ".join(f"{name}={os.environ.get(name, '')}" for name in _THREADS)
     return {
         "run": party.study.run.hex(),
@@ -145,14 +184,17 @@ def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
 
 # -- the computing thread --------------------------------------------------------------------------
 def _compute(
-    party: Party, transport: Parties, secret: Secret, agent: Any, board: Board, outcome: Outcome
+    party: Party,
+    transport: Parties,
+    secret: Secret,
+    work: Callable[[Parties, Board], Any],
+    board: Board,
+    outcome: Outcome,
 ) -> None:
     try:
         if party.study.masked:
             transport.masks = agree_on_masks(party, transport, secret)
-        outcome.result = result = _solve(party, transport, agent, board)
-        document = {"party": party.name, "agent": party.me} | result.as_dict()
-        create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
+        outcome.result = work(transport, board)
         outcome.missing = transport.leave()
         if not outcome.missing:
             transport.journal.file.unlink()  # from here on the run is over, whatever happens
@@ -206,10 +248,12 @@ def _told(name: str, error: BaseException) -> str:
     """What the others are told of an error here: nothing about this party's data."""
     if isinstance(error, PeerError):
         return str(error)
+    if isinstance(error, Refusal):
+        return f"{name} {STOPPED} {error.told}"
     if isinstance(error, CapabilityError):
         return f"{name} cannot take part: its functions do not meet what the method needs."
     kind = "its input was refused" if isinstance(error, Dual2Error) else "its program failed"
-    return f"{name} had to stop: {kind}. Its own messages say why."
+    return f"{name} {STOPPED} {kind}. Its own messages say why."
 
 
 # -- the operator's thread -------------------------------------------------------------------------
@@ -244,18 +288,16 @@ def _attend(
             signal.signal(number, handler)
 
 
-def _end(party: Party, outcome: Outcome, audit: Audit, say: Callable[[str], None]) -> Status:
+def _end(party: Party, outcome: Outcome, audit: Audit, say: Callable[[str], None]) -> Any:
     if outcome.error is not None:
         audit("end", status="ERROR")
         raise outcome.error
-    result = outcome.result
-    assert result is not None
-    audit("end", status=str(result.status), sums=result.counts.sums)
-    say(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    status = getattr(outcome.result, "status", Status.CONVERGED)
+    audit("end", status=str(status))
     if outcome.missing:
         say(
             f"{', '.join(outcome.missing)} did not say goodbye within "
             f"{party.timing.patience:g} s and may lack this party's last messages. They are kept: "
-            "dual2 party run … --resume serves them."
+            "the same command with --resume serves them."
         )
-    return result.status
+    return outcome.result

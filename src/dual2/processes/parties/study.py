@@ -137,10 +137,7 @@ def read_study(file: Path) -> Study:
         read_toml(file), where, {"run": str, "problem": str, "parties": list}, {"sums": dict}
     )
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
-    members = tuple(
-        _member(entry, f"{where}: parties[{k}]", file.parent)
-        for k, entry in enumerate(table["parties"])
-    )
+    members = read_members(table["parties"], where, file.parent)
     folder = file.parent / table["problem"]
     study = Study(
         file,
@@ -151,11 +148,14 @@ def read_study(file: Path) -> Study:
         sums.get("matrices", False),
         load_public(folder),
     )
-    if not NAME.fullmatch(study.name):
-        raise Dual2Error(f"{where}: run is {study.name!r}; expected letters, digits, - _ and dots.")
-    _check_members(study, where)
+    check_members(study, where)
     _check_options(study, where)
     return study
+
+
+def read_members(parties: list[Any], where: str, folder: Path) -> tuple[Member, ...]:
+    """The parties of a study, whose certificates are in ``folder``."""
+    return tuple(_member(one, f"{where}: parties[{k}]", folder) for k, one in enumerate(parties))
 
 
 def _member(entry: Any, where: str, folder: Path) -> Member:
@@ -177,7 +177,10 @@ def _member(entry: Any, where: str, folder: Path) -> Member:
     return Member(found["name"], fingerprint(der), der, found.get("accepts", True))
 
 
-def _check_members(study: Study, where: str) -> None:
+def check_members(study: Study, where: str) -> None:
+    """Refuse a study whose name, parties or links cannot be."""
+    if not NAME.fullmatch(study.name):
+        raise Dual2Error(f"{where}: run is {study.name!r}; expected letters, digits, - _ and dots.")
     n, names = len(study.members), study.names
     if n != study.network.n:
         raise Dual2Error(

@@ -75,6 +75,8 @@ class Parties(Transport):
         children = np.flatnonzero(np.asarray(tree.parent) == me).tolist()
         self.children = [int(c) for c in children if c not in (me, tree.root)]
         self._index = self._round = 0
+        self._told: dict[int, int] = {}
+        self._heard: dict[int, int] = {}
         self._chain = bytes(MARK)
         for peer, frames in journal.frames.items():
             if peer not in hub.links:
@@ -238,6 +240,28 @@ class Parties(Transport):
                 stage[rows] = self._numbers(peer, Kind.ROWS, tag, stage[rows])
 
         return ship
+
+    # -- bytes -----------------------------------------------------------------------------------
+    def tell(self, peer: int, data: bytes) -> None:
+        """Send bytes to a neighbour, to nobody else; they are not masked."""
+        tag = self._told[peer] = self._told.get(peer, -1) + 1
+        self._send(peer, Kind.ROWS, len(data).to_bytes(8, "little"), tag)
+        for at in range(0, len(data), 8 * CHUNK):
+            self._send(peer, Kind.ROWS, data[at : at + 8 * CHUNK], tag)
+
+    def hear(self, peer: int, most: int) -> bytes:
+        """The bytes that a neighbour tells, at most so many."""
+        tag = self._heard[peer] = self._heard.get(peer, -1) + 1
+        length = int.from_bytes(self._take(peer, Kind.ROWS, tag).payload, "little")
+        if length > most:
+            self._blame(peer, f"announced {length} bytes; at most {most} expected")
+        data = bytearray()
+        while len(data) < length:
+            part = self._take(peer, Kind.ROWS, tag).payload
+            if not 0 < len(part) <= length - len(data):
+                self._blame(peer, f"sent {len(part)} bytes; {length - len(data)} expected")
+            data += part
+        return bytes(data)
 
     # -- before and after ------------------------------------------------------------------------
     def exchange_keys(self, entry: bytes) -> Mapping[int, bytes]:

@@ -1,0 +1,124 @@
+"""Private set intersection: which rows of the labels' holder every other party has as well.
+
+Commutative encryption (Meadows 1986; Huberman, Franklin & Hogg 1999) on the curve P-256, by the
+package ``openmined_psi``. With E_a(E_b(x)) = E_b(E_a(x)) for the keys a of the holder and b of
+another party:
+
+1. the holder sends E_a of its ids in an order that only it knows, the other party E_b of its own;
+2. the holder returns E_a(E_b(…)) sorted; the other party encrypts what it has got once more and
+   finds out which *places* of the holder's order it has, though not which ids they are;
+3. all parties add up, masked, a random word for each place that they lack, and zero otherwise: a
+   total of zero says that all have it, any other that somebody lacks it, not who or how many;
+4. the holder tells keyed hashes of the ids in the common places, in which the others find theirs.
+
+So everybody learns the common rows, each other party how many rows it shares with the holder, and
+both how many rows the other has; who listens to a link learns sizes. That is so of parties that
+follow the protocol (honest but curious). n - 1 of them together learn which of the holder's places
+the last one has; if the holder is among them, which of its ids.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dual2.errors import CapabilityError, PeerError
+from dual2.learn.federated.ids import TOKEN, cut, tokens_of
+from dual2.network import Network
+from dual2.runtime.peers.parties import Parties
+
+Array = np.ndarray
+MOST_BYTES = 2**31
+"""Most bytes of one message."""
+KEY, ORDER, ABSENT, SALT = (2**62 + k for k in range(4))
+"""Numbers of this party's own random words, apart from those of sums."""
+_GROUP = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
+"""Number of points of the curve P-256."""
+
+
+def load_psi() -> Any:
+    """The package ``openmined_psi``, or an error that says how to get it."""
+    try:
+        import private_set_intersection.python as psi
+    except ImportError as error:
+        raise CapabilityError(
+            'rows.policy = "psi" needs the package openmined_psi: pip install "dual2[psi]".'
+        ) from error
+    return psi
+
+
+class Cipher:
+    """Encryption by one party's key, which is the same after a restart and erased with the run."""
+
+    def __init__(self, transport: Parties) -> None:
+        self._psi = load_psi()
+        words = transport.own.words(KEY, 5).tobytes()
+        self._key = (int.from_bytes(words, "big") % (_GROUP - 1) + 1).to_bytes(32, "big")
+
+    def encrypt(self, ids: Sequence[str]) -> bytes:
+        """E of ids, in their order."""
+        client = self._psi.client.CreateFromKey(self._key, True)
+        return client.CreateRequest(list(ids)).SerializeToString()
+
+    def again(self, data: bytes, ordered: bool) -> list[bytes]:
+        """E of what somebody else has encrypted, in its order or sorted."""
+        request = self._psi.Request()
+        request.ParseFromString(data)
+        request.reveal_intersection = ordered
+        server = self._psi.server.CreateFromKey(self._key, ordered)
+        return list(server.ProcessRequest(request).encrypted_elements)
+
+
+def intersect_as_holder(
+    transport: Parties, network: Network, others: Sequence[int], ids: Sequence[str]
+) -> tuple[list[int], list[bytes]]:
+    """Rows of the holder that are common, and their tokens, both in the order of all parties."""
+    cipher = Cipher(transport)
+    order = _shuffled(transport, len(ids))
+    sent = cipher.encrypt([ids[k] for k in order])
+    for peer in others:
+        transport.tell(peer, sent)
+    for peer in others:
+        twice = cipher.again(transport.hear(peer, MOST_BYTES), ordered=False)
+        transport.tell(peer, b"".join(twice))
+    common = _common_places(transport, network, np.zeros(len(ids), np.bool_))
+    rows = [order[j] for j in np.flatnonzero(common)]
+    salt = transport.own.words(SALT, 4).tobytes()
+    tokens = tokens_of(salt, (ids[k] for k in rows))
+    for peer in others:
+        transport.tell(peer, salt + b"".join(tokens))
+    return rows, tokens
+
+
+def intersect(
+    transport: Parties, network: Network, holder: int, ids: Sequence[str]
+) -> tuple[list[int], list[bytes]]:
+    """Rows of another party that are common, and their tokens, in the order of all parties."""
+    cipher = Cipher(transport)
+    order = _shuffled(transport, len(ids))
+    transport.tell(holder, cipher.encrypt([ids[k] for k in order]))
+    theirs = cipher.again(transport.hear(holder, MOST_BYTES), ordered=True)
+    size = len(theirs[0]) if theirs else 1
+    mine = set(cut(transport.hear(holder, MOST_BYTES), size))
+    common = _common_places(transport, network, np.array([one not in mine for one in theirs], bool))
+    told = transport.hear(holder, MOST_BYTES)
+    tokens = cut(told[32:])
+    found = {token: k for k, token in enumerate(tokens_of(told[:32], ids))}
+    if len(tokens) != common.sum() or any(len(t) != TOKEN or t not in found for t in tokens):
+        name = transport.names[holder]
+        raise PeerError(f"{name} told common rows that this party does not have.")
+    return [found[token] for token in tokens], tokens
+
+
+def _shuffled(transport: Parties, count: int) -> list[int]:
+    """An order that only this party knows, the same after a restart."""
+    return [int(k) for k in np.argsort(transport.own.words(ORDER, count), kind="stable")]
+
+
+def _common_places(transport: Parties, network: Network, lacking: Array) -> Array:
+    """Which places nobody lacks."""
+    words = np.zeros((len(lacking), 2), np.uint64)
+    words[:] = transport.own.words(ABSENT, words.size).reshape(words.shape)
+    words[~lacking] = 0
+    total, _ = transport.add_words(words, True, network)
+    return np.logical_not(total.any(axis=1))

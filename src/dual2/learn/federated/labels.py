@@ -1,0 +1,162 @@
+"""The labels: who holds them, what others learn of them, and randomised response before the run.
+
+With K classes a label is kept with probability e^ε/(e^ε + K - 1), else it becomes one of the others
+at random: ε-differential privacy of each label (Warner 1965; K classes: Kairouz, Oh & Viswanath
+2014). Whatever is computed from such labels, over any number of sums, is post-processing. A row
+keeps its answer for ever, by a secret of the holder: asking again tells nothing new.
+"""
+
+import hashlib
+import hmac
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from dual2.errors import Refusal
+from dual2.files import read_bytes
+from dual2.learn.federated.party_file import LearnParty
+from dual2.learn.federated.study import Learning
+from dual2.learn.federated.tables import Table
+from dual2.runtime.peers.identity import demand_private
+from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.parties import Parties
+
+Array = np.ndarray
+SECRET = "labels.key"
+_BITS = 53
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What enters training, the same at every party: numbers, or codes of ``count`` classes.
+
+    ``names`` and ``true`` are known to the holder alone: the classes, and its own labels where
+    those that enter training are randomised.
+    """
+
+    values: Array
+    count: int = 0
+    names: tuple[str, ...] = ()
+    true: Array | None = None
+
+
+def what_labels_show(learning: Learning) -> str:
+    """What the parties can learn about labels, in words, before anything runs."""
+    if learning.epsilon is not None:
+        sure = keep_probability(learning.epsilon, 2)
+        return (
+            f"Labels: randomised before the run, ε = {learning.epsilon:g}. Every party sees the "
+            f"randomised ones; of two classes a label is the true one with probability {sure:.3f}, "
+            "and nobody can tell better from anything that is computed."
+        )
+    return (
+        "Labels: every party learns the label of every training row. In each step all see the "
+        "price λ and the joint score s of each row, and these tell it: by the sign of λ for "
+        "classes, by y = s - λ/scale for a squared loss. Masks do not hide it. Accept it with "
+        "labels.accept_leakage = true, or (for classes) randomise labels: labels.epsilon = 2."
+    )
+
+
+def keep_probability(epsilon: float, classes: int) -> float:
+    """How likely a label is left as it is.
+
+    Examples
+    --------
+    >>> round(keep_probability(2.0, 2), 4)
+    0.8808
+    """
+    return 1.0 / (1.0 + (classes - 1) * math.exp(-epsilon))
+
+
+def randomise(codes: Array, rows: Sequence[str], classes: int, epsilon: float, key: bytes) -> Array:
+    """Randomised response; the same for the same row, key, ε and number of classes.
+
+    Examples
+    --------
+    >>> codes = np.zeros(4000, int)
+    >>> found = randomise(codes, [str(k) for k in range(4000)], 2, 1.0, b"secret")
+    >>> bool(abs(np.mean(found == 0) - keep_probability(1.0, 2)) < 0.03)
+    True
+    """
+    kept, answer = keep_probability(epsilon, classes), codes.copy()
+    for j, row in enumerate(rows):
+        text = f"{epsilon!r}\0{classes}\0{row}".encode()
+        drawn = hmac.digest(key, text, hashlib.sha256)
+        if (int.from_bytes(drawn[:8], "big") >> (64 - _BITS)) / 2.0**_BITS >= kept:
+            other = int.from_bytes(drawn[8:16], "big") % (classes - 1)
+            answer[j] = other + (other >= codes[j])
+    return answer
+
+
+def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
+    """The holder's labels of some rows, as they enter training."""
+    assert own.label is not None, "checked before"
+    learning, column = own.study.learning, table.column(own.label)
+    values = [column[k] for k in index]
+    missing = sum(value is None for value in values)
+    if missing:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} lacks {missing} of {len(values)} values in "
+            "the common rows. Remove those rows from the table and align again.",
+            "some labels are missing.",
+        )
+    numbers = _numbers(values)
+    if not learning.classifier:
+        if numbers is None:
+            raise Refusal(
+                f"{table.where}: the label {own.label!r} has values that are no finite numbers, "
+                f"which {learning.model} needs.",
+                "its labels are no numbers.",
+            )
+        return Labels(numbers)
+    names = np.unique([str(value) for value in values]) if numbers is None else np.unique(numbers)
+    found = np.array([str(value) for value in values]) if numbers is None else numbers
+    if len(names) < 2:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} has one class only in the common rows.",
+            "its labels are all the same.",
+        )
+    codes = np.searchsorted(names, found)
+    words = tuple(_word(name) for name in names.tolist())
+    if learning.epsilon is None:
+        return Labels(codes.astype(np.float64), len(words), words)
+    rows = [repr(table.column(own.id)[k]) for k in index] if own.id in table.columns else index
+    key = _secret(own.party.state / SECRET)
+    noisy = randomise(codes, [str(row) for row in rows], len(words), learning.epsilon, key)
+    return Labels(noisy.astype(np.float64), len(words), words, codes.astype(np.float64))
+
+
+def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, rows: int) -> Labels:
+    """Everybody's labels for training: the holder adds them to a sum, the others add zeros."""
+    part = np.zeros((1, rows + 1))
+    if labels is not None:
+        part[0, 0], part[0, 1:] = labels.count, labels.values
+    total = transport.sum(part, own.study.network)
+    if labels is None:
+        return Labels(total[1:], int(total[0]))
+    return labels
+
+
+def _numbers(values: Sequence[object]) -> Array | None:
+    try:
+        found = np.array([float(value) for value in values])  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return found if np.isfinite(found).all() else None
+
+
+def _word(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _secret(file: Path) -> bytes:
+    """The holder's secret, made once: a row is randomised once for ever."""
+    if not file.exists():
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        create(file, os.urandom(32))
+    demand_private(file)
+    return read_bytes(file, 4096)

@@ -1,0 +1,111 @@
+"""``model.json``: one party's part of a model, and nothing of the others.
+
+A score of a row is the sum over the parties of coefficients times prepared values, plus constants.
+"""
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+
+from dual2.errors import Dual2Error, Refusal
+from dual2.files import read_json
+from dual2.learn.federated.party_file import LearnParty
+from dual2.learn.federated.preparation import Preparation, read_preparation
+from dual2.learn.federated.tables import Table
+from dual2.runtime.peers.journal import create
+
+Array = np.ndarray
+MODEL = "model.json"
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class PartyModel:
+    """Coefficients of a party's own columns, with what prepares them.
+
+    Attributes
+    ----------
+    coefficients : ndarray
+        One row per decision function, one column per prepared column.
+    constants : ndarray
+        What this party adds to every score: the intercept is among the holder's.
+    classes : tuple of str
+        Names of the classes, at the holder of the labels.
+    about : dict
+        Study, certificate, counts, rows: for people.
+    """
+
+    preparation: Preparation
+    coefficients: Array
+    constants: Array
+    classes: tuple[str, ...] = ()
+    about: dict[str, Any] = field(default_factory=dict)
+
+    def scores(self, table: Table, rows: Array) -> Array:
+        """The party's part of the scores of some rows, (rows, decision functions)."""
+        return self.preparation.apply(table, rows) @ self.coefficients.T + self.constants
+
+
+def save_model(own: LearnParty, model: PartyModel) -> Path:
+    """Write the model; readable by its owner only."""
+    document = {
+        "format": FORMAT,
+        "party": own.party.name,
+        "study": own.study.digest.hex(),
+        "run": own.study.name,
+        "columns": model.preparation.outputs,
+        "coefficients": model.coefficients.tolist(),
+        "constants": model.constants.tolist(),
+        "classes": list(model.classes),
+        "preparation": model.preparation.as_list(),
+    }
+    file = own.party.state / MODEL
+    create(file, json.dumps(document | model.about, indent=1).encode())
+    return file
+
+
+def load_model(own: LearnParty) -> PartyModel:
+    """The model of this party in this study."""
+    file = own.party.state / MODEL
+    if not file.exists():
+        raise Dual2Error(f"{file} is not there. First: dual2 learn fit {own.party.file}")
+    found = read_json(file)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise Refusal(f"{file} is no model of format {FORMAT}.", "its model cannot be read.")
+    if (found["study"], found["party"]) != (own.study.digest.hex(), own.party.name):
+        raise Refusal(
+            f"{file} is the model of {found['party']} in another study ({found['study'][:12]}…, "
+            f"run {found['run']}); the study here is {own.study.digest.hex()[:12]}….",
+            "its model is that of another study.",
+        )
+    known = ("format", "party", "study", "run", "columns", "coefficients", "constants", "classes")
+    return PartyModel(
+        read_preparation(found["preparation"]),
+        np.array(found["coefficients"], dtype=np.float64).reshape(len(found["constants"]), -1),
+        np.array(found["constants"], dtype=np.float64),
+        tuple(found["classes"]),
+        {k: v for k, v in found.items() if k not in (*known, "preparation")},
+    )
+
+
+def choose_codes(scores: Array) -> Array:
+    """Codes of the classes with the largest scores.
+
+    Examples
+    --------
+    >>> choose_codes(np.array([[-0.5], [2.0]])), choose_codes(np.array([[1.0, 3.0, 2.0]]))
+    (array([0, 1]), array([1]))
+    """
+    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+
+def probabilities(scores: Array) -> Array:
+    """Of logistic scores: one column per class; one against the rest is normalised."""
+    rates = expit(scores)
+    if scores.shape[1] == 1:
+        return np.column_stack([expit(-scores[:, 0]), rates[:, 0]])
+    return rates / rates.sum(axis=1, keepdims=True)

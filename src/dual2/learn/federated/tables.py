@@ -1,0 +1,176 @@
+"""A party's table: CSV, Parquet, or the answer of a SQL query. Read here, shown to nobody."""
+
+import csv
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dual2.errors import CapabilityError, Refusal, counted
+from dual2.files import read_bytes
+
+MISSING = ("", "NA", "NaN", "nan", "NULL", "null")
+"""Texts of a CSV file that mean that a value is missing."""
+SUFFIXES = (".csv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of one length; a missing value is None. ``where`` is what errors call it."""
+
+    where: str
+    columns: Mapping[str, Sequence[Any]]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values()), ()))
+
+    def column(self, name: str) -> Sequence[Any]:
+        """The values of a column, or an error that says which there are."""
+        if name not in self.columns:
+            raise Refusal(
+                f"{self.where} has no column {name!r}. Its columns: {', '.join(self.columns)}.",
+                "its table lacks a column that its own file names.",
+            )
+        return self.columns[name]
+
+    def digest(self, names: Sequence[str]) -> str:
+        """Hash of some columns: what a restart must find again."""
+        total = hashlib.sha256()
+        for name in names:
+            for value in (name, *self.column(name)):
+                data = repr(value).encode()
+                total.update(len(data).to_bytes(4, "little") + data)
+        return total.hexdigest()
+
+
+def as_table(source: Any, where: str = "the table") -> Table:
+    """A pandas frame or a mapping of columns as a table.
+
+    Examples
+    --------
+    >>> as_table({"age": [61, None], "sex": ["f", "m"]}).column("age")
+    [61, None]
+    """
+    if isinstance(source, Table):
+        return source
+    names = list(source.keys())
+    found = {str(name): [_plain(value) for value in list(source[name])] for name in names}
+    return _whole(where, found)
+
+
+def read_file(path: Path) -> Table:
+    r"""The table in a CSV or Parquet file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "lab.csv"
+    ...     _ = file.write_text("id,age\na1,61\na2,\n")
+    ...     read_file(file).column("age")
+    ['61', None]
+    """
+    if path.suffix.lower() == ".csv":
+        return _read_csv(path)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        return _read_parquet(path)
+    raise Refusal(
+        f"{path}: {path.suffix or 'no'} suffix found; expected one of {', '.join(SUFFIXES)}.",
+        "its table cannot be read.",
+    )
+
+
+def _read_csv(path: Path) -> Table:
+    try:
+        text = read_bytes(path).decode("utf-8-sig")
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", _UNREADABLE) from error
+    rows = [row for row in rows if row]
+    if not rows:
+        raise Refusal(f"{path} is empty; expected a line with names, then rows.", _UNREADABLE)
+    names, wrong = rows[0], [k for k, row in enumerate(rows, 1) if len(row) != len(rows[0])]
+    if wrong:
+        raise Refusal(
+            f"{path}: {counted(len(wrong), 'line')} (the first is {wrong[0]}) with other than "
+            f"{len(names)} values.",
+            _UNREADABLE,
+        )
+    columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ((),) * len(names)
+    return _named(path, names, [[_or_none(value) for value in column] for column in columns])
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        from pyarrow import ArrowException
+        from pyarrow.parquet import read_table
+    except ImportError as error:
+        raise CapabilityError(
+            f"{path}: Parquet needs the package pyarrow: pip install 'dual2[tables]'."
+        ) from error
+    try:
+        found = read_table(io.BytesIO(read_bytes(path)))
+    except ArrowException as error:
+        raise Refusal(f"{path} is no Parquet file: {error}.", _UNREADABLE) from error
+    columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
+    return _named(path, found.column_names, columns)
+
+
+def read_sql(url: str, query: str) -> Table:
+    """The answer of a query, through SQLAlchemy; the address may contain a password, errors not.
+
+    Examples
+    --------
+    >>> read_sql("sqlite://", "SELECT 'a1' AS id, 61 AS age").column("age")
+    [61]
+    """
+    try:
+        import sqlalchemy
+        from sqlalchemy.exc import SQLAlchemyError
+    except ImportError as error:
+        raise CapabilityError(
+            "A SQL query needs the package sqlalchemy: pip install 'dual2[tables]'."
+        ) from error
+    try:
+        engine = sqlalchemy.create_engine(url)
+        try:
+            with engine.connect() as connection:
+                answer = connection.execute(sqlalchemy.text(query))
+                names, rows = list(answer.keys()), answer.fetchall()
+        finally:
+            engine.dispose()
+    except (SQLAlchemyError, ImportError) as error:
+        kind = type(error).__name__
+        text = str(getattr(error, "orig", None) or kind)
+        raise Refusal(f"The query of the table failed ({kind}): {text}.", _UNREADABLE) from None
+    columns = [[_plain(row[k]) for row in rows] for k in range(len(names))]
+    return _named("the answer of the query", names, columns)
+
+
+_UNREADABLE = "its table cannot be read."
+
+
+def _named(where: Any, names: Sequence[str], columns: Sequence[list[Any]]) -> Table:
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise Refusal(f"{where}: two columns are called {twice[0]!r}.", _UNREADABLE)
+    return _whole(str(where), dict(zip(names, columns, strict=True)))
+
+
+def _whole(where: str, columns: dict[str, list[Any]]) -> Table:
+    if len({len(column) for column in columns.values()}) > 1:
+        raise Refusal(f"{where} has columns of different lengths.", _UNREADABLE)
+    return Table(where, columns)
+
+
+def _or_none(text: str) -> str | None:
+    return None if text.strip() in MISSING else text
+
+
+def _plain(value: Any) -> Any:
+    """A value as Python has it; NaN and the like of pandas are missing."""
+    if value is None or value != value:
+        return None
+    return value.item() if hasattr(value, "item") else value
