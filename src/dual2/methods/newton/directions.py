@@ -9,7 +9,8 @@ import numpy as np
 
 from dual2.methods.method import Judging, Verdict
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, solve_reduced
+from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature
+from dual2.methods.newton.reduced_flat import solve_known
 from dual2.methods.newton.shared import ENDS
 from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
@@ -192,7 +193,7 @@ class Directions(Judging, Generic[K, Q]):
         now = self.now
         problem = Reduced(now.H, now.b, now.products, np.zeros(self.runtime.p))
         tol = self._accuracy()
-        found = solve_reduced(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
+        found = solve_known(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
         self._adopt(found)
         now.c = found.c
         self.x = np.concatenate([part.point(now.c) for part in self.parts])
