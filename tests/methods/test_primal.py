@@ -4,7 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import minimize
+from scipy.optimize import linprog, minimize
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
@@ -296,3 +296,42 @@ def test_losses_with_kinks_and_more_rows_than_variables(h):
     assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
     best = np.concatenate(solve_reference(problem).x)
     np.testing.assert_allclose(np.concatenate(result.x), best, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["quantile", "absolute", "hinge"])
+def test_losses_with_kinks_and_no_penalty_at_all(kind):
+    rng = np.random.default_rng([7, len(kind)])
+    A = [rng.standard_normal((60, d)) for d in (3, 1, 2)]
+    X, y = np.hstack(A), rng.standard_normal(60)
+    h = {
+        "quantile": d2.QuantileLoss(y, 0.7),
+        "absolute": d2.AbsoluteLoss(y),
+        "hinge": d2.HingeLoss(np.sign(y)),
+    }[kind]
+    problem = d2.Problem([d2.Agent(a, d2.Zero()) for a in A], h)
+    result = d2.solve(problem, d2.Network(nx.path_graph(3)), method="Newton", record=False)
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
+    assert result.counts.sums <= X.shape[1] + 3
+    # min <a, u> + <b, v>, u - v = ±(y - Xw) or 1 - diag(y)Xw, u, v >= 0
+    signs, right, ends = {
+        "quantile": (1.0, y, (0.7, 0.3)),
+        "absolute": (1.0, y, (1.0, 1.0)),
+        "hinge": (np.sign(y)[:, None], np.ones(60), (1.0, 0.0)),
+    }[kind]
+    cost = np.concatenate([np.zeros(6), np.full(60, ends[0]), np.full(60, ends[1])])
+    sides = np.hstack([signs * X, np.eye(60), -np.eye(60)])
+    free = [(None, None)] * 6 + [(0, None)] * 120
+    best = linprog(cost, A_eq=sides, b_eq=right, bounds=free).fun
+    assert result.objective == pytest.approx(best, rel=1e-8)
+
+
+def test_many_columns_take_half_as_many_sums():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((600, 40)) @ rng.standard_normal((40, 40))
+    X /= X.std(axis=0)
+    labels = np.sign(X @ rng.standard_normal(40) / 40 + rng.standard_normal(600))
+    agents = [d2.Agent(part, d2.SquaredNorm(1e-3)) for part in np.split(X, 4, axis=1)]
+    problem = d2.Problem(agents, d2.LogisticLoss(labels))
+    result = d2.solve(problem, d2.Network(nx.star_graph(3)), method="Newton", record=False)
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
+    assert result.counts.sums <= 28  # 10 with one direction, 10 with two, then four each

@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved, solve_reduced
+from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved
+from dual2.methods.newton.reduced_flat import solve_known
 from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
@@ -155,7 +156,7 @@ class Directions(OverSums, Generic[K, Q]):
         now = self.now
         problem = Reduced(now.H, now.b, now.products, np.zeros(self.runtime.p))
         tol = self._accuracy()
-        found = solve_reduced(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
+        found = solve_known(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
         self._adopt(found)
         now.c = found.c
         self.x = np.concatenate([part.point(now.c) for part in self.parts])

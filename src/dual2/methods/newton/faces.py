@@ -22,7 +22,8 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.newton.directions import DIRECTION, Directions, Known
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import EPS, Reduced, is_smooth, solve_reduced
+from dual2.methods.newton.reduced import EPS, Reduced, is_smooth
+from dual2.methods.newton.reduced_flat import solve_known
 from dual2.problem import Agent
 from dual2.problem.residual import RowSums, coupling_step, judge_rows
 
@@ -237,9 +238,7 @@ class Faces(Directions[KnownFaces, Face]):
         now = self.now
         problem = Reduced(now.H, now.b, now.products, base)
         zero = np.zeros(len(now.b))
-        found = solve_reduced(
-            self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy()
-        )
+        found = solve_known(self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy())
         self._adopt(found)
         moved = [part.move(found.c) for part in self.parts]
         self.raw = np.concatenate(moved)

@@ -165,8 +165,8 @@ def prefers_primal(problem: Problem) -> str:
 
     With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
     variables has many prices whose rows are at no kink: the Jacobian of the dual vanishes there.
-    Where some f_i is flat, the dual mode's proximal terms help, and the primal mode has no
-    curvature to go by.
+    Where f_i is flat beside bounds on x_i, vertices of the box are what the primal mode would go
+    through one by one, and the dual mode's proximal terms help.
 
     Examples
     --------
@@ -183,11 +183,17 @@ def prefers_primal(problem: Problem) -> str:
     bounded = form is not None and np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
     if form is None or form.smooth or bounded:
         return ""
-    known = problem.total([[agent.dim, not agent.f.mu > 0] for agent in problem.agents])
-    variables, flat = (round(float(value)) for value in known)
-    if flat or p <= variables:
+    known = problem.total([[agent.dim, _flat_in_bounds(agent)] for agent in problem.agents])
+    variables, cornered = (round(float(value)) for value in known)
+    if cornered or p <= variables:
         return ""
     return f"h has kinks, and p = {p} is above the {variables} variables"
+
+
+def _flat_in_bounds(agent: Agent) -> bool:
+    form = agent.g.form
+    free = form is not None and not np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
+    return not (agent.f.mu > 0 or free)
 
 
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:

@@ -253,7 +253,7 @@ def solve_reduced(
     sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0
     found = Answer(c, lam, problem.base, problem.base, sigma, np.inf)
     for _ in range(MOST):
-        found = _multiplier_step(h, problem, gram, found, tol)
+        found = multiplier_step(h, problem, gram, found, tol)
         idle = idle + 1 if found.rows > _SLOW * best else 0
         best = min(best, found.rows)
         if found.rows <= tol:
@@ -264,7 +264,7 @@ def solve_reduced(
     return found._replace(sigma=0.0)
 
 
-def _multiplier_step(h: Function, problem: Reduced, gram: Gram, old: Answer, tol: float) -> Answer:
+def multiplier_step(h: Function, problem: Reduced, gram: Gram, old: Answer, tol: float) -> Answer:
     """Minimise the augmented Lagrangian; its gradient with respect to s is the new λ."""
     at = minimise(problem, _envelope(h, old.lam, old.sigma), gram, old.c, 0.1 * tol)
     y = at.s + (old.lam - at.lam) / old.sigma
