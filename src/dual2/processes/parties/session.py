@@ -155,7 +155,7 @@ def _compute(
         create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
         outcome.missing = transport.leave()
         if not outcome.missing:
-            transport.journal.file.unlink()  # from here on the run is over, whatever happens
+            transport.journal.erase()
             secret.erase()
     except BaseException as error:
         outcome.error = error
