@@ -32,7 +32,8 @@ from party_circle import QUICK, Circle, Fate, Hanging
 EDGES = [(0, 1), (1, 2), (1, 3), (2, 3)]
 POINTS = [
     "before write frame", "within write frame", "after write frame", "before write said",
-    "within write said", "after write said", "before sync", "after sync", "before send",
+    "within write said", "after write said", "before sync", "after sync", "before sync said",
+    "after sync said", "before send",
     "after send", "after receive", "before send UP", "before send DOWN", "before send ROWS",
 ]  # fmt: skip
 _send = Connection.send

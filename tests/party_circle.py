@@ -4,8 +4,10 @@ A killed party does nothing more: every write, sync and send is behind a crash p
 are stopped. With ``power_loss`` what was not synced is lost as well.
 """
 
+import os
 import re
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -155,8 +157,8 @@ class Circle:
                 hub.stop()
             if journal is not None:
                 if self.power_loss:
-                    with (self.folder / f"state{me}" / "journal").open("r+b") as file:
-                        file.truncate(journal.durable)
+                    for log in (journal.consumed, journal.said):
+                        os.truncate(log.file, log.durable)
                 journal.close()
 
     def _publics(self, known: Any, me: int) -> dict[int, bytes]:
@@ -222,8 +224,9 @@ class Circle:
                 thread.start()
                 while i not in self.ports and thread.is_alive():
                     thread.join(0.002)  # who dials it must know where
+            end = time.monotonic() + LIMIT
             for thread in threads:
-                thread.join(LIMIT)
+                thread.join(max(0.0, end - time.monotonic()))
             alive = [thread.name for thread in threads if thread.is_alive()]
         finally:
             crash_points.listen(None)

@@ -36,13 +36,43 @@ def test_a_journal_gives_back_what_was_whole(tmp_path):
     journal.consume(5, replace(FRAME, seq=2))
     journal.close()
     with journal.file.open("r+b") as file:
-        file.truncate(journal.size - 7)  # the last record was not written to its end
+        file.truncate(journal.consumed.size - 7)  # the last record was not written to its end
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {4: [FRAME]}
     assert not again.say(0, b"words")
     again.consume(5, replace(FRAME, seq=2))
     again.close()
     assert Journal(tmp_path, ABOUT, resume=True).frames[5] == [replace(FRAME, seq=2)]
+
+
+def test_what_follows_a_torn_record_is_forgotten(tmp_path):
+    """The second record reached the disk, the first did not: neither counts, also later."""
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    begin = journal.consumed.size
+    for seq in (1, 2):
+        journal.consume(4, replace(FRAME, seq=seq))
+    journal.close()
+    data = bytearray(journal.file.read_bytes())
+    assert len(data) > journal.consumed.size  # zeros are written ahead
+    data[begin : begin + 40] = bytes(40)
+    journal.file.write_bytes(data)
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert again.frames == {} and again.consumed.size == begin
+    again.consume(5, FRAME)
+    again.close()
+    last = Journal(tmp_path, ABOUT, resume=True)
+    assert last.frames == {5: [FRAME]}
+    last.close()
+
+
+def test_what_was_said_outlives_a_lost_journal(tmp_path):
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    journal.say(0, b"words")
+    journal.close()
+    journal.file.unlink()
+    for resume in (False, True):
+        with pytest.raises(Dual2Error, match=r"is missing, but .* has what was said"):
+            Journal(tmp_path, ABOUT, resume=resume)
 
 
 def test_other_words_under_the_same_mask_are_refused(tmp_path):

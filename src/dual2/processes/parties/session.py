@@ -197,7 +197,7 @@ def _compute(
         outcome.result = work(transport, board)
         outcome.missing = transport.leave()
         if not outcome.missing:
-            transport.journal.file.unlink()  # from here on the run is over, whatever happens
+            transport.journal.erase()
             secret.erase()
     except BaseException as error:
         outcome.error = error

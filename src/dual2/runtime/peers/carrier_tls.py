@@ -17,7 +17,8 @@ from dual2.runtime.peers.identity import fingerprint
 
 HANDSHAKE = 5.0
 """Seconds for the TLS handshake, and again for the first frame."""
-_BUFFER = 1 << 20
+BUFFER = 1 << 20
+"""Bytes that wait to be written, or to be read, before the other side has to wait."""
 _PARTING = 0.3
 """Seconds for the other end to close as well."""
 
@@ -77,7 +78,7 @@ class Connection:
             waiting = self._writer.transport.get_write_buffer_size()
         except AttributeError as error:  # as in ``abort``
             raise ConnectionResetError("the connection is lost") from error
-        if waiting > _BUFFER:
+        if waiting > BUFFER:
             async with asyncio.timeout(self._dead):
                 await self._writer.drain()
         passing("after send")
@@ -122,7 +123,7 @@ async def dial(
 ) -> Connection:
     """Connect to a listening party."""
     async with asyncio.timeout(HANDSHAKE):
-        streams = await asyncio.open_connection(*address)
+        streams = await asyncio.open_connection(*address, limit=BUFFER)
     try:
         return await secure(streams, context, limit, dead)
     except BaseException:

@@ -16,7 +16,14 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json
-from dual2.runtime.peers.carrier_tls import HANDSHAKE, Connection, abort, dial, secure
+from dual2.runtime.peers.carrier_tls import (
+    BUFFER,
+    HANDSHAKE,
+    Connection,
+    abort,
+    dial,
+    secure,
+)
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
@@ -167,7 +174,7 @@ class Hub:
         server = None
         try:
             if self.place.listen is not None:
-                server = await asyncio.start_server(self._accept, *self.place.listen)
+                server = await asyncio.start_server(self._accept, *self.place.listen, limit=BUFFER)
                 self.port = server.sockets[0].getsockname()[1]
         except OSError as error:
             self._error = error

@@ -1,15 +1,17 @@
 """What a party must not forget: the frames it consumed, and what it said under each mask.
 
-A log that only grows. A party that was killed runs its program again from the beginning; the frames
-come from here instead of the network until the log ends, and the program goes on with live ones.
-Since its own frames follow from those, it makes them again, bit for bit. What it says under a mask
-is logged before it is said; other words under the same mask are refused.
+Two logs that only grow. A party that was killed runs its program again from the beginning; the
+frames come from here instead of the network until the log ends, and the program goes on with live
+ones. Since its own frames follow from those, it makes them again, bit for bit. What it says under a
+mask is logged and synced before it is said; other words under the same mask are refused. Consumed
+frames are synced many at a time: until then the peers keep them.
 """
 
 import hashlib
 import json
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 from dual2.errors import Dual2Error, PeerError
@@ -21,11 +23,87 @@ START, FRAME, SAID = 1, 2, 3
 _RECORD = struct.Struct("<IB16s")
 _MOST = 2**31
 QUOTA = 16 * 2**30
-"""Most bytes of a journal."""
+"""Most bytes of a log."""
+_AHEAD = 2**18
+"""Zeros that are written ahead of short records: a sync then need not tell the disk a new size."""
+
+
+class Log:
+    """Records in a file, each with its hash; what follows the last whole one does not count.
+
+    Parameters
+    ----------
+    file : Path
+        Where they are.
+    about : bytes
+        The first record of a new file.
+
+    Attributes
+    ----------
+    size, durable : int
+        Bytes of the records, and how many of them are on the disk.
+    unsynced : int
+        Records that may still be lost.
+    """
+
+    def __init__(self, file: Path, about: bytes) -> None:
+        self.file, self.unsynced = file, 0
+        if not file.exists():
+            create(file, b"".join(_record(START, about)))
+        self._data = read_bytes(file, QUOTA)
+        self.size = self.durable = self._filled = 0
+        self._descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+
+    def records(self) -> Iterator[tuple[int, bytes]]:
+        """Kind and content of all whole records, read once; then new ones follow them."""
+        data, self._data = self._data, b""
+        while self.size + _RECORD.size <= len(data):
+            length, kind, digest = _RECORD.unpack_from(data, self.size)
+            begin = self.size + _RECORD.size
+            body = data[begin : begin + length]
+            if len(body) != length or digest != _digest(kind, body):
+                break  # written when the process was killed, or zeros
+            if (self.size == 0) != (kind == START):
+                break
+            self.size = begin + length
+            yield kind, body
+        if self.size == 0:
+            raise Dual2Error(f"{self.file} is no journal of a party.")
+        os.ftruncate(self._descriptor, self.size)
+        os.lseek(self._descriptor, self.size, os.SEEK_SET)
+        os.fsync(self._descriptor)  # what is read counts as kept from now on
+        self.durable = self._filled = self.size
+
+    def append(self, kind: int, what: str, *body: bytes) -> None:
+        """Write a record."""
+        head, *rest = _record(kind, *body)
+        length = len(head) + sum(map(len, rest))
+        if self.size + length > QUOTA:
+            raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
+        if self.size + length > self._filled and length < _AHEAD // 8:
+            self._filled = self.size + _AHEAD
+            os.pwrite(self._descriptor, bytes(_AHEAD), self.size)
+        passing(f"before write {what}")
+        _write(self._descriptor, head)
+        passing(f"within write {what}")
+        for part in rest:
+            _write(self._descriptor, part)
+        self.size += length
+        self.unsynced += 1
+        passing(f"after write {what}")
+
+    def sync(self) -> None:
+        """Bring the records to the disk."""
+        os.fdatasync(self._descriptor)
+        self.unsynced, self.durable = 0, self.size
+
+    def close(self) -> None:
+        """No more records."""
+        os.close(self._descriptor)
 
 
 class Journal:
-    """The log in a folder of one party, opened by one process at a time.
+    """The logs in a folder of one party, opened by one process at a time.
 
     Parameters
     ----------
@@ -40,17 +118,18 @@ class Journal:
     ----------
     frames : dict
         Consumed frames by peer, as the log has them.
-    unsynced : int
-        Records that may still be lost.
-    size, durable : int
-        Bytes of the log, and how many of them are on the disk.
+    consumed, said : Log
+        The logs.
     """
+
+    consumed: Log
+    said: Log
 
     def __init__(self, folder: Path, about: dict[str, str], resume: bool) -> None:
         self.folder, self.file = folder, folder / "journal"
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
-        self.unsynced, self._descriptor = 0, -1
+        self._logs: list[Log] = []
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = lock(folder)
         try:
@@ -60,32 +139,28 @@ class Journal:
             raise
 
     def _open(self, about: dict[str, str], resume: bool) -> None:
-        if self.file.exists():
-            if not resume:
-                raise Dual2Error(
-                    f"{self.folder} has the state of a run that did not end. Go on with --resume; "
-                    "a new attempt needs a new name of the run (run = …) in the study and another "
-                    "state folder, since masks must never be used twice."
-                )
-            size = self._load(about)
-            self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CLOEXEC)
-            os.ftruncate(self._descriptor, size)
-            os.lseek(self._descriptor, size, os.SEEK_SET)
-            os.fsync(self._descriptor)  # what is read counts as kept from now on
-            self.size = self.durable = size
-            return
-        record = _record(START, json.dumps(about, sort_keys=True).encode())
-        create(self.file, record)
-        self.size = self.durable = len(record)
-        self._descriptor = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        if self.file.exists() and not resume:
+            raise Dual2Error(
+                f"{self.folder} has the state of a run that did not end. Go on with --resume; "
+                "a new attempt needs a new name of the run (run = …) in the study and another "
+                "state folder, since masks must never be used twice."
+            )
+        self.said = self._read("said", about)
+        if self._said and not self.file.exists():
+            raise Dual2Error(
+                f"{self.file} is missing, but {self.said.file} has what was said. Restore it; a "
+                "new attempt needs a new name of the run and another state folder."
+            )
+        self.consumed = self._read("journal", about)
 
     # -- writing -------------------------------------------------------------------------------
     def consume(self, peer: int, frame: Frame) -> None:
         """Log a frame that the program has consumed."""
-        self._append(_record(FRAME, struct.pack("<I", peer) + frame.packed()), "frame")
+        head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
+        self.consumed.append(FRAME, "frame", head, frame.payload)
 
-    def say(self, index: int, words: bytes) -> bool:
-        """Log what is about to be said in sum ``index``; whether it is new, and must be synced."""
+    def say(self, index: int, words: bytes | memoryview) -> bool:
+        """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
         digest = hashlib.blake2b(words, digest_size=16).digest()
         if index in self._said:
             if self._said[index] != digest:
@@ -97,58 +172,44 @@ class Journal:
                 )
             return False
         self._said[index] = digest
-        self._append(_record(SAID, struct.pack("<Q", index) + digest), "said")
+        self.said.append(SAID, "said", struct.pack("<Q", index) + digest)
+        passing("before sync said")
+        self.said.sync()
+        passing("after sync said")
         return True
 
-    def _append(self, record: bytes, what: str) -> None:
-        if self.size + len(record) > QUOTA:
-            raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
-        passing(f"before write {what}")
-        _write(self._descriptor, record[: len(record) // 2])
-        passing(f"within write {what}")
-        _write(self._descriptor, record[len(record) // 2 :])
-        self.size += len(record)
-        self.unsynced += 1
-        passing(f"after write {what}")
+    @property
+    def unsynced(self) -> int:
+        """Consumed frames that may still be lost."""
+        return self.consumed.unsynced
 
     def sync(self) -> None:
-        """Bring the log to the disk."""
+        """Bring the consumed frames to the disk."""
         passing("before sync")
-        os.fdatasync(self._descriptor)
-        self.unsynced, self.durable = 0, self.size
+        self.consumed.sync()
         passing("after sync")
 
     # -- reading -------------------------------------------------------------------------------
-    def _load(self, about: dict[str, str]) -> int:
-        """Read the log; how many bytes of it are whole."""
-        data = read_bytes(self.file, QUOTA)
-        at, first = 0, True
-        while at + _RECORD.size <= len(data):
-            length, kind, digest = _RECORD.unpack_from(data, at)
-            body = data[at + _RECORD.size : at + _RECORD.size + length]
-            if len(body) != length or digest != _digest(kind, body):
-                break  # written when the process was killed
-            if first != (kind == START):
-                raise Dual2Error(f"{self.file} is no journal of a party.")
-            if first:
-                self._compare(about, body)
-            elif kind == FRAME:
-                self._take_frame(body)
-            else:
-                (index,) = struct.unpack_from("<Q", body)
-                self._said[index] = body[8:]
-            at, first = at + _RECORD.size + length, False
-        if first:
-            raise Dual2Error(f"{self.file} is no journal of a party.")
-        return at
+    def _read(self, name: str, about: dict[str, str]) -> Log:
+        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode())
+        self._logs.append(log)
+        for kind, body in log.records():
+            self._take(kind, body, about, log.file)
+        return log
 
-    def _take_frame(self, body: bytes) -> None:
-        (peer,) = struct.unpack_from("<I", body)
-        header = parse_header(body[4 : 4 + HEADER_SIZE], _MOST)
-        self.frames.setdefault(peer, []).append(filled(header, body[4 + HEADER_SIZE :]))
+    def _take(self, kind: int, body: bytes, about: dict[str, str], file: Path) -> None:
+        if kind == START:
+            self._compare(about, body, file)
+        elif kind == FRAME:
+            (peer,) = struct.unpack_from("<I", body)
+            header = parse_header(body[4 : 4 + HEADER_SIZE], _MOST)
+            self.frames.setdefault(peer, []).append(filled(header, body[4 + HEADER_SIZE :]))
+        else:
+            (index,) = struct.unpack_from("<Q", body)
+            self._said[index] = body[8:]
 
-    def _compare(self, about: dict[str, str], body: bytes) -> None:
-        known = parse_json(body.decode(), self.file)
+    def _compare(self, about: dict[str, str], body: bytes, file: Path) -> None:
+        known = parse_json(body.decode(), file)
         for name, value in about.items():
             if known.get(name) != value:
                 raise Dual2Error(
@@ -156,20 +217,30 @@ class Journal:
                     f"now ({value}). Restore it, or start anew under a new name of the run."
                 )
 
+    def erase(self) -> None:
+        """The run is over, whatever happens from here on."""
+        self.file.unlink()
+        self.said.file.unlink()
+
     def close(self) -> None:
         """Give the folder free."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
+        for log in self._logs:
+            log.close()
+        self._logs.clear()
         os.close(self._lock)
-        self._descriptor = -1
 
 
-def _digest(kind: int, body: bytes) -> bytes:
-    return hashlib.blake2b(bytes([kind]) + body, digest_size=16).digest()
+def _digest(kind: int, *body: bytes) -> bytes:
+    total = hashlib.blake2b(bytes([kind]), digest_size=16)
+    for part in body:
+        total.update(part)
+    return total.digest()
 
 
-def _record(kind: int, body: bytes) -> bytes:
-    return _RECORD.pack(len(body), kind, _digest(kind, body)) + body
+def _record(kind: int, *body: bytes) -> list[bytes]:
+    """The parts of a record: its head with the first part of the body, the others."""
+    length = sum(map(len, body))
+    return [_RECORD.pack(length, kind, _digest(kind, *body)) + body[0], *body[1:]]
 
 
 def _write(descriptor: int, content: bytes) -> None:

@@ -27,7 +27,7 @@ Array = np.ndarray
 CHUNK = 32_768
 """Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
 _SYNC = 64
-"""Records of the journal after which it is brought to the disk in any case."""
+"""Consumed frames after which their log is brought to the disk."""
 _KEEP = 256 * 2**20
 """Most bytes that are kept for a peer; then the program waits for it."""
 _TICK = 0.5
@@ -176,8 +176,7 @@ class Parties(Transport):
         self.progress.sums = self._index
         if self.masks is not None:
             self.masks.apply(index, words)
-        if self.journal.say(index, words.tobytes()):
-            self.sync()
+        self.journal.say(index, words.data)
         parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
         for part in parts:
             for child in self.children:
@@ -189,7 +188,8 @@ class Parties(Transport):
                 part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
             for child in self.children:
                 self._send(child, Kind.DOWN, part, index)
-        total = hashlib.blake2b(self._chain + words.tobytes(), digest_size=MARK)
+        total = hashlib.blake2b(self._chain, digest_size=MARK)
+        total.update(words.data)
         self._chain = total.digest()
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
