@@ -3,6 +3,7 @@
 ``pglib``: cost against the reference of the folder, prices of all buses against HiGHS on the form
 with an angle for each bus (cases with linear costs). ``nets``: pandapower's cases as they are,
 cost against HiGHS or, with quadratic costs, Clarabel, both without limits of lines if none binds.
+``areas``: PGLib's cases with areas as agents, beside the iterations that PowerModelsADA publishes.
 """
 
 import argparse
@@ -26,6 +27,16 @@ from dcopf_reference import solve_angles  # noqa: E402
 COLUMNS = {"powermodels": "dc_objective_reference", "matpower": "objective_matpower_model"}
 NETS = ("case89pegase", "case_illinois200", "case1888rte", "case2848rte")
 CLOSE, CLOSE_PRICES, CLOSE_NETS = 1e-6, 1e-5, 1e-7
+ADA: dict[str, tuple[Any, ...]] = {
+    "case14_ieee": ({bus: int(bus > 5) for bus in range(1, 15)}, 14, 34, 20),
+    "case39_epri": ("area", 71, 69, 63),
+    "case179_goc": ("area", 61, 26, 43),
+    "case300_ieee": ("zone", 37, 59, 35),
+    "case588_sdet": ("area", 1168, 655, 1155),
+}
+"""How buses make areas, and iterations of ADMM, ATC and APP for the DC approximation in the
+documentation of PowerModelsADA (docs/src/comparison.md, version 0.1: PGLib's cases in as many areas;
+the buses of theirs in case300 are not published)."""
 HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "latency", "floats"]
 HEAD += ["s to read", "s to solve"]
 
@@ -76,6 +87,28 @@ def report_pglib(report: Report, options: argparse.Namespace) -> None:
     report.table("Cases of PGLib", HEAD, rows)
 
 
+def report_areas(report: Report, options: argparse.Namespace) -> None:
+    """One exchange of theirs is an iteration; of ours a round: a sum takes two for each level."""
+    folder, rows = Path(options.folder), []
+    with (folder / "REFERENCE.csv").open() as stream:
+        known = {row["case"]: row for row in csv.DictReader(stream)}
+    for name, (zones, *published) in ADA.items():
+        path = folder / f"pglib_opf_{name}.m"
+        if not path.exists():
+            report.leave_out(f"{name}: no file in {folder}.")
+            continue
+        read = {"model": "powermodels", "zones": zones}
+        answer, *_ = timed(lambda p=path, how=read: dispatch.from_matpower(p, **how))
+        counts = answer.result.counts
+        error = abs(answer.cost / float(known[path.stem][COLUMNS["powermodels"]]) - 1)
+        report.expect(error <= CLOSE, f"{name} by areas: the cost is off by {error:.1e}.")
+        size = [answer.case.network.n, len(answer.active)]
+        rows.append([name, *size, counts.sums, counts.latency, f"{error:.0e}", *published])
+    head = ["case", "areas", "rows", "sums", "latency", "cost error", "ADMM", "ATC", "APP"]
+    title = "Areas as agents; beside it the iterations that PowerModelsADA publishes"
+    report.table(title, head, rows)
+
+
 def central_cost(case: dispatch.Dispatch) -> float:
     """Least cost with all rated lines, by HiGHS or Clarabel."""
     import cvxpy as cp
@@ -114,7 +147,7 @@ def report_nets(report: Report, options: argparse.Namespace) -> None:
     report.table("Nets of pandapower, without any option", HEAD, rows)
 
 
-PARTS = {"pglib": report_pglib, "nets": report_nets}
+PARTS = {"pglib": report_pglib, "nets": report_nets, "areas": report_areas}
 
 
 def main() -> None:

@@ -27,7 +27,7 @@ def system(name="s", **changes):
         ({"x_min": 2.0, "x_max": 1.0}, r"x_min\[0\] = 2 exceeds x_max\[0\] = 1"),
         ({"u_max": [1.0, 1.0]}, "u_max has 2 entries; expected 1"),
         ({"resource": [[1.0, 1.0]]}, "expected 1 columns"),
-        ({"soft": (0.0, 1.0)}, r"soft\[0\]"),
+        ({"soft": (0.0, 0.0)}, "makes an excess free"),
         ({"soft": (1.0,)}, "expected the two weights"),
         ({"A": [[1.2, 0.0], [0.0, 0.8]]}, "cannot be stabilised: the mode with eigenvalue 1.2"),
         ({"A": [[np.nan, 0.0], [0.0, 0.8]]}, "nan"),

@@ -251,6 +251,17 @@ def test_new_variables_stay_with_their_owner():
     assert set(problem.summary) == {"power(y - 1.0, 4.0): rows of the coupling of agent two alone"}
 
 
+def test_a_run_that_diverged_claims_nothing():
+    x, y = cp.Variable(), cp.Variable()
+    model = cp.Problem(cp.Minimize(x**2 + y**2), [x + y == 1])
+    problem = d2.from_cvxpy(model, [x, y])
+    result = d2.solve(problem, d2.Network([(0, 1)]))
+    problem.assign(result)
+    assert np.isnan(problem.assign(replace(result, status=d2.Status.DIVERGED)))
+    assert model.status == "solver_error"
+    assert model.value is x.value is model.constraints[0].dual_value is None
+
+
 def test_the_answers_of_some_agents_are_not_assigned():
     x, y = cp.Variable(name="x"), cp.Variable(name="y")
     problem = d2.from_cvxpy(cp.Problem(cp.Minimize(x**2 + y**2), [x + y == 1]), [x, y])

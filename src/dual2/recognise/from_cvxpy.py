@@ -32,10 +32,9 @@ _STATUS = {
     Status.INTERRUPTED: "user_limit",
     Status.INFEASIBLE: "infeasible",
     Status.UNBOUNDED: "unbounded",
-    Status.DIVERGED: "infeasible_or_unbounded",
+    Status.DIVERGED: "solver_error",
 }
-"""What cvxpy calls the ends of a run."""
-_NO_VALUES = ("infeasible", "unbounded", "infeasible_or_unbounded")
+"""What cvxpy calls the ends of a run; numbers that ran away prove nothing about the model."""
 
 
 class CvxpyProblem(Problem):
@@ -69,13 +68,14 @@ class CvxpyProblem(Problem):
 
         Its variables get the solution's values, coupling constraints their duals, ``model.status``
         and ``model.value`` what cvxpy calls them. An infeasible or unbounded model gets no values
-        (None) and an infinity as value, and so does one whose run diverged. Duals of constraints
-        within one agent stay as they were unless they became rows of the coupling.
+        (None) and an infinity as value. A run that diverged says nothing about the model: its
+        status is cvxpy's ``"solver_error"``, and nothing has a value. Duals of constraints within
+        one agent stay as they were unless they became rows of the coupling.
 
         Returns
         -------
         float
-            The model's objective at these values, ``model.value``.
+            The model's objective at these values, ``model.value``; nan if it has none.
         """
         from cvxpy.reductions.solution import Solution
 
@@ -85,7 +85,11 @@ class CvxpyProblem(Problem):
                 "use dual2.solve_for_all, which tells every process all of them."
             )
         status = _STATUS[Status(result.status)]
-        if status in _NO_VALUES:
+        if status == "solver_error":
+            self.model._clear_solution()
+            self.model._status = status
+            return np.nan
+        if status in ("infeasible", "unbounded"):
             least = type(self.model.objective).__name__ == "Minimize"
             worst = np.inf if (status == "infeasible") == least else -np.inf
             self.model.unpack(Solution(status, worst, {}, {}, {}))

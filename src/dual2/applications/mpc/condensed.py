@@ -65,6 +65,35 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Rows:
+    """What has limits over the horizon: effect·u plus what comes without inputs."""
+
+    kind: str
+    first: int  # its first step
+    effect: Array
+    low: Array
+    high: Array
+    soft: bool = False
+
+    @cached_property
+    def at(self) -> Any:
+        """Positions of the limited entries over the horizon."""
+        return np.flatnonzero(np.tile(self._limited, len(self.effect) // max(len(self.low), 1)))
+
+    @property
+    def _limited(self) -> Any:
+        return np.isfinite(self.low) | np.isfinite(self.high)
+
+    def names(self, steps: int) -> list[tuple[str, int, int]]:
+        """(kind, step, entry) of each of them."""
+        return [
+            (self.kind, k + self.first, int(j))
+            for k in range(steps)
+            for j in np.flatnonzero(self._limited)
+        ]
+
+
+@dataclass(frozen=True, eq=False)
 class Condensed:
     """A subsystem over a horizon, as a function of its inputs (and excesses) alone."""
 
@@ -106,83 +135,112 @@ class Condensed:
         return solve_triangular(L, np.eye(len(H)), lower=True).T
 
     @cached_property
-    def softened(self) -> Any:
-        """Positions among x_1 … x_K of the states that may exceed their limits."""
-        s = self.system
-        limited = np.isfinite(s.x_min) | np.isfinite(s.x_max)
-        return np.flatnonzero(np.tile(limited, self.horizon)) if s.soft else np.zeros(0, int)
+    def rows(self) -> list[Rows]:
+        """Everything that has limits: inputs, their changes, states, outputs, over the horizon."""
+        s, K = self.system, self.horizon
+        _, G, _ = self.effects
+        eye = np.eye(K * s.n_u)
+        return [
+            Rows("u", 0, eye, s.u_min, s.u_max),
+            Rows("u_rate", 0, eye - np.eye(K * s.n_u, k=-s.n_u), -s.u_rate, s.u_rate),
+            Rows("x", 1, G, s.x_min, s.x_max, bool(s.soft)),
+            Rows("y", 1, np.kron(np.eye(K), s.C) @ G, s.y_min, s.y_max, bool(s.soft)),
+        ]
+
+    @cached_property
+    def excesses(self) -> int:
+        """Limits that may be exceeded, each with a variable for by how much."""
+        return sum(len(rows.at) for rows in self.rows if rows.soft)
 
     @cached_property
     def scale(self) -> float:
-        """Excesses are s = s'/scale, so that s' too has curvature one."""
-        return float(np.sqrt(2.0 * self.system.soft[0])) if self.system.soft else 1.0
+        """Excesses are s = s'/scale, so that s' has curvature one where it has any."""
+        square = self.system.soft[0] if self.system.soft else 0.0
+        return float(np.sqrt(2.0 * square)) if square > 0 else 1.0
 
     @cached_property
     def limits(self) -> "Limits":
-        """Limits of inputs, states and excesses in the scaled variables."""
-        s, soft = self.system, bool(self.softened.size)
-        u_at, u_names = self._places("u", s.u_min, s.u_max)
-        x_at, x_names = self._places("x", s.x_min, s.x_max)
-        ends = [np.tile(end, self.horizon) for end in (s.u_min, s.u_max, s.x_min, s.x_max)]
-        u_low, u_high, x_low, x_high = ends[0][u_at], ends[1][u_at], ends[2][x_at], ends[3][x_at]
-        u_rows, x_rows = self.inverse[u_at], self.effects[1][x_at] @ self.inverse
-        none = np.full(len(u_at), -1)
-        if not soft:
-            low, high = np.append(u_low, x_low), np.append(u_high, x_high)
-            rows, names = np.vstack([u_rows, x_rows]), u_names + x_names
-            return Limits(rows, names, low, high, np.append(none, x_at))
-        eye, free = np.eye(len(x_at)) / self.scale, np.full(len(x_at), np.inf)
-        blank = np.zeros((len(u_at), len(x_at)))
-        M = np.block([[u_rows, blank], [x_rows, -eye], [x_rows, eye], [0.0 * x_rows, eye]])
-        return Limits(
-            M,
-            u_names + 2 * x_names + x_names,
-            np.concatenate([u_low, -free, x_low, 0.0 * x_at]),
-            np.concatenate([u_high, x_high, free, free]),
-            np.concatenate([none, x_at, x_at, np.full(len(x_at), -1)]),
-        )
+        """Limits of everything in the scaled variables; ``follows`` counts all rows' drifts."""
+        d, count, used, first = self.horizon * self.system.n_u, self.excesses, 0, 0
+        parts: list[Limits] = []
+        for rows in self.rows:
+            at, K = rows.at, self.horizon
+            M = np.hstack([rows.effect[at] @ self.inverse, np.zeros((len(at), count))])
+            low, high = (np.tile(end, K)[at] for end in (rows.low, rows.high))
+            follows, names = at + first, rows.names(K)
+            if rows.soft:
+                slack = np.eye(count)[used : used + len(at)] / self.scale
+                more = np.hstack([np.zeros((len(at), d)), slack])
+                none, free = np.full(len(at), -1), np.full(len(at), np.inf)
+                parts.append(Limits(M - more, names, -free, high, follows))
+                parts.append(Limits(M + more, names, low, free, follows))
+                parts.append(Limits(more, names, np.zeros(len(at)), free, none))
+                used += len(at)
+            else:
+                parts.append(Limits(M, names, low, high, follows))
+            first += len(rows.effect)
+        columns = zip(*((p.M, p.lower, p.upper, p.follows) for p in parts), strict=True)
+        M, lower, upper, follows = (np.concatenate(column) for column in columns)
+        return Limits(M, [name for part in parts for name in part.names], lower, upper, follows)
 
-    def _places(self, kind: str, low: Array, high: Array) -> tuple[Any, list[tuple[str, int, int]]]:
-        """Positions of the limited entries over the horizon, and (kind, step, entry) of each."""
-        K, size, first = self.horizon, len(low), int(kind == "x")
-        limited = np.flatnonzero(np.isfinite(low) | np.isfinite(high))
-        at = np.array([k * size + j for k in range(K) for j in limited], dtype=int)
-        return at, [(kind, k + first, int(j)) for k in range(K) for j in limited]
+    def agent(
+        self,
+        start: Array,
+        disturbance: Array,
+        previous: Array | None = None,
+        reference: Array | None = None,
+    ) -> Agent:
+        """The agent at a measured state, with the disturbances of the horizon (K, n_x).
 
-    def agent(self, start: Array, disturbance: Array) -> Agent:
-        """The agent at a measured state, with the disturbances of the horizon (K, n_x)."""
+        ``previous`` is the input of the step before, from which its rate is limited; ``reference``
+        (K + 1, n_x) is where the state should be, now and after each step.
+        """
         s, K = self.system, self.horizon
         free = self.drift(start, disturbance)
         Q, R = self.weights
         _, G, _ = self.effects
-        away, rest = free - np.tile(s.x_ref, K), np.tile(s.u_ref, K)
+        wanted = np.tile(s.x_ref, (K + 1, 1)) if reference is None else reference
+        away, rest = free - wanted[1:].ravel(), np.tile(s.u_ref, K)
         slope = self.inverse.T @ (2.0 * (G.T @ (Q @ away) - R @ rest))
         constant = away @ Q @ away + rest @ R @ rest
-        constant += (start - s.x_ref) @ s.Q @ (start - s.x_ref)
-        if self.softened.size:
-            tail = np.full(len(self.softened), s.soft[1] / self.scale) if s.soft else np.zeros(0)
-            slope = np.concatenate([slope, tail])
-        f = PiecewiseQuadratic(curvature=1.0, slope=slope, offset=constant / len(slope))
-        blank = np.zeros((K * len(s.resource), len(self.softened)))
+        constant += (start - wanted[0]) @ s.Q @ (start - wanted[0])
+        square, linear = s.soft or (0.0, 0.0)
+        tail = np.full(self.excesses, linear / self.scale)
+        bends = np.append(np.ones(len(slope)), np.full(len(tail), float(square > 0)))
+        slope = np.append(slope, tail)
+        f = PiecewiseQuadratic(curvature=bends, slope=slope, offset=constant / len(slope))
+        blank = np.zeros((K * len(s.resource), self.excesses))
         use = np.hstack([np.kron(np.eye(K), s.resource) @ self.inverse, blank])
-        return Agent(use, f, self._limits(free))
+        return Agent(use, f, self._limits(free, previous))
 
-    def _limits(self, free: Array) -> IndicatorPolyhedron | Zero:
-        limits = self.limits
-        if not len(limits.M):
+    def _limits(self, free: Array, previous: Array | None) -> IndicatorPolyhedron | Zero:
+        limits, drifts = self.limits, self._drifts(free, previous)
+        moved = np.where(limits.follows >= 0, drifts[limits.follows], 0.0)
+        lower, upper = limits.lower - moved, limits.upper - moved
+        known = np.isfinite(lower) | np.isfinite(upper)
+        if not known.any():
             return Zero()
-        moved = np.where(limits.follows >= 0, free[limits.follows], 0.0)
+        names = [name for name, kept in zip(limits.names, known, strict=True) if kept]
         try:
-            return IndicatorPolyhedron(limits.M, limits.lower - moved, limits.upper - moved)
+            return IndicatorPolyhedron(limits.M[known], lower[known], upper[known])
         except EmptySet as error:
-            raise self._infeasible(error, limits.names) from error
+            raise self._infeasible(error, names) from error
+
+    def _drifts(self, free: Array, previous: Array | None) -> Array:
+        """What the rows are without inputs; the first change of inputs is free if none is known."""
+        s, K = self.system, self.horizon
+        inputs = np.zeros(K * s.n_u)
+        changes = inputs.copy()
+        changes[: s.n_u] = np.nan if previous is None else -previous
+        return np.concatenate([inputs, changes, free, np.kron(np.eye(K), s.C) @ free])
 
     def _infeasible(self, error: EmptySet, names: list[tuple[str, int, int]]) -> Infeasible:
         limits = []
         for row, side in zip(error.rows, error.sides, strict=True):
             name, k, j = names[row]
             ends = ("min", "max") if side == "both" else ("min",) if side == "lower" else ("max",)
-            limits += [(f"{name}_{end}[{j}]", k) for end in ends]
+            rate = name == "u_rate"
+            limits += [(f"{name}[{j}]" if rate else f"{name}_{end}[{j}]", k) for end in ends]
         return Infeasible(self.system.name, limits)
 
     def drift(self, start: Array, disturbance: Array) -> Array:
@@ -197,11 +255,14 @@ class Condensed:
 
     def variables(self, inputs: Array, start: Array, disturbance: Array) -> Array:
         """The agent's variables for given inputs: the inverse of :meth:`inputs`."""
-        s = self.system
         v: Array = np.linalg.solve(self.inverse, inputs.ravel()).astype(float)
-        if not self.softened.size:
-            return v
-        states = self.drift(start, disturbance) + self.effects[1] @ inputs.ravel()
-        high, low = np.tile(s.x_max, self.horizon), np.tile(s.x_min, self.horizon)
-        excess = np.maximum(np.maximum(states - high, low - states), 0.0)[self.softened]
-        return np.concatenate([v, self.scale * excess])
+        drifts, first = self._drifts(self.drift(start, disturbance), None), 0
+        for rows in self.rows:
+            own = slice(first, first + len(rows.effect))
+            first = own.stop
+            if rows.soft:
+                value = (drifts[own] + rows.effect @ inputs.ravel())[rows.at]
+                low, high = (np.tile(end, self.horizon)[rows.at] for end in (rows.low, rows.high))
+                excess = np.maximum(np.maximum(value - high, low - value), 0.0)
+                v = np.append(v, self.scale * excess)
+        return v

@@ -9,6 +9,12 @@ from typing import Any
 import numpy as np
 
 from dual2.applications.mpc.condensed import Condensed, Infeasible
+from dual2.applications.mpc.reading import (
+    read_disturbances,
+    read_numbers,
+    read_previous,
+    read_references,
+)
 from dual2.applications.mpc.simulation import Simulation, simulate
 from dual2.applications.mpc.stacked import StateSpace
 from dual2.applications.mpc.subsystem import Subsystem
@@ -133,8 +139,16 @@ class Controller:
 
     # -- one plan -----------------------------------------------------------------------------
 
-    def problem(self, states: Sequence[Any], disturbances: Any = None, time: int = 0) -> Problem:
-        """The control problem at measured states as a :class:`dual2.Problem`.
+    def problem(
+        self,
+        states: Sequence[Any],
+        disturbances: Any = None,
+        time: int = 0,
+        *,
+        previous: Any = None,
+        references: Any = None,
+    ) -> Problem:
+        """The control problem at measured states as a :class:`dual2.Problem`; see :meth:`plan`.
 
         Raises
         ------
@@ -142,7 +156,9 @@ class Controller:
             If a subsystem has no plan within its own limits; it names them.
         """
         now, known = self._states(states), self._disturbances(disturbances)
-        agents = [m.agent(x, w) for m, x, w in zip(self.models, now, known, strict=True)]
+        inputs, wanted = read_previous(self, previous), read_references(self, references)
+        parts = zip(self.models, now, known, inputs, wanted, strict=True)
+        agents = [m.agent(x, w, u, ref) for m, x, w, u, ref in parts]
         return Problem(agents, self._coupling(known, time))
 
     def _coupling(self, disturbances: list[Array], time: int) -> Function:
@@ -168,6 +184,8 @@ class Controller:
         *,
         start: Any = None,
         time: int = 0,
+        previous: Any = None,
+        references: Any = None,
         **options: Any,
     ) -> ControlPlan:
         """Plan from measured states.
@@ -182,6 +200,12 @@ class Controller:
             Warm start; a plan made one step earlier is shifted by one step.
         time : int
             Where in the rows of ``limit`` the horizon begins.
+        previous : sequence of vectors, optional
+            The inputs of the step before, for limits of their rates; without it the first change
+            is free.
+        references : sequence of arrays (K + 1, n_x), optional
+            Where the state of each subsystem should be, now and after each step, instead of
+            ``x_ref``; a vector holds for every step.
         **options
             Options of :func:`dual2.solve` (method, tol = 1e-6, runtime, …).
 
@@ -195,7 +219,7 @@ class Controller:
         now, known = self._states(states), self._disturbances(disturbances)
         if isinstance(start, ControlPlan):
             start = self.shifted(start, now, known)
-        problem = self.problem(now, known, time)
+        problem = self.problem(now, known, time, previous=previous, references=references)
         options.setdefault("tol", TOL)
         throw = options.pop("throw", False)
         result = solve_for_all(problem, self.network, start=start, **options)
@@ -304,36 +328,11 @@ class Controller:
         return found
 
     def _disturbances(self, given: Any) -> list[Array]:
-        K = self.horizon
-        if given is None:
-            return [np.zeros((K, s.n_x)) for s in self.subsystems]
-        count = len(given) if hasattr(given, "__len__") else 0
-        if count != len(self.subsystems):
-            raise ProblemError(
-                f"Controller: disturbances of {count} subsystems were given; there are "
-                f"{len(self.subsystems)}."
-            )
-        found = []
-        for s, w in zip(self.subsystems, given, strict=True):
-            value = _numbers(f"{s!s}: its disturbance", w)
-            if value.shape not in ((), (s.n_x,), (K, s.n_x)) or not np.isfinite(value).all():
-                raise ProblemError(
-                    f"{s!s}: its disturbance has shape {value.shape}; expected ({s.n_x},) or "
-                    f"({K}, {s.n_x}), finite."
-                )
-            found.append(np.array(np.broadcast_to(value, (K, s.n_x))))
-        return found
-
-
-def _numbers(what: str, value: Any) -> Array:
-    try:
-        return np.asarray(value, dtype=float)
-    except (TypeError, ValueError) as error:
-        raise ProblemError(f"{what} = {value!r} is not made of numbers.") from error
+        return read_disturbances(self, given)
 
 
 def _read_limit(limit: Any) -> Array:
-    value = _numbers("Controller: limit", limit)
+    value = read_numbers("Controller: limit", limit)
     if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
         raise ProblemError(
             f"Controller: limit = {limit!r}; expected a finite number, a vector (one entry per "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dual2.applications.mpc.condensed import Infeasible
+from dual2.applications.mpc.reading import read_references
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import NotSolved, Status
@@ -88,6 +89,8 @@ def simulate(
     warm: bool = True,
     forecast: Callable[[int], Any] | None = None,
     disturbance: Callable[[int], Any] | None = None,
+    reference: Callable[[int], Any] | None = None,
+    previous: Any = None,
     **options: Any,
 ) -> Simulation:
     """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
@@ -110,12 +113,18 @@ def simulate(
     disturbance : callable, optional
         ``disturbance(t)``: what really acts at time t, one vector per subsystem; by default the
         first step of the forecast.
+    reference : callable, optional
+        ``reference(t)``: where the states should be from time t on, as for
+        :meth:`Controller.plan`.
+    previous : sequence of vectors, optional
+        Inputs before the first step, for limits of their rates.
     **options
         Options of :func:`dual2.solve`.
     """
     if not isinstance(steps, int | np.integer) or steps < 0:
         raise ProblemError(f"simulate: steps = {steps!r}; expected an integer ≥ 0.")
-    for name, given in (("forecast", forecast), ("disturbance", disturbance)):
+    functions = {"forecast": forecast, "disturbance": disturbance, "reference": reference}
+    for name, given in functions.items():
         if given is not None and not callable(given):
             raise ProblemError(
                 f"simulate: {name} is {type(given).__name__}; expected a function of the step, "
@@ -125,9 +134,11 @@ def simulate(
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
     for t in range(steps):
         known = controller._disturbances(None if forecast is None else forecast(t))
+        wanted = read_references(controller, None if reference is None else reference(t))
+        given = {"previous": previous, "references": None if reference is None else wanted}
         try:
             start = last if warm else None
-            last = controller.plan(path[-1], known, start=start, time=t, **options)
+            last = controller.plan(path[-1], known, start=start, time=t, **given, **options)
         except Infeasible as error:
             error.add_note(f"in step {t} of the simulation")
             log.failure = error
@@ -136,9 +147,10 @@ def simulate(
             error.add_note(f"in step {t} of the simulation")
             raise
         real = known if disturbance is None else controller._disturbances(disturbance(t))
-        now = list(zip(controller.subsystems, path[-1], last.inputs, real, strict=True))
-        path.append([s.step(x, u[0], w[0]) for s, x, u, w in now])
-        log.cost += sum(s.stage_cost(x, u[0]) for s, x, u, _ in now)
+        previous = [u[0] for u in last.inputs]
+        now = list(zip(controller.subsystems, path[-1], previous, real, wanted, strict=True))
+        path.append([s.step(x, u, w[0]) for s, x, u, w, _ in now])
+        log.cost += sum(s.stage_cost(x, u, None if r is None else r[0]) for s, x, u, _, r in now)
         rows.append(_row(last, controller.available(t)[0]))
         log.failure = _diverged(controller, path[-1], size, t)
         if log.failure is not None:

@@ -39,17 +39,28 @@ class StateSpace:
                     f"{self.system!s}: {name} is singular, but states are variables in the "
                     "formulation 'paper' and need a cost each. Use formulation='local'."
                 )
-        if self.system.soft is not None:
-            raise CapabilityError(
-                f"{self.system!s}: soft limits of the state need formulation='local'."
-            )
+        s = self.system
+        kinds = {
+            "soft limits of the state": s.soft is not None,
+            "limits of the inputs' rates": np.isfinite(s.u_rate).any(),
+            "limits of outputs": np.isfinite(np.append(s.y_min, s.y_max)).any(),
+        }
+        for kind in (kind for kind, given in kinds.items() if given):
+            raise CapabilityError(f"{s!s}: {kind} need formulation='local'.")
 
-    def agent(self, start: Array, disturbance: Array) -> Agent:
+    def agent(
+        self,
+        start: Array,
+        disturbance: Array,
+        previous: Array | None = None,
+        reference: Array | None = None,
+    ) -> Agent:
         """The agent at a measured state; the disturbances enter the coupling's right-hand side."""
         s, K = self.system, self.horizon
         self._condensed.agent(start, disturbance)  # raises Infeasible, with the limits' names
         W = 2.0 * block_diag(*[s.Q] * K, s.terminal, *[s.R] * K)
-        target = np.concatenate([np.tile(s.x_ref, K + 1), np.tile(s.u_ref, K)])
+        wanted = np.tile(s.x_ref, (K + 1, 1)) if reference is None else reference
+        target = np.concatenate([wanted.ravel(), np.tile(s.u_ref, K)])
         f = Quadratic(W, -W @ target)
         lower, upper = (
             np.concatenate([start, np.tile(x, K), np.tile(u, K)])

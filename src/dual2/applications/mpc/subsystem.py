@@ -36,13 +36,19 @@ class Subsystem:
         there on (the solution of the discrete Riccati equation).
     x_min, x_max, u_min, u_max : float or vector
         Limits, possibly infinite.
+    u_rate : float or vector
+        Most by which an input may change from one step to the next, possibly infinite.
+    C, y_min, y_max : matrix (n_y, n_x), float or vector, optional
+        Outputs y = C x, and their limits.
     resource : matrix (n_r, n_u), optional
         What the inputs take from the shared resources; none by default.
     x_ref, u_ref : float or vector
         Where the state and the input should be.
     soft : (float, float), optional
-        Makes the limits of the state soft: an excess of s costs ``soft[0]``·s² + ``soft[1]``·s at
-        each step. By default they are hard.
+        Makes the limits of states and outputs soft: an excess of s costs
+        ``soft[0]``·s² + ``soft[1]``·s at each step. With ``soft[0]`` = 0 the penalty is exact: a
+        ``soft[1]`` above the price of the limits leaves every plan as it is that can meet them. By
+        default they are hard.
 
     Examples
     --------
@@ -66,6 +72,10 @@ class Subsystem:
     x_ref: Any = 0.0
     u_ref: Any = 0.0
     soft: tuple[float, float] | None = None
+    u_rate: Any = np.inf
+    C: Any = None
+    y_min: Any = -np.inf
+    y_max: Any = np.inf
 
     def __post_init__(self) -> None:
         self._read_dynamics()
@@ -91,8 +101,13 @@ class Subsystem:
                     f"{self!s}: soft = {self.soft!r}; expected the two weights of s² and s, for "
                     "instance (10.0, 5.0)."
                 )
-            square = number(str(self), "soft[0]", self.soft[0], above=0.0)
-            slope = number(str(self), "soft[1]", self.soft[1], least=0.0)
+            square, slope = (
+                number(str(self), f"soft[{k}]", self.soft[k], least=0.0) for k in (0, 1)
+            )
+            if square == slope == 0:
+                raise ProblemError(
+                    f"{self!s}: soft = (0, 0) makes an excess free; expected a positive weight."
+                )
             store(self, soft=(square, slope))
         self._require_reach()
         given = self.terminal is not None
@@ -113,6 +128,11 @@ class Subsystem:
         return self.B.shape[1]
 
     @property
+    def n_y(self) -> int:
+        """Number of outputs."""
+        return len(self.C)
+
+    @property
     def radius(self) -> float:
         """Spectral radius of A; above 1 the system is unstable by itself."""
         return float(np.abs(np.linalg.eigvals(self.A)).max())
@@ -123,9 +143,9 @@ class Subsystem:
         P, B = self.terminal, self.B
         return np.linalg.solve(self.R + B.T @ P @ B, B.T @ P @ self.A)
 
-    def stage_cost(self, x: Array, u: Array) -> float:
-        """Cost of one step."""
-        dx, du = x - self.x_ref, u - self.u_ref
+    def stage_cost(self, x: Array, u: Array, reference: Array | None = None) -> float:
+        """Cost of one step, with another reference than ``x_ref`` if one is given."""
+        dx, du = x - (self.x_ref if reference is None else reference), u - self.u_ref
         return float(dx @ self.Q @ dx + du @ self.R @ du)
 
     def step(self, x: Array, u: Array, w: Array | float = 0.0) -> Array:
@@ -148,11 +168,18 @@ class Subsystem:
                 f"{self!s}: A has shape {A.shape} and B has shape {B.shape}; expected a square A "
                 "and one row of B per state."
             )
-        store(self, A=A, B=B)
+        C = matrix(str(self), "C", np.zeros((0, len(A))) if self.C is None else self.C)
+        if C.shape[1] != len(A):
+            raise ProblemError(
+                f"{self!s}: C has shape {C.shape}; expected {len(A)} columns, one per state."
+            )
+        store(self, A=A, B=B, C=C)
 
     def _read_vectors(self) -> None:
-        for name in ("x_min", "x_max", "u_min", "u_max", "x_ref", "u_ref"):
-            size = self.n_x if name[0] == "x" else self.n_u
+        sizes = {"x": self.n_x, "u": self.n_u, "y": self.n_y}
+        names = [f"{kind}_{end}" for kind in sizes for end in ("min", "max")]
+        for name in (*names, "x_ref", "u_ref", "u_rate"):
+            size = sizes[name[0]]
             finite = name.endswith("ref")
             value = entries(str(self), name, getattr(self, name), finite=finite)
             if np.ndim(value) and len(np.atleast_1d(value)) != size:
@@ -160,7 +187,11 @@ class Subsystem:
                     f"{self!s}: {name} has {np.size(value)} entries; expected {size} or one number."
                 )
             store(self, **{name: np.array(np.broadcast_to(value, (size,)))})
-        for kind in ("x", "u"):
+        for j in np.flatnonzero(self.u_rate < 0):
+            raise ProblemError(
+                f"{self!s}: u_rate[{j}] = {self.u_rate[j]:g}; expected a number at least 0."
+            )
+        for kind in sizes:
             low, high = getattr(self, f"{kind}_min"), getattr(self, f"{kind}_max")
             for j in np.flatnonzero(low > high):
                 raise ProblemError(

@@ -174,7 +174,10 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
     exact, before = False, np.inf
     for _ in range(_STEPS):
         own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
-        solve = inverse(problem.H + gram.of(problem.S, piece.bend(at.s), exact))
+        second = problem.H + gram.of(problem.S, piece.bend(at.s), exact)
+        if not np.isfinite(second).all():  # a direction beyond all numbers: whoever asked goes back
+            break
+        solve = inverse(second)
         gradient = own + felt
         d = -solve(gradient)
         left, scale = -float(gradient @ d), max(float(v @ solve(v)) for v in (own, felt))
