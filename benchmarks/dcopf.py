@@ -35,8 +35,8 @@ ADA: dict[str, tuple[Any, ...]] = {
     "case588_sdet": ("area", 1168, 655, 1155),
 }
 """How buses make areas, and iterations of ADMM, ATC and APP for the DC approximation in the
-documentation of PowerModelsADA (docs/src/comparison.md, version 0.1: PGLib's cases in as many areas;
-the buses of theirs in case300 are not published)."""
+documentation of PowerModelsADA (docs/src/comparison.md, version 0.1: PGLib's cases in as many
+areas; the buses of theirs in case300 are not published)."""
 HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "latency", "floats"]
 HEAD += ["s to read", "s to solve"]
 

@@ -5,8 +5,8 @@ Three processes on a path, each a party with its own state folder. Blocks of bot
 before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
 over bare asyncio streams with the same certificates; what a sync of the disk costs stands beside,
 since no masked word may leave before one, and the same sums with state folders in memory
-(``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I from end to end
-between eight processes, every link through a proxy that holds all bytes for so long.
+(``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I from end to
+end between eight processes, every link through a proxy that holds all bytes for so long.
 """
 
 import argparse

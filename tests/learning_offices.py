@@ -121,7 +121,7 @@ class Offices:
     def _party(self, i: int, name: str, extra: str) -> str:
         text = f'name = "{name}"\nstudy = "study.toml"\nkey = "{name}.key"\nstate = "state"\n'
         text += f'certificate = "{name}.pem"\nlisten = "127.0.0.1:{self.ports[i]}"\n'
-        text += "dead = 5.0\npatience = 60.0\n"
+        text += "dead = 15.0\npatience = 60.0\n"
         text += '[table]\nfile = "table.csv"\n' + extra
         if i == 0:
             text += f'label = "{self.world.label}"\n'

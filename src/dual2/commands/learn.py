@@ -23,12 +23,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 @learn_app.command()
 def example(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to write.")],
+    hosts: Annotated[bool, typer.Option("--hosts", help="One machine each, by name.")] = False,
     force: Force = False,
 ) -> None:
     """Write three folders, as three organisations would have them, to try things out."""
     with _needs_sklearn():
         from dual2.learn.federated.example import PARTIES, write_example
-    write_example(folder, force)
+    write_example(folder, force, hosts)
     print(f"{folder}: {', '.join(PARTIES)}. In each of the three folders, at about the same time:")
     for line in ("summary", "align", "fit"):
         print(f"  dual2 learn {line} party.toml")

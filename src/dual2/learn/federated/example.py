@@ -45,7 +45,7 @@ study = "study.toml"
 key = "{name}.key"
 certificate = "{name}.pem"
 state = "state"
-listen = "127.0.0.1:{port}"
+listen = "{listen}"
 {peers}
 [table]
 file = "table.csv"
@@ -67,8 +67,11 @@ _NEW = 69
 """Rows that are left for predictions."""
 
 
-def write_example(folder: Path, force: bool = False, first_port: int = FIRST_PORT) -> Path:
-    """Write the folders of three parties, with keys, files and tables."""
+def write_example(folder: Path, force: bool = False, hosts: bool = False) -> Path:
+    """Write the folders of three parties, with keys, files and tables.
+
+    With ``hosts`` each is to run on a machine that has its name, otherwise all on this one.
+    """
     refuse_existing(folder, force)
     prints = make_trial(folder / "keys", list(PARTIES), force)
     study = STUDY
@@ -79,7 +82,7 @@ def write_example(folder: Path, force: bool = False, first_port: int = FIRST_POR
     for k, name in enumerate(PARTIES):
         own = folder / name
         write_atomically(own / "study.toml", study)
-        write_atomically(own / "party.toml", _party(k, name, first_port))
+        write_atomically(own / "party.toml", _party(k, name, hosts))
         for which, table in tables[name].items():
             write_atomically(own / f"{which}.csv", table)
         for other in PARTIES:
@@ -93,14 +96,13 @@ def write_example(folder: Path, force: bool = False, first_port: int = FIRST_POR
     return folder
 
 
-def _party(k: int, name: str, first_port: int) -> str:
-    hospital = f'127.0.0.1:{first_port}"      # on three machines: "dual2.hospital.example:7443'
-    peers = f'\n[peers.hospital]\naddress = "{hospital}"\n' if k else ""
+def _party(k: int, name: str, hosts: bool) -> str:
+    listen = f"0.0.0.0:{FIRST_PORT}" if hosts else f"127.0.0.1:{FIRST_PORT + k}"
+    address = f"{PARTIES[0] if hosts else '127.0.0.1'}:{FIRST_PORT}"
+    peers = f'\n[peers.{PARTIES[0]}]\naddress = "{address}"\n' if k else ""
     columns = "\n".join(f'{column} = "number"' for column in _COLUMNS[name].values())
     columns += '\ngrade = "category"' if name == "lab" else ""
-    return PARTY.format(
-        name=name, port=first_port + k, peers=peers, more=_MORE[name], columns=columns
-    )
+    return PARTY.format(name=name, listen=listen, peers=peers, more=_MORE[name], columns=columns)
 
 
 def _tables() -> dict[str, dict[str, str]]:
