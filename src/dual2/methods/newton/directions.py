@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dual2.methods.method import Judging, Verdict
+from dual2.methods.newton.contradiction import find_separator
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature
 from dual2.methods.newton.reduced_flat import solve_known
@@ -93,7 +94,8 @@ class Directions(Judging, Generic[K, Q]):
         self.height = runtime.network.tree.height
         self.stride = max(2 * self.height, 1)
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
-        self._asked = 0
+        self._asked, self._base = 0, np.zeros(runtime.p)
+        self._separator: Array | None = None
         self.start(np.zeros(runtime.packed.size), np.zeros((runtime.n, runtime.p)))
 
     # -- start, save, restore ---------------------------------------------------------------------
@@ -165,7 +167,19 @@ class Directions(Judging, Generic[K, Q]):
                 break
             first = False
             self._sum()
-        self.verdict = Verdict(self.now.kkt, self.now.lam, self.now.end, self._asked)
+        now = self.now
+        if now.end in ("STALLED", "INFEASIBLE") and self._separator is None:
+            self._examine()
+        self.verdict = Verdict(now.kkt, now.lam, now.end, self._asked, self._separator)
+
+    def _examine(self) -> None:
+        """Look for a proof that no point meets what h demands: the end, if there is one."""
+        now = self.now
+        c = now.c if len(now.c) == len(now.products) else np.zeros(len(now.products))
+        problem = Reduced(now.H, now.b, now.products, self._base)
+        self._separator = find_separator(self.runtime, self.h, problem, (self.x, c, now.lam))
+        if self._separator is not None:
+            now.end = "INFEASIBLE"
 
     @abstractmethod
     def _sum(self) -> None:
