@@ -335,3 +335,37 @@ def test_many_columns_take_half_as_many_sums():
     result = d2.solve(problem, d2.Network(nx.star_graph(3)), method="Newton", record=False)
     assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
     assert result.counts.sums <= 28  # 10 with one direction, 10 with two, then four each
+
+
+@pytest.mark.parametrize("kind", ["half-spaces", "box", "equations", "equations with l1"])
+def test_what_cannot_be_met_is_proved(kind):
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((ROWS // 2, 6))
+    A, y = np.split(np.vstack([X, -X]), 3, axis=1), rng.standard_normal(ROWS)
+    g, h = d2.Zero(), d2.IndicatorPoint(y)
+    if kind == "half-spaces":
+        h = d2.PiecewiseQuadratic(curvature=1.0, center=y, lower=1.0)
+    elif kind == "box":
+        A, g = [np.abs(a) for a in A], d2.IndicatorBox(0.0, 1.0)
+        h = d2.IndicatorBox(np.full(ROWS, 100.0), np.inf)
+    elif kind == "equations with l1":
+        g = d2.L1Norm(1.0)
+    problem = d2.Problem([d2.Agent(a, d2.SquaredNorm(1.0), g) for a in A], h)
+    result = primal(problem, d2.Network(nx.path_graph(3)), max_sums=100)
+    assert result.status == "INFEASIBLE"
+    assert problem.separates(np.array(result.certificate.separator)) < 0
+
+
+def test_bounds_on_predictions():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((200, 6)), rng.standard_normal(200) + 0.3
+    X[:, -1] = 1.0
+    y += 0.5 * X @ rng.standard_normal(6)
+    agents = [d2.Agent(part, d2.SquaredNorm(0.1)) for part in np.split(X, 3, axis=1)]
+    problem = d2.Problem(agents, d2.NonnegativeSquaredLoss(y, 0.1))
+    result = primal(problem, d2.Network(nx.path_graph(3)), mode="auto")
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "primal"
+    assert result.counts.sums <= 12
+    assert result.y.min() >= -1e-8 and (result.y < 1e-7).any()
+    best = solve_reference(problem)
+    np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best.x), atol=1e-6)

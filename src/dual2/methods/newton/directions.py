@@ -5,6 +5,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dual2.methods.method import Verdict
+from dual2.methods.newton.contradiction import find_separator
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved
 from dual2.methods.newton.reduced_flat import solve_known
@@ -86,6 +88,8 @@ class Directions(OverSums, Generic[K, Q]):
         self.parts = [self.part(agent) for agent in runtime.problem.agents]
         self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
+        self._base = np.zeros(runtime.p)
+        self._separator: Array | None = None
         self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
@@ -133,6 +137,22 @@ class Directions(OverSums, Generic[K, Q]):
         local = {"grad_f": 2 * sums, "prox_g": sums, "A": self.products, "AT": 2 * sums}
         local["prox_h"] = self.gram.looks
         return local | {"iterations": sums, "outer": self.now.restarts, "sums": sums}
+
+    # -- the end ----------------------------------------------------------------------------------
+    def _verdict(self) -> Verdict:
+        now = self.now
+        if now.end in ("STALLED", "INFEASIBLE") and self._separator is None:
+            self._examine()
+        return Verdict(now.kkt, now.lam, now.end, self._asked, self._separator)
+
+    def _examine(self) -> None:
+        """Look for a proof that no point meets what h demands: the end, if there is one."""
+        now = self.now
+        c = now.c if len(now.c) == len(now.products) else np.zeros(len(now.products))
+        problem = Reduced(now.H, now.b, now.products, self._base)
+        self._separator = find_separator(self.runtime, self.h, problem, (self.x, c, now.lam))
+        if self._separator is not None:
+            now.end = "INFEASIBLE"
 
     def _ratios(self) -> Array:
         """Stationarity of each agent at (x, λ), as the certificate judges it."""

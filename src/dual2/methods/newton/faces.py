@@ -236,7 +236,7 @@ class Faces(Directions[KnownFaces, Face]):
     def _step(self, base: Array) -> None:
         """Solve the problem on the faces, move, and forget old directions where there are many."""
         now = self.now
-        problem = Reduced(now.H, now.b, now.products, base)
+        problem, self._base = Reduced(now.H, now.b, now.products, base), base
         zero = np.zeros(len(now.b))
         found = solve_known(self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy())
         self._adopt(found)

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from dual2.errors import CapabilityError
-from dual2.functions import Function
+from dual2.functions import Function, PiecewiseQuadratic
 from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
@@ -180,14 +180,19 @@ def prefers_primal(problem: Problem) -> str:
     p, form = problem.p, problem.h.form
     if p > FEW:
         return f"p = {p} is above {FEW}"
-    bounded = form is not None and np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
-    if form is None or form.smooth or bounded:
+    if form is None or form.smooth or _demands(form):
         return ""
     known = problem.total([[agent.dim, _flat_in_bounds(agent)] for agent in problem.agents])
     variables, cornered = (round(float(value)) for value in known)
     if cornered or p <= variables:
         return ""
     return f"h has kinks, and p = {p} is above the {variables} variables"
+
+
+def _demands(form: PiecewiseQuadratic) -> bool:
+    """Whether some row has bounds and nothing else: a demand that has to be met."""
+    bounded = np.isfinite(form.lower) | np.isfinite(form.upper)
+    return bool(np.any(bounded & np.equal(form.curvature, 0.0)))
 
 
 def _flat_in_bounds(agent: Agent) -> bool:

@@ -73,6 +73,8 @@ class Primal(Directions[Known, Quadratics]):
         now.phase = DIRECTION
         self._append(z, total)
         self._resolve()
+        if not now.end and self._spanned and now.rows > self.tol:
+            self._examine()
         if not now.end and now.sums >= self.max_sums:
             now.end = "STALLED"
 

@@ -29,25 +29,18 @@ FIRM, SPAN = 1e3, 1e8
 CLOSE, INNER = 1e-9, 0.0
 """Accuracy at least, and of every step, which ends at rounding: agents without curvature feel the
 whole price, and nothing beside it that an error could be small against."""
-FLAT = 1e-10
-"""Least eigenvalue of H, relative to the largest, that is a curvature."""
 
 
 def solve_known(
     h: Function, problem: Reduced, gram: Gram, c: Array, lam: Array, sigma: float, tol: float
 ) -> Answer:
-    """As :func:`.reduced.solve_reduced`; where that fails for want of curvature, by springs.
-
-    An h with bounds may ask for what the known directions cannot give: that is no such failure.
-    """
+    """As :func:`.reduced.solve_reduced`; where that fails, by springs."""
     if is_smooth(h, len(problem.base)) or not len(c):
         return solve_reduced(h, problem, gram, c, lam, sigma, tol)
-    bends = np.linalg.eigvalsh(problem.H)
-    if not bends[-1] > 0:
+    if not np.trace(problem.H) > 0:
         return solve_flat(h, problem, gram, (c, lam), tol)
     found = solve_reduced(h, problem, gram, c, lam, sigma, tol)
-    bounded = h.form is None or any(np.any(np.isfinite(b)) for b in (h.form.lower, h.form.upper))
-    if found.rows <= tol or (bounded and bends[0] > FLAT * bends[-1]):
+    if found.rows <= tol:
         return found
     gram.forget()
     other = solve_flat(h, problem, gram, (c, lam), tol)

@@ -1,0 +1,97 @@
+"""Proofs of the primal modes that no point meets what h demands.
+
+Where the rows stay away from the domain of h, the least distance of the known directions to it is
+attained at some s, and the way u = s - y to the nearest point y of the domain separates the two
+sets if all directions are known (Farkas). Every agent tells how far it reaches along -A_iᵀu; the
+proof is that of :mod:`.stopping`.
+"""
+
+import numpy as np
+
+from dual2.functions import Function
+from dual2.functions.domains import to_barrier
+from dual2.methods.newton.closed_form import CONE
+from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
+from dual2.methods.newton.reduced import Gram, Piece, Reduced, minimise
+from dual2.methods.newton.stopping import proves_infeasible
+from dual2.problem import Agent
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+
+
+def find_separator(
+    runtime: Runtime, h: Function, problem: Reduced, point: tuple[Array, Array, Array]
+) -> Array | None:
+    """A direction that proves that nothing is feasible, or None; ``point`` is (x, c, λ).
+
+    The agents agree on four numbers for each of two candidates: the least way from the known
+    directions to the domain of h, and the price, which grows where nothing is feasible.
+    """
+    x, c, lam = point
+    form = h.form
+    if form is None or not any(np.any(np.isfinite(b)) for b in (form.lower, form.upper)):
+        return None
+    found = [_unit(h, v) for v in (least_way(h, problem, c), lam)]
+    candidates = np.array([u for u in found if u is not None])
+    if not len(candidates):
+        return None
+    y = np.clip(problem.base + c @ problem.S, form.lower, form.upper)
+    parts = zip(runtime.problem.agents, runtime.packed.split(x), strict=True)
+    rows = [[reach_of(agent, own, u, y) for u in candidates] for agent, own in parts]
+    total = runtime.total(np.array(rows).reshape(runtime.n, -1)).reshape(-1, DIRECTION)
+    for u, numbers in zip(candidates, total, strict=True):
+        if proves_infeasible(h, u, numbers, y):
+            return u
+    return None
+
+
+def least_way(h: Function, problem: Reduced, c: Array) -> Array:
+    """s - y for the s = s̄ + c·S nearest to the domain of h, y its nearest point there.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorBox
+    >>> h = IndicatorBox([1.0, 1.0], np.inf)
+    >>> S = np.array([[1.0, -1.0]])
+    >>> least_way(h, Reduced(np.zeros((1, 1)), np.zeros(1), S, np.zeros(2)), np.ones(1)).tolist()
+    [-1.0, -1.0]
+    """
+    assert h.form is not None, "asked for before"
+    lower, upper = (np.broadcast_to(b, problem.base.shape) for b in (h.form.lower, h.form.upper))
+
+    def look(s: Array) -> tuple[float, Array]:
+        way = s - np.clip(s, lower, upper)
+        return 0.5 * float(way @ way), way
+
+    piece = Piece(look, lambda s: ((s < lower) | (s > upper)).astype(float))
+    plain = problem._replace(H=np.zeros_like(problem.H), b=np.zeros_like(problem.b))
+    return minimise(plain, piece, Gram(), c, 0.0).lam
+
+
+def _unit(h: Function, way: Array) -> Array | None:
+    """The direction of length one if the domain of h is bounded in it."""
+    size = float(np.linalg.norm(way))
+    if not 0 < size < np.inf:
+        return None
+    u = to_barrier(h, way / size)
+    off = float(np.abs(way / size - u).max())
+    length = float(np.linalg.norm(u))
+    return u / length if off <= CONE and length > 0 else None
+
+
+def reach_of(agent: Agent, x: Array, u: Array, y: Array) -> Array:
+    """The numbers of a direction, see :mod:`.message`, of an agent whose g splits by coordinate."""
+    form, out = agent.g.form, np.zeros(DIRECTION)
+    assert form is not None, "the plan has asked for it"
+    w, norms = -agent.adjoint(u), agent.row_norms
+    far = np.where(w > 0, form.upper, form.lower)
+    held = np.isfinite(far)
+    terms = w[held] * far[held]
+    missed = float(np.linalg.norm(w[~held]))
+    ratios = np.abs(y)[norms > 0] / norms[norms > 0]
+    extent = max(float(np.linalg.norm(x)), float(ratios.max(initial=0.0)))
+    out[SUPPORT], out[SUPPORT_SIZE] = float(terms.sum()), float(np.abs(terms).sum())
+    out[MISSED] = missed * extent
+    out[OUTSIDE] = float(missed > CONE * float(norms @ np.abs(u)))
+    return out
