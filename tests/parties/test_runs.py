@@ -96,6 +96,16 @@ def check_what_is_logged(offices: Offices) -> None:
         run_party(read_party(offices.file(0)))
 
 
+def test_five_processes_answer_with_the_bits_of_one(make):
+    offices = make(5)
+    answers = offices.run("--quiet")
+    assert bits(answers) == in_process(5)
+    network = d2.Network(nx.path_graph(5))
+    here = d2.solve(lasso(5), network, method="Newton", sums="exact", record=False)
+    found = [d2.Counts(**one["counts"]).latency for one in answers]
+    assert found == [here.counts.latency] * 5
+
+
 def test_a_gossip_method_runs_between_parties(make):
     """Two parties, iD2A, no masks: both say what that shows."""
     offices = make(2, "iD2A", sums="{ masked = false }", options={"tol": 1e-2})
