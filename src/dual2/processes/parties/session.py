@@ -25,8 +25,8 @@ from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
 from dual2.runtime.peers.identity import load_key, parse_certificate, read_certificate, validity
-from dual2.runtime.peers.journal import Journal, create
-from dual2.runtime.peers.masks import KEY_FILE, Masks, Secret, demand_signed, message_of
+from dual2.runtime.peers.journal import KEY_FILE, Journal, create
+from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve

@@ -75,6 +75,11 @@ class Member:
     accepts: bool = True
 
     @property
+    def der(self) -> bytes:
+        """The present certificate."""
+        return self.ders[0]
+
+    @property
     def fingerprints(self) -> tuple[str, ...]:
         """Of the certificates."""
         return tuple(map(fingerprint, self.ders))

@@ -16,13 +16,11 @@ from dual2.engine.fixed_point import add_words, subtract_words
 from dual2.errors import PeerError
 from dual2.files import read_bytes
 from dual2.runtime.peers.identity import demand_private, load_cryptography
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.journal import KEY_FILE, create
 
 Array = np.ndarray
 PUBLIC = 32
 """Bytes of a public key."""
-KEY_FILE = "mask.key"
-"""Where a party keeps its keys of a run, in its state folder."""
 _SECRET = 64
 
 
