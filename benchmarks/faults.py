@@ -5,10 +5,17 @@ schedule that follows from its seed, parties die at crash points, one or several
 return; unsynced writes are lost with them in every second schedule; connections are cut at random
 times; frames arrive twice in every second schedule. All answers must be those of the undisturbed
 run, bit for bit.
+
+The part ``processes`` does the same with processes: kill -9 of one, two or all, restarts, also on a
+new port, pauses (SIGSTOP), and through a process between them cuts, refusals, delays, stalls, links
+that lose one direction, and bytes that arrive twice.
 """
 
 import argparse
+import json
+import os
 import random
+import subprocess
 import sys
 import tempfile
 import threading
@@ -29,6 +36,7 @@ from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.parties import Parties
 from party_circle import QUICK, Circle, Fate, Hanging
 
+TESTS = Path(__file__).resolve().parents[1] / "tests"
 EDGES = [(0, 1), (1, 2), (1, 3), (2, 3)]
 POINTS = [
     "before write frame", "within write frame", "after write frame", "before write said",
@@ -118,12 +126,9 @@ def run(folder: Path, keys: Path, schedule: Schedule | None, counts: Counter[str
             counts[event] += event in ("link_up", "gap", "peer_restarted")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--schedules", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
-    options = parse(parser, schedules=3)
-    report, counts, begun = Report(options), Counter[str](), time.monotonic()
+def report_threads(report: Report, first: int, count: int) -> None:
+    """Schedules of parties that are threads of this process."""
+    counts, begun = Counter[str](), time.monotonic()
     wrong: list[str] = []
     with tempfile.TemporaryDirectory() as parent:
         keys = Path(parent) / "keys"
@@ -131,7 +136,7 @@ def main() -> None:
         calm = Path(parent) / "calm"
         calm.mkdir()
         expected = run(calm, keys, None, Counter())
-        for seed in range(options.seed, options.seed + options.schedules):
+        for seed in range(first, first + count):
             folder = Path(parent) / str(seed)
             folder.mkdir()
             try:
@@ -143,12 +148,43 @@ def main() -> None:
                 errors = sorted({str(one) for one in found if isinstance(one, Exception)})
                 wrong.append(f"seed {seed}: {errors or 'OTHER BITS'}")
     rows = [(name, counts[name]) for name in ("deaths", "cuts", "link_up", "gap", "peer_restarted")]
-    rows += [("schedules", options.schedules), ("same bits", options.schedules - len(wrong))]
+    rows += [("schedules", count), ("same bits", count - len(wrong))]
     rows += [("seconds", round(time.monotonic() - begun, 1))]
-    report.table("Random faults", ("what", "how often"), rows)
+    report.table("Random faults, parties as threads", ("what", "how often"), rows)
     for line in wrong:
         report.say(line)
     report.expect(not wrong, "every run ends with the bits of the undisturbed one")
+
+
+def report_processes(report: Report, first: int, count: int) -> None:
+    """Schedules of parties that are processes, run by a program without threads."""
+    begun, counts, wrong = time.monotonic(), Counter[str](), []
+    line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
+    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        for text in process.stdout:
+            found = json.loads(text)
+            counts.update(found["counts"] | {found["end"]: 1, "schedules": 1})
+            if found["end"] != "same bits":
+                wrong.append(text)
+    rows = [*sorted(counts.items()), ("seconds", round(time.monotonic() - begun, 1))]
+    report.table("Random faults, parties as processes", ("what", "how often"), rows)
+    for text in wrong:
+        report.say(text)
+    report.expect(counts["same bits"] == count, "every run of processes has the bits of one")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--schedules", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
+    options = parse(parser, ("threads", "processes"), schedules=2)
+    report = Report(options)
+    if "threads" in options.parts:
+        report_threads(report, options.seed, options.schedules)
+    if "processes" in options.parts:
+        report_processes(report, options.seed, options.schedules)
     report.end()
 
 

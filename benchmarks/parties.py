@@ -5,8 +5,9 @@ Three processes on a path, each a party with its own state folder. Blocks of bot
 before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
 over bare asyncio streams with the same certificates; what a sync of the disk costs stands beside,
 since no masked word may leave before one, and the same sums with state folders in memory
-(``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I from end to
-end between eight processes, every link through a proxy that holds all bytes for so long.
+(``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I between
+eight processes and logistic regression between five from end to end, every link through a proxy
+that holds all bytes for so long.
 """
 
 import argparse
@@ -23,12 +24,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common.report import Report, parse
+from dual2 import Agent, LogisticLoss, Network, Problem, SquaredNorm
 from dual2.experiments import experiment1
 from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.solve import solve
 from party_circle import Circle
@@ -93,7 +97,7 @@ class Plain:
 
 def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> None:
     """One process: its ports to the parent, the others' from it, then its numbers; as JSON."""
-    circle = Circle(Path(folder), EDGES)
+    circle = Circle(Path(folder), EDGES, timing=Timing(dead=30.0, patience=600.0))
     known, other = json.loads(sys.stdin.readline())
     circle.ports = {int(i): port for i, port in known.items()}
     plain = Plain(me, circle, {int(i): port for i, port in other.items()})
@@ -115,21 +119,26 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
             right = all(
                 a == math.fsum(b) for a, b in zip(total, np.vstack(every).T.tolist(), strict=True)
             )
-            times: list[tuple[float, float]] = []
+            times: list[tuple[float, ...]] = []
             for _ in range(blocks):
-                begun = time.perf_counter()
+                begun, busy = time.perf_counter(), time.process_time()
                 for _ in range(count):
                     party.sum(values, circle.network)
-                times.append(((time.perf_counter() - begun) / count, plain.sums(16 * p, count)))
+                between = time.perf_counter(), time.process_time()
+                bare = plain.sums(16 * p, count)
+                own = (between[1] - busy) / count, (time.process_time() - between[1]) / count
+                times.append(((between[0] - begun) / count, bare, *own))
             found.append((p, right, times))
         return found
 
     print(json.dumps(circle.program(me, False, work)), flush=True)
 
 
-def time_of_sync(count: int = 20) -> float:
-    """Seconds of one small write with ``fdatasync``."""
-    with tempfile.TemporaryFile() as file:
+def time_of_sync(where: str | None, count: int = 20) -> float:
+    """Seconds of one small write with ``fdatasync``, over zeros that were written before."""
+    with tempfile.TemporaryFile(dir=where) as file:
+        os.pwrite(file.fileno(), bytes(100 * count), 0)
+        os.fsync(file.fileno())
         begun = time.perf_counter()
         for _ in range(count):
             os.write(file.fileno(), bytes(100))
@@ -137,12 +146,12 @@ def time_of_sync(count: int = 20) -> float:
         return (time.perf_counter() - begun) / count
 
 
-def run_all(sizes: list[tuple[int, int]], blocks: int) -> list[Any]:
+def run_all(sizes: list[tuple[int, int]], blocks: int, where: str | None) -> list[Any]:
     """Start three processes, tell each who listens where; what they measured."""
     ports: dict[int, int] = {}
     plain: dict[int, int] = {}
     processes = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=where) as folder:
         Circle(Path(folder), EDGES)  # certificates
         for me in range(3):
             what = json.dumps([me, folder, sizes, blocks])
@@ -198,13 +207,25 @@ class Proxies:
             self.loop.call_later(self.delay, writer.close)
 
 
-def report_wan(report: Report, delay: float) -> None:
-    """Experiment I between eight processes whose links take ``delay`` seconds in each direction."""
-    problem, network, _ = experiment1()
+def breast_cancer(n: int) -> tuple[Problem, Network]:
+    """Logistic regression, the features split between the parties, a path."""
+    from sklearn.datasets import load_breast_cancer
+
+    data, labels = load_breast_cancer(return_X_y=True)
+    data = (data - data.mean(axis=0)) / data.std(axis=0)
+    parts = np.array_split(data, n, axis=1)
+    agents = [Agent(np.ascontiguousarray(part), SquaredNorm(1.0)) for part in parts]
+    return Problem(agents, LogisticLoss(2.0 * labels - 1.0)), Network(nx.path_graph(n))
+
+
+def report_wan(
+    report: Report, title: str, delay: float, problem: Problem, network: Network, **options: Any
+) -> None:
+    """A run between processes whose links take ``delay`` seconds in each direction."""
     pairs = [(int(max(edge)), int(min(edge))) for edge in network.edges]
     addresses = dict(zip(pairs, free_ports(len(pairs)), strict=True))
+    options = {"method": "Newton", "tol": 1e-8} | options
     with tempfile.TemporaryDirectory() as folder:
-        options = {"method": "Newton", "tol": 1e-8}
         where = Path(folder) / "run"
         offices = Offices(where, problem, network, options, addresses=addresses)
         Proxies(delay, {port: offices.ports[j] for (_, j), port in addresses.items()})
@@ -217,39 +238,52 @@ def report_wan(report: Report, delay: float) -> None:
         log = (where / "party0" / "state" / "audit.jsonl").read_text().splitlines()
         events = [json.loads(line) for line in log]
     sums = [one["t"] for one in events if one["event"] == "sum"]
-    here = solve(problem, network, method="Newton", tol=1e-8, sums="exact", record=False)
+    here = solve(problem, network, sums="exact", record=False, **options)
     same = all(one["x"] == x.tolist() for one, x in zip(answers, here.x, strict=True))
-    report.expect(same, "eight parties answer with the bits of one process")
+    same &= all(one["counts"] == answers[0]["counts"] for one in answers)
+    report.expect(same, f"{title}: the parties answer with the bits of one process")
     rows = [
         ("sums of the method", here.counts.sums),
         ("masked sums in all", len(sums)),
         ("seconds from first to last", sums[-1] - sums[0]),
+        ("of them waiting for light", 2 * network.tree.height * delay * len(sums)),
         ("seconds with the start of the processes", seconds),
     ]
-    report.table(f"Experiment I, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
+    report.table(f"{title}, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
+
+
+def report_sums(report: Report, widths: list[int], found: list[Any], where: str | None) -> None:
+    """A table of what the processes measured."""
+    rows = []
+    for k, p in enumerate(widths):
+        times = np.array(found[1][k][2])
+        report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
+        masked, bare, *busy = 1e3 * np.median(times, axis=0)
+        ratio = float(np.median(times[:, 0] / times[:, 1]))
+        rows.append((p, masked, bare, ratio, *busy, 1e3 * time_of_sync(where)))
+    head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio", "CPU of the root, ms")
+    head += ("CPU, plain, ms", "sync alone, ms")
+    title = "One sum over three parties on a path"
+    report.table(title + (f", state in {where}" if where else ""), head, rows)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=5)
     parser.add_argument("--sums", type=int, default=20, help="in a block of the smallest size")
-    parser.add_argument("--delay", type=float, help="also Experiment I with such links, seconds")
+    parser.add_argument("--memory", help="also with state in this folder of a file system in RAM")
+    parser.add_argument("--delay", type=float, help="also two runs with such links, seconds")
     options = parse(parser, blocks=1, sums=2)
     report = Report(options)
     widths = [20, 500] if options.smoke else [20, 500, 100_000, 125_250]
     sizes = [(p, options.sums if p < 1000 else max(1, options.sums // 7)) for p in widths]
-    found = run_all(sizes, options.blocks)
-    rows = []
-    for k, p in enumerate(widths):
-        times = np.array(found[1][k][2])
-        report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
-        masked, bare = np.median(times, axis=0)
-        ratio = float(np.median(times[:, 0] / times[:, 1]))
-        rows.append((p, 1e3 * masked, 1e3 * bare, ratio, 1e3 * time_of_sync()))
-    head = ("numbers", "masked sum, ms", "plain asyncio + TLS, ms", "ratio", "sync alone, ms")
-    report.table("One sum over three parties on a path", head, rows)
+    for where in [None, options.memory] if options.memory else [None]:
+        report_sums(report, widths, run_all(sizes, options.blocks, where), where)
     if options.delay is not None:
-        report_wan(report, options.delay)
+        problem, network, _ = experiment1()
+        report_wan(report, "Experiment I, 8 parties", options.delay, problem, network)
+        wan = "Breast cancer, logistic regression, 5 parties", options.delay, *breast_cancer(5)
+        report_wan(report, *wan, mode="primal")
     report.end()
 
 

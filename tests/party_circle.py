@@ -103,7 +103,7 @@ class Circle:
             Neighbour(
                 i,
                 self.names[i],
-                fingerprint(self.certificates[i]),
+                (fingerprint(self.certificates[i]),),
                 ("127.0.0.1", self.where(me, i)) if i < me else None,
             )
             for i in others
@@ -166,7 +166,7 @@ class Circle:
             i: demand_signed(
                 known[i],
                 message_of(RUN, STUDY, i),
-                parse_certificate(self.certificates[i]),
+                [parse_certificate(self.certificates[i])],
                 self.names[i],
             )
             for i in known

@@ -70,6 +70,16 @@ def test_solve_writes_json(folder, tmp_path, capsys):
     assert "--force" in capsys.readouterr().err
 
 
+def test_exact_sums_are_an_option(folder, tmp_path, capsys):
+    out = tmp_path / "x.json"
+    assert run("solve", folder, "--method", "Newton", "--sums", "exact", "--out", out) == 0
+    problem, network, _ = experiment1()
+    here = solve(problem, network, method="Newton", sums="exact", record=False)
+    assert json.loads(out.read_text())["x"] == [x.tolist() for x in here.x]
+    assert run("solve", folder, "--sums", "best") == 2
+    assert "sums='best' is unknown" in capsys.readouterr().err
+
+
 def test_resume_goes_on_where_it_stopped(folder, tmp_path, capsys):
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     assert run("solve", folder, "--tol", "1e-5", "--out", whole) == 0

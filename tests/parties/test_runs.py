@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import time
 from contextlib import suppress
@@ -17,6 +18,7 @@ from dual2.errors import Dual2Error
 from dual2.processes.parties.party import read_party
 from dual2.processes.parties.session import run_party
 from dual2.processes.parties.study import read_study
+from dual2.runtime.peers.identity import make_trial
 from party_offices import Offices, bits
 
 
@@ -51,9 +53,34 @@ def in_process(n: int, method: str = "Newton", tol: float = 1e-8) -> list:
     return bits([public | {"x": x.tolist()} for x in result.x])
 
 
+def announce_renewal(offices: Offices, i: int) -> None:
+    """A next key and certificate of party i, which the study of all parties names."""
+    name = offices.names[i]
+    found = make_trial(offices.folder / "renewed", [name])[name]
+    entry = f'certificate = "{name}.pem"\n'
+    more = f'next_certificate = "{name}-next.pem"\nnext_fingerprint = "{found}"\n'
+    for other in offices.names:
+        own = offices.folder / other
+        shutil.copy(offices.folder / "renewed" / f"{name}.pem", own / f"{name}-next.pem")
+        study = own / "study.toml"
+        study.write_text(study.read_text().replace(entry, entry + more))
+    shutil.copy(offices.folder / "renewed" / f"{name}.key", offices.folder / name / "next.key")
+
+
+def renew(offices: Offices, i: int) -> None:
+    """From now on party i uses them."""
+    file, name = offices.file(i), offices.names[i]
+    text = file.read_text().replace(f'key = "{name}.key"', 'key = "next.key"')
+    file.write_text(text.replace(f'"{name}.pem"', f'"{name}-next.pem"'))
+
+
 def test_three_parties_answer_with_the_bits_of_one_process(make):
-    """... although one is killed on the way and another one stopped for a while."""
+    """... although one is killed on the way and another one stopped for a while.
+
+    The one that was killed returns with its next key and certificate.
+    """
     offices = make(3)
+    announce_renewal(offices, 1)
     for i in range(3):
         offices.start(i)
     journal = offices.folder / "party1" / "state" / "journal"
@@ -66,6 +93,7 @@ def test_three_parties_answer_with_the_bits_of_one_process(make):
     offices.processes[1].kill()
     offices.processes[1].communicate()
     offices.processes[2].send_signal(signal.SIGCONT)
+    renew(offices, 1)
     offices.start(1, "--resume")
     for i in range(3):
         code, said = offices.wait(i)
@@ -96,6 +124,16 @@ def check_what_is_logged(offices: Offices) -> None:
         run_party(read_party(offices.file(0)))
 
 
+def test_five_processes_answer_with_the_bits_of_one(make):
+    offices = make(5)
+    answers = offices.run("--quiet")
+    assert bits(answers) == in_process(5)
+    network = d2.Network(nx.path_graph(5))
+    here = d2.solve(lasso(5), network, method="Newton", sums="exact", record=False)
+    found = [d2.Counts(**one["counts"]).latency for one in answers]
+    assert found == [here.counts.latency] * 5
+
+
 def test_a_gossip_method_runs_between_parties(make):
     """Two parties, iD2A, no masks: both say what that shows."""
     offices = make(2, "iD2A", sums="{ masked = false }", options={"tol": 1e-2})
@@ -124,6 +162,12 @@ CHANGES = {
     "address": ("party.toml", 'address = "127.0.0.1:', 'address = "', "expected host:port"),
     "page": ("party.toml", "listen", 'status = "0.0.0.0:1"\nlisten', "for loopback only"),
     "fingerprint": ("study.toml", 'fingerprint = "', 'fingerprint = "00', "the study says 00"),
+    "renewal": (
+        "study.toml",
+        'certificate = "',
+        'next_fingerprint = "00"\ncertificate = "',
+        "needs both of next_certificate and next_fingerprint",
+    ),
     "two": ("study.toml", "masked = true", "masked = 1", "masked is 1; expected bool"),
     "matrices": ("study.toml", "matrices = true", "matrices = false", "sums p × p matrices"),
     "run": ("study.toml", 'run = "test"', 'run = "a b"', "run is 'a b'"),

@@ -41,6 +41,7 @@ def solve(
     tol: Annotated[float | None, typer.Option(help="Relative KKT residual (1e-8).")] = None,
     max_rounds: Annotated[int | None, typer.Option(help="Most rounds.")] = None,
     time_limit: Annotated[float | None, typer.Option(help="Most seconds.")] = None,
+    sums: Annotated[str | None, typer.Option(help="Rounding of sums: tree or exact.")] = None,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Write JSON here.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on where FILE ended.")] = False,
     force: Force = False,
@@ -56,6 +57,7 @@ def solve(
 ) -> None:
     """Solve the problem in a folder; options override those of problem.toml.
 
+    With --sums exact the answer has the same bits in one process, over MPI and between parties.
     FILE is JSON. While the run has not converged, the folder FILE.d keeps what --resume needs.
     With --mpi, or under mpiexec, each process reads its own agents' files only and writes
     FILE.d/<agent>.json; --gather, --partition, --reduce, --timeout and --log-dir are for that.
@@ -67,6 +69,7 @@ def solve(
         "tol": tol,
         "max_rounds": max_rounds,
         "time_limit": time_limit,
+        "sums": sums,
     }
     chosen = {name: value for name, value in given.items() if value is not None}
     asked = ProcessOptions(

@@ -114,10 +114,11 @@ def head_of(high, low, rest):
     ``rest`` says whether there is anything below. Beside it the leading zeros of ``high``.
     """
     one, zero = np.uint64(1), np.uint64(0)
-    top, lead = one << np.uint64(63), 0
-    while (high << np.uint64(lead)) < top:
-        lead += 1
-    below = low
+    lead, below, step = 0, low, 32
+    while step > 0:
+        if (high >> np.uint64(64 - lead - step)) == zero:
+            lead += step
+        step //= 2
     if lead > 0:
         high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
         below = low << np.uint64(lead)

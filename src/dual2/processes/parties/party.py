@@ -142,7 +142,7 @@ def _neighbours(peers: dict[str, Any], study: Study, me: int, where: str) -> tup
                 raise Dual2Error(f"{where} lacks peers.{name}.address: this party dials {name}.")
             entry = entries(peers[name], f"{where}: peers.{name}", {"address": str}, {})
             address = _address(entry["address"], f"{where}: peers.{name}.address")
-        found.append(Neighbour(i, name, study.members[i].fingerprint, address))
+        found.append(Neighbour(i, name, study.members[i].fingerprints, address))
     return tuple(found)
 
 
@@ -150,10 +150,10 @@ def _check_identity(party: Party) -> None:
     """The certificate is that of the study, is valid, and belongs to the key."""
     der, key = read_certificate(party.certificate), load_key(party.key)
     member = party.study.members[party.me]
-    if fingerprint(der) != member.fingerprint:
+    if fingerprint(der) not in member.fingerprints:
         raise Dual2Error(
             f"{party.certificate} has the fingerprint {fingerprint(der)}, the study says "
-            f"{member.fingerprint} for {member.name}."
+            f"{' or '.join(member.fingerprints)} for {member.name}."
         )
     if parse_certificate(der).public_key() != key.public_key():
         raise Dual2Error(f"{party.key} is not the key of {party.certificate}.")

@@ -24,9 +24,9 @@ from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
-from dual2.runtime.peers.identity import load_key, parse_certificate, validity
-from dual2.runtime.peers.journal import Journal, create
-from dual2.runtime.peers.masks import KEY_FILE, Masks, Secret, demand_signed, message_of
+from dual2.runtime.peers.identity import load_key, parse_certificate, read_certificate, validity
+from dual2.runtime.peers.journal import KEY_FILE, Journal, create
+from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
@@ -156,7 +156,7 @@ def _about(party: Party, data: str) -> dict[str, str]:
 
 def warn(party: Party, say: Callable[[str], None]) -> None:
     """What the study lets others see beyond masked sums; a certificate that soon ends."""
-    if soon := validity(party.study.members[party.me].der):
+    if soon := validity(read_certificate(party.certificate)):
         say(f"The certificate of {party.name} {soon}.")
     method = find_method(party.study.public.options["method"])
     if not party.study.masked:
@@ -170,7 +170,8 @@ def warn(party: Party, say: Callable[[str], None]) -> None:
 
 def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
     """The links of a party, not yet started."""
-    trusted = [party.study.members[one.number].der for one in party.neighbours]
+    members = party.study.members
+    trusted = [der for one in party.neighbours for der in members[one.number].ders]
     limit = max(8 * (CHUNK + 64), 8 * p, 512 * len(party.study.members))
     place = Place(
         party.listen if any(one.address is None for one in party.neighbours) else None,
@@ -228,7 +229,7 @@ def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:
         i: demand_signed(
             known[i],
             message_of(study.run, study.digest, i),
-            parse_certificate(member.der),
+            [parse_certificate(der) for der in member.ders],
             member.name,
         )
         for i, member in enumerate(study.members)

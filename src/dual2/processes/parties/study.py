@@ -10,6 +10,7 @@
     name = "hospital"
     certificate = "hospital.pem"
     fingerprint = "b52c…"             # SHA-256 of the certificate
+    next_certificate = "new.pem"      # optional, with next_fingerprint: accepted as well
 """
 
 import hashlib
@@ -67,12 +68,21 @@ def entries(
 
 @dataclass(frozen=True)
 class Member:
-    """A party as the study knows it; ``der`` is its certificate."""
+    """A party as the study knows it; ``ders`` are its certificates, the next one last."""
 
     name: str
-    fingerprint: str
-    der: bytes
+    ders: tuple[bytes, ...]
     accepts: bool = True
+
+    @property
+    def der(self) -> bytes:
+        """The present certificate."""
+        return self.ders[0]
+
+    @property
+    def fingerprints(self) -> tuple[str, ...]:
+        """Of the certificates."""
+        return tuple(map(fingerprint, self.ders))
 
 
 @dataclass(frozen=True)
@@ -163,18 +173,24 @@ def _member(entry: Any, where: str, folder: Path) -> Member:
         entry,
         where,
         {"name": str, "fingerprint": str, "certificate": str},
-        {"accepts": bool},
+        {"accepts": bool, "next_certificate": str, "next_fingerprint": str},
     )
     if not NAME.fullmatch(found["name"]):
         raise Dual2Error(f"{where}: name is {found['name']!r}; expected letters, digits, - _ dots.")
-    der = read_certificate(folder / found["certificate"])
-    if fingerprint(der) != found["fingerprint"].lower().replace(":", ""):
-        raise Dual2Error(
-            f"{where}: the fingerprint of {found['certificate']} is {fingerprint(der)}, the study "
-            f"says {found['fingerprint']}. If {found['name']} renewed its certificate, all parties "
-            "need the new study file."
-        )
-    return Member(found["name"], fingerprint(der), der, found.get("accepts", True))
+    if ("next_certificate" in found) != ("next_fingerprint" in found):
+        raise Dual2Error(f"{where} needs both of next_certificate and next_fingerprint, or none.")
+    whens = ("", "next_") if "next_certificate" in found else ("",)
+    ders = []
+    for when in whens:
+        file, said = found[f"{when}certificate"], found[f"{when}fingerprint"]
+        ders.append(read_certificate(folder / file))
+        if fingerprint(ders[-1]) != said.lower().replace(":", ""):
+            raise Dual2Error(
+                f"{where}: the fingerprint of {file} is {fingerprint(ders[-1])}, the study says "
+                f"{said}. If {found['name']} renewed its certificate, all parties need the new "
+                "study file."
+            )
+    return Member(found["name"], tuple(ders), found.get("accepts", True))
 
 
 def check_members(study: Study, where: str) -> None:
@@ -191,9 +207,9 @@ def check_members(study: Study, where: str) -> None:
         raise Dual2Error(f"{where} has {n} parties; expected 2 to {MOST_PARTIES}.")
     for what, values in (
         ("name", names),
-        ("certificate", [member.fingerprint for member in study.members]),
+        ("certificate", [one for member in study.members for one in member.fingerprints]),
     ):
-        if len(set(values)) < n:
+        if len(set(values)) < len(values):
             raise Dual2Error(f"{where}: two parties have the same {what}.")
     if n == 2 and study.masked:
         raise Dual2Error(f"{where}: {TWO}")

@@ -35,6 +35,7 @@ class Kind(IntEnum):
     ABORT = 9
 
 
+_CODES = frozenset(Kind)
 NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 """Kinds that the program sends and consumes, each exactly once."""
 _TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
@@ -111,7 +112,13 @@ class Frame:
         )
 
 
-def frame_of(kind: Kind, run: bytes, values: Array | bytes | None = None, tag: int = 0) -> Frame:
+def frame_of(
+    kind: Kind,
+    run: bytes,
+    values: Array | bytes | None = None,
+    tag: int = 0,
+    chain: bytes = _NO_MARK,
+) -> Frame:
     """A frame with an array, or bytes, as its payload.
 
     Examples
@@ -121,12 +128,13 @@ def frame_of(kind: Kind, run: bytes, values: Array | bytes | None = None, tag: i
     (2, 3)
     """
     if values is None:
-        return Frame(kind, run=run, tag=tag)
+        return Frame(kind, run=run, tag=tag, chain=chain)
     if isinstance(values, bytes):
         values = np.frombuffer(values, np.uint8)
     code = {"f": 1, "u": 2}[values.dtype.kind] if values.dtype.itemsize == 8 else 3
     payload = np.ascontiguousarray(values, _TYPES[code]).tobytes()
-    return Frame(kind, code, values.shape, tag=tag, length=len(payload), run=run, payload=payload)
+    length = len(payload)
+    return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
 
 
 def parse_header(data: bytes, limit: int) -> Frame:
@@ -139,7 +147,7 @@ def parse_header(data: bytes, limit: int) -> Frame:
     _, code, dtype, ndim, zero, seq, ack, stable, tag, *shape, length, run, chain = _HEADER.unpack(
         data
     )
-    if code not in list(Kind) or dtype >= len(_TYPES) or ndim > 3 or zero:
+    if code not in _CODES or dtype >= len(_TYPES) or ndim > 3 or zero:
         raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
     kind, used = Kind(code), tuple(shape[:ndim])
     if any(shape[ndim:]) or (dtype == 0 and ndim):

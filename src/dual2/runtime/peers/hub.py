@@ -42,7 +42,7 @@ class Neighbour:
 
     number: int
     name: str
-    fingerprint: str
+    fingerprints: tuple[str, ...]
     address: tuple[str, int] | None = None
 
 
@@ -238,7 +238,7 @@ class Hub:
         """The neighbour that shows this certificate, if one may dial."""
         found = connection.fingerprint
         for peer, neighbour in self.neighbours.items():
-            if neighbour.fingerprint == found and neighbour.address is None:
+            if found in neighbour.fingerprints and neighbour.address is None:
                 return peer
         self.audit("stranger", address=address, fingerprint=found)
         return None
@@ -251,10 +251,10 @@ class Hub:
             try:
                 timing = self.place.limit, self.timing.dead
                 connection = await dial(neighbour.address, self.place.client, *timing)
-                if connection.fingerprint != neighbour.fingerprint:
+                if connection.fingerprint not in neighbour.fingerprints:
                     raise Mismatch(
                         f"{neighbour.name} presents {connection.fingerprint[:8]}…, the study says "
-                        f"{neighbour.fingerprint[:8]}…: not connecting. If it renewed its "
+                        f"{neighbour.fingerprints[0][:8]}…: not connecting. If it renewed its "
                         "certificate, all parties need the new study file."
                     )
                 said = await self._greet(peer, connection)
@@ -322,8 +322,8 @@ class Hub:
         if self._incarnations.setdefault(peer, said["incarnation"]) != said["incarnation"]:
             self._incarnations[peer] = said["incarnation"]
             self.audit("peer_restarted", peer=name)
-        print_ = self.neighbours[peer].fingerprint
-        self.audit("link_up", peer=name, fingerprint=print_, want=said["want"], resent=resent)
+        shown = connection.fingerprint
+        self.audit("link_up", peer=name, fingerprint=shown, want=said["want"], resent=resent)
         self._wake[peer].set()
         writing = self._loop.create_task(self._write(peer, connection))
         try:

@@ -24,8 +24,10 @@ _RECORD = struct.Struct("<IB16s")
 _MOST = 2**31
 QUOTA = 16 * 2**30
 """Most bytes of a log."""
-_AHEAD = 2**18
-"""Zeros that are written ahead of short records: a sync then need not tell the disk a new size."""
+KEY_FILE = "mask.key"
+"""Where a party keeps its keys of a run, in its state folder."""
+_AHEAD = 2**16
+"""Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
 
 class Log:
@@ -37,6 +39,8 @@ class Log:
         Where they are.
     about : bytes
         The first record of a new file.
+    ahead : int
+        So many zeros are written before the records that will take their place.
 
     Attributes
     ----------
@@ -46,8 +50,8 @@ class Log:
         Records that may still be lost.
     """
 
-    def __init__(self, file: Path, about: bytes) -> None:
-        self.file, self.unsynced = file, 0
+    def __init__(self, file: Path, about: bytes, ahead: int = 0) -> None:
+        self.file, self.unsynced, self._ahead = file, 0, ahead
         if not file.exists():
             create(file, b"".join(_record(START, about)))
         self._data = read_bytes(file, QUOTA)
@@ -80,9 +84,9 @@ class Log:
         length = len(head) + sum(map(len, rest))
         if self.size + length > QUOTA:
             raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
-        if self.size + length > self._filled and length < _AHEAD // 8:
-            self._filled = self.size + _AHEAD
-            os.pwrite(self._descriptor, bytes(_AHEAD), self.size)
+        if self.size + length > self._filled and length < self._ahead:
+            self._filled = self.size + self._ahead
+            os.pwrite(self._descriptor, bytes(self._ahead), self.size)
         passing(f"before write {what}")
         _write(self._descriptor, head)
         passing(f"within write {what}")
@@ -145,7 +149,9 @@ class Journal:
                 "a new attempt needs a new name of the run (run = …) in the study and another "
                 "state folder, since masks must never be used twice."
             )
-        self.said = self._read("said", about)
+        if not (self.file.exists() or (self.folder / KEY_FILE).exists()):
+            (self.folder / "said").unlink(missing_ok=True)  # new keys have masks of their own
+        self.said = self._read("said", about, _AHEAD)
         if self._said and not self.file.exists():
             raise Dual2Error(
                 f"{self.file} is missing, but {self.said.file} has what was said. Restore it; a "
@@ -190,8 +196,8 @@ class Journal:
         passing("after sync")
 
     # -- reading -------------------------------------------------------------------------------
-    def _read(self, name: str, about: dict[str, str]) -> Log:
-        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode())
+    def _read(self, name: str, about: dict[str, str], ahead: int = 0) -> Log:
+        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode(), ahead)
         self._logs.append(log)
         for kind, body in log.records():
             self._take(kind, body, about, log.file)

@@ -28,6 +28,8 @@ class Link:
         frames that are sent.
     forgotten : int
         What the peer says of ours: frames below it are not kept.
+    unconfirmed : int
+        Bytes that are kept for the peer.
     """
 
     def __init__(self, peer: int, name: str) -> None:
@@ -38,6 +40,7 @@ class Link:
         self.from_journal = 0
         self.consumed = 1
         self.acknowledged = 1
+        self.unconfirmed = 0
         self._cursor = 1
         self._digests: dict[int, bytes] = {}
 
@@ -48,6 +51,7 @@ class Link:
         self.next_out += 1
         if frame.seq >= self.forgotten:
             self.out.append(frame)
+            self.unconfirmed += frame.length
 
     def consume(self) -> tuple[Frame, bool]:
         """The next frame for the program, and whether it came from the journal."""
@@ -86,18 +90,13 @@ class Link:
         self.acknowledged = max(self.acknowledged, ack)
         self.forgotten = max(self.forgotten, stable)
         while self.out and self.out[0].seq < self.forgotten:
-            self.out.popleft()
+            self.unconfirmed -= self.out.popleft().length
 
     def pending(self) -> list[Frame]:
         """Frames to be written now, in order; they count as written on this connection."""
         found = [frame for frame in self.out if frame.seq >= self._cursor]
         self._cursor = max(self._cursor, self.next_out)
         return found
-
-    @property
-    def unconfirmed(self) -> int:
-        """Bytes that are kept for the peer."""
-        return sum(frame.length for frame in self.out)
 
     def accept(self, frame: Frame) -> bool:
         """Take a frame that came; whether it is news for the program."""

@@ -16,13 +16,11 @@ from dual2.engine.fixed_point import add_words, subtract_words
 from dual2.errors import PeerError
 from dual2.files import read_bytes
 from dual2.runtime.peers.identity import demand_private, load_cryptography
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.journal import KEY_FILE, create
 
 Array = np.ndarray
 PUBLIC = 32
 """Bytes of a public key."""
-KEY_FILE = "mask.key"
-"""Where a party keeps its keys of a run, in its state folder."""
 _SECRET = 64
 
 
@@ -83,21 +81,23 @@ def message_of(run: bytes, study: bytes, party: int) -> bytes:
     return b"dual2 mask key 1" + run + study + party.to_bytes(4, "little")
 
 
-def demand_signed(entry: bytes, message: bytes, certificate: Any, name: str) -> bytes:
-    """The public key of an entry, if the owner of the certificate has signed it."""
+def demand_signed(entry: bytes, message: bytes, certificates: list[Any], name: str) -> bytes:
+    """The public key of an entry, if the owner of one of the certificates has signed it."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256
 
     public, signature = entry[:PUBLIC], entry[PUBLIC:]
-    try:
-        certificate.public_key().verify(signature, message + public, ECDSA(SHA256()))
-    except InvalidSignature:
-        raise PeerError(
-            f"The mask key of {name} is not signed by the key of its certificate: somebody on the "
-            "way has replaced it, or the party runs with another key. Nothing was computed."
-        ) from None
-    return public
+    for certificate in certificates:
+        try:
+            certificate.public_key().verify(signature, message + public, ECDSA(SHA256()))
+        except InvalidSignature:
+            continue
+        return public
+    raise PeerError(
+        f"The mask key of {name} is not signed by the key of its certificate: somebody on the "
+        "way has replaced it, or the party runs with another key. Nothing was computed."
+    )
 
 
 class Masks:

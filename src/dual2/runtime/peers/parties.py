@@ -7,7 +7,7 @@ party that was killed repeats what it did and falls in with the others where it 
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import numpy as np
@@ -89,7 +89,7 @@ class Parties(Transport):
 
     # -- frames ----------------------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
-        frame = replace(frame_of(kind, self.hub.meaning.run, values, tag), chain=self._chain)
+        frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
         link = self.hub.links[peer]
         if self.journal.unsynced and link.unconfirmed > _KEEP:
             self.sync()  # both may be waiting for each other's word
