@@ -18,7 +18,8 @@ Work = Callable[[Parties, Board], Any]
 ROWS_SHOW = {
     PSI: (
         "Rows: private set intersection. All learn the common rows; each party learns how many "
-        "rows it shares with the holder of the labels, and the two how many the other has."
+        "rows it shares with the holder of the labels and how many of these others lack, and the "
+        "two how many the other has."
     ),
     HASHES: (
         "Rows: keyed hashes. A weaker guarantee: the holder of the labels sees which hashes each "
