@@ -24,6 +24,7 @@ from dual2.learn.federated.example import PARTIES, write_example
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.party_file import LearnParty, read_learn_party
 from dual2.learn.federated.prediction import predict
+from dual2.runtime.peers.audit import verify
 from dual2.runtime.peers.carrier_tls import Connection
 from learning_offices import Offices, World, done
 from party_offices import free_ports
@@ -61,10 +62,10 @@ def take_part(own: LearnParty, work: str) -> dict[str, Any]:
     begun = time.perf_counter()
     if work == "align":
         rows = align(own, **quiet)
-        found = {"rows": len(rows), "digest": rows.digest}
+        found: dict[str, Any] = {"rows": len(rows), "digest": rows.digest}
     elif work == "fit":
         model = fit(own, **quiet)
-        found = {"coef": model.coefficients[0].tolist(), "sums": model.about["sums"]}
+        found = {"coef": model.coefficients[0].tolist()}
     else:
         made = predict(own, own.table, **quiet)
         found = {"scores": None if made.scores is None else made.scores[:, 0].tolist()}
@@ -92,7 +93,12 @@ def together(offices: Offices, work: str, smoke: bool) -> list[dict[str, Any]]:
     return [json.loads(text) for text in said]
 
 
-def measure_psi(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def count_sums(offices: Offices, phase: str) -> int:
+    """Sums over all parties, of any kind, as the log of a run has them."""
+    return verify(offices.state(offices.names[0]) / phase / "audit.jsonl")["sum"]
+
+
+def report_psi(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Two parties, of whose rows half are common."""
     count = options.ids
     tables = {
@@ -105,15 +111,16 @@ def measure_psi(report: Report, options: argparse.Namespace, folder: Path) -> No
     found = together(offices, "align", options.smoke)
     report.expect({one["rows"] for one in found} == {count - count // 2}, "the common rows")
     report.expect(len({one["digest"] for one in found}) == 1, "the same rows in the same order")
+    sums = count_sums(offices, "align")
     rows = [
-        (name, count, one["rows"], one["seconds"], one["sent"] / 1e6)
+        (name, count, one["rows"], one["seconds"], sums, one["sent"] / 1e6)
         for name, one in zip(offices.names, found, strict=True)
     ]
-    head = ("party", "ids", "common", "seconds", "MB sent")
+    head = ("party", "ids", "common", "seconds", "sums", "MB sent")
     report.table("Private set intersection of two parties", head, rows)
 
 
-def measure_fit(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def report_fit(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """Four parties around the holder of the labels, rows as given."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
@@ -141,16 +148,17 @@ def measure_fit(report: Report, options: argparse.Namespace, folder: Path) -> No
     report.expect(all(one["scores"] is None for one in told[1:]), "scores for the hospital alone")
     rows = []
     for work, answers in (("fit", found), ("predict", told)):
-        seconds, sums = max(one["seconds"] for one in answers), answers[0].get("sums", 1)
+        seconds = max(one["seconds"] for one in answers)
+        sums = count_sums(offices, "predict-1" if work == "predict" else work)
         links = [one["sent"] / 1e6 for one in answers[1:]]  # each of them has one link
         rows.append((work, seconds, sums, max(links), answers[0]["sent"] / 1e6 / len(links)))
-    head = ("", "seconds", "masked sums", "MB up per link", "MB down per link")
+    head = ("", "seconds", "sums", "MB up per link", "MB down per link")
     size = f"{options.rows} rows × {X.shape[1]} columns over {len(names)} parties"
     report.table(f"Logistic regression, {size}", head, rows)
     report.say(f"Coefficients to {error:.1e}; scikit-learn on one table takes {central:.2f} s.")
 
 
-def measure_commands(report: Report, options: argparse.Namespace, folder: Path) -> None:
+def report_commands(report: Report, options: argparse.Namespace, folder: Path) -> None:
     """The example, as its documentation tells it."""
     made = write_example(folder / "trial")
     ports = free_ports(len(PARTIES))
@@ -187,7 +195,7 @@ def measure_commands(report: Report, options: argparse.Namespace, folder: Path) 
     report.say(f"{len(rows)} commands a party, {lines} lines of configuration in all. {told[-1]}")
 
 
-PARTS = {"commands": measure_commands, "fit": measure_fit, "psi": measure_psi}
+PARTS = {"commands": report_commands, "fit": report_fit, "psi": report_psi}
 
 
 def main() -> None:

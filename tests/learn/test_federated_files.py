@@ -17,7 +17,7 @@ from dual2.learn.federated.preparation import (
     learn_preparation,
     read_preparation,
 )
-from dual2.learn.federated.session import demand_consent, summary
+from dual2.learn.federated.session import demand_consent, is_over, summary
 from dual2.learn.federated.tables import as_table, read_file, read_sql
 from learning_offices import Offices, make_world
 
@@ -101,6 +101,21 @@ def test_numbers_cannot_be_randomised(offices):
     ridge = ('model = "LogisticRegression"', 'model = "Ridge"')
     noise = ("accept_leakage = true", "epsilon = 1.0")
     assert "real targets" in change(offices, "study.toml", ridge, noise)
+
+
+def test_a_new_attempt_forgets_the_old_one_if_forced(offices):
+    lab = read_learn_party(offices.file("lab"))
+    state, model = lab.at("fit").state, lab.party.state / "model.json"
+    state.mkdir(parents=True)
+    for name in ("journal", "mask.key", "audit.jsonl"):
+        (state / name).touch()
+    assert not is_over(lab, "fit", model, resume=True, force=True) and (state / "journal").exists()
+    assert not is_over(lab, "fit", model, resume=False, force=True)
+    assert [file.name for file in state.iterdir()] == ["audit.jsonl"]
+    model.touch()
+    assert is_over(lab, "fit", model, resume=True, force=False)
+    with pytest.raises(Dual2Error, match="would be replaced"):
+        is_over(lab, "fit", model, resume=False, force=False)
 
 
 def test_tables_of_every_kind_are_the_same(tmp_path):

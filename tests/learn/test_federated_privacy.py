@@ -1,126 +1,146 @@
 """What travels in a learning study, and what can be learned from it."""
 
 import math
+import re
 import struct
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
 
-from dual2.learn.federated import fitting
+from dual2.learn.federated import fitting, prediction
+from dual2.learn.federated.alignment import load_rows
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.intersection import Cipher
 from dual2.learn.federated.labels import keep_probability, randomise
+from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.masks import Randomness
-from learning_offices import Offices, World, done, joined, make_world
+from learning_offices import Offices, done, joined, make_world
 
 quiet = {"say": lambda text: None}
 
 
-@pytest.fixture
-def wire(monkeypatch):
-    """All that any party sends, before it is encrypted."""
+def found_in(said: bytes, numbers: Iterable[float]) -> list[float]:
+    """Numbers that occur as doubles of either byte order at any place, or as text."""
+    values = np.unique(np.array([v for v in numbers if v], dtype=np.float64))
+    texts = b" ".join(re.findall(rb"[0-9.e+-]{6,}", said))
+    hits = [float(v) for v in values if repr(float(v)).encode() in texts]
+    forms = np.concatenate([values, values.byteswap()]).view(np.uint64)
+    likely = np.zeros(1 << 16, np.bool_)  # few words have the last bytes of any of them
+    likely[forms & np.uint64(0xFFFF)] = True
+    for shift in range(8):
+        words = np.frombuffer(said[shift : shift + (len(said) - shift) // 8 * 8], np.uint64)
+        words = words[likely[words & np.uint64(0xFFFF)]]
+        hits += values[np.flatnonzero(np.isin(forms, words)) % len(values)].tolist()
+    return hits
+
+
+@dataclass
+class Seen:
+    """A whole study, and what was seen of it."""
+
+    offices: Offices
+    models: dict[str, Any]
+    made: dict[str, Any]
+    wire: bytes  # all that any party sent, before it was encrypted
+    prices: dict[int, np.ndarray]  # λ, as each party knows it
+    totals: dict[int, np.ndarray]  # what each party reads of the sum of the scores
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory) -> Iterator[Seen]:
     sent: list[bytes] = []
-    original = Connection.send
+    totals: dict[int, np.ndarray] = {}
+    send, add = Connection.send, prediction.sum_for
 
-    async def tapped(self, *parts: bytes) -> None:
+    async def tapped(self: Connection, *parts: bytes) -> None:
         sent.append(b"".join(bytes(part) for part in parts))
-        await original(self, *parts)
+        await send(self, *parts)
 
-    monkeypatch.setattr(Connection, "send", tapped)
-    return sent
-
-
-def forms(number: float) -> list[bytes]:
-    """A number as a double, and as the text of a file."""
-    return [struct.pack("<d", number), struct.pack(">d", number), repr(float(number)).encode()]
-
-
-def test_no_id_feature_or_coefficient_is_on_the_wire(tmp_path, wire):
-    """Not even in predictions; labels are, which is why a study must accept it."""
-    world = make_world(40, 8)
-    offices = Offices(tmp_path / "all", world, policy="psi")
-    done(offices.everyone(lambda own: align(own, **quiet)))
-    models = done(offices.everyone(lambda own: fit(own, **quiet)))
-    made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
-    said = b"".join(wire)
-    assert len(said) > 50_000 and b"incarnation" in said  # the tap works
-    ids = {one for table in world.tables.values() for one in table["patient"]}
-    common = set(joined(world)[0])
-    assert len(common) == 40 and not [one for one in ids if one.encode() in said]
-    private = [v for t in world.tables.values() for c in t.values() for v in c]
-    numbers = [v for v in private if isinstance(v, float)]
-    numbers += [v for model in models.values() for v in model.coefficients.ravel()]
-    numbers += [
-        v for model in models.values() for c in model.preparation.columns for v in (c.mean,)
-    ]
-    assert not [v for v in numbers if v and any(form in said for form in forms(v))]
-    scores = made["hospital"].scores
-    assert scores is not None
-    assert not [v for v in scores.ravel() if any(form in said for form in forms(v))]
-
-
-def test_only_the_receiver_can_read_a_total(tmp_path, monkeypatch):
-    """Every other party gets words that have nothing to do with the scores."""
-    world = make_world(40, 0, mixed=False)
-    offices = Offices(tmp_path / "all", world)
-    done(offices.everyone(lambda own: fit(own, **quiet)))
-    seen: dict[int, np.ndarray] = {}
-    from dual2.learn.federated import prediction
-
-    original = prediction.sum_for
-
-    def spied(own, transport, part, receiver, number):
-        found = original(own, transport, part, receiver, number)
-        seen[own.party.me] = found
+    def spied(own: Any, *rest: Any) -> np.ndarray:
+        totals[own.party.me] = found = add(own, *rest)
         return found
 
-    monkeypatch.setattr(prediction, "sum_for", spied)
-    made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
-    scores = made["hospital"].scores
-    assert scores is not None and np.array_equal(seen[0], scores.ravel())
-    assert np.array_equal(seen[1], seen[2])
-    assert np.median(np.abs(seen[1])) > 2.0**30 > 1e6 * np.max(np.abs(scores))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Connection, "send", tapped)
+        patch.setattr(prediction, "sum_for", spied)
+        prices = watch_prices(patch)
+        offices = Offices(tmp_path_factory.mktemp("wire") / "all", make_world(40, 8), policy="psi")
+        done(offices.everyone(lambda own: align(own, **quiet)))
+        models = done(offices.everyone(lambda own: fit(own, **quiet)))
+        made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
+        yield Seen(offices, models, made, b"".join(sent), prices, totals)
 
 
-# -- labels ----------------------------------------------------------------------------------------
-def guesses(offices: Offices, monkeypatch) -> tuple[np.ndarray, np.ndarray]:
-    """What the lab guesses from the price, and the labels of the hospital's table."""
+def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
     prices: dict[int, np.ndarray] = {}
     original = fitting.train_here
 
-    def spied(place, *rest):
+    def spied(place: Any, *rest: Any) -> Any:
         found = original(place, *rest)
         prices[place.me] = found.result.dual
         return found
 
-    monkeypatch.setattr(fitting, "train_here", spied)
-    done(offices.everyone(lambda own: fit(own, **quiet)))
-    return (prices[1] < 0).astype(int), np.array(offices.world.tables["hospital"]["stroke"])
+    patch.setattr(fitting, "train_here", spied)
+    return prices
 
 
-def plain(rows: int) -> World:
-    return make_world(rows, 0, mixed=False)
+def test_no_id_feature_or_coefficient_is_on_the_wire(study):
+    """Nor scores of predictions; labels are, which is why a study must accept it."""
+    said, world = study.wire, study.offices.world
+    assert len(said) > 50_000 and b"incarnation" in said  # the tap works
+    ids = {one.encode() for table in world.tables.values() for one in table["patient"]}
+    assert len(set(joined(world)[0])) == 40
+    assert not ids & set(re.findall(rb"p[0-9]{5}", said))
+    private = [v for table in world.tables.values() for column in table.values() for v in column]
+    numbers = [v for v in private if isinstance(v, float)]
+    numbers += [v for model in study.models.values() for v in model.coefficients.ravel()]
+    numbers += [c.mean for model in study.models.values() for c in model.preparation.columns]
+    numbers += study.made["hospital"].scores.ravel().tolist()
+    assert not found_in(said, numbers)
+    for form in (struct.pack("<d", numbers[7]), repr(numbers[7]).encode()):
+        assert found_in(said[:1001] + b" " + form + said[1001:9000], numbers) == [numbers[7]]
 
 
-def test_the_price_tells_labels_that_are_not_protected(tmp_path, monkeypatch):
-    guess, true = guesses(Offices(tmp_path / "all", plain(300)), monkeypatch)
-    assert np.array_equal(guess, true)
+def test_only_the_receiver_can_read_a_total(study):
+    """Every other party gets words that have nothing to do with the scores."""
+    scores, totals = study.made["hospital"].scores, study.totals
+    assert np.array_equal(totals[0], scores.ravel()) and np.array_equal(totals[1], totals[2])
+    assert np.median(np.abs(totals[1])) > 2.0**30 > 1e6 * np.max(np.abs(scores))
+
+
+# -- labels ----------------------------------------------------------------------------------------
+def test_the_price_tells_labels_that_are_not_protected(study):
+    """The lab guesses every label of the hospital from the sign of λ."""
+    table, trained = study.offices.world.tables["hospital"], load_rows_of(study.offices, "lab")
+    true = dict(zip(table["patient"], table["stroke"], strict=True))
+    assert [int(price < 0) for price in study.prices[1]] == [true[one] for one in trained]
+
+
+def load_rows_of(offices: Offices, name: str) -> list[str]:
+    """Ids of the training rows, in their order."""
+    own = read_learn_party(offices.file(name))
+    return [own.table.column("patient")[k] for k in load_rows(own, own.table).index]
 
 
 def test_the_price_tells_randomised_labels_only(tmp_path, monkeypatch):
     """An attack on λ is right as often as ε allows, e^ε/(1 + e^ε), and no more."""
     rows, epsilon = 300, 1.0
-    offices = Offices(tmp_path / "all", plain(rows), labels=f"epsilon = {epsilon}")
-    guess, true = guesses(offices, monkeypatch)
+    world = make_world(rows, 0, mixed=False)
+    offices = Offices(tmp_path / "all", world, labels=f"epsilon = {epsilon}")
+    prices = watch_prices(monkeypatch)
+    done(offices.everyone(lambda own: fit(own, **quiet)))
+    guess, true = (prices[1] < 0).astype(int), np.array(world.tables["hospital"]["stroke"])
     kept = keep_probability(epsilon, 2)
     allowed = kept + 5.0 * math.sqrt(kept * (1 - kept) / rows)
     assert np.mean(guess == true) <= allowed < 1.0
     assert kept == pytest.approx(math.exp(epsilon) / (1.0 + math.exp(epsilon)))
     model = (offices.state("hospital") / "model.json").read_text()
-    changed = int(np.sum(guess != true))
-    assert f"{changed} of {rows} labels were changed" in model
+    assert f"{int(np.sum(guess != true))} of {rows} labels were changed" in model
     assert "labels were changed" not in (offices.state("lab") / "model.json").read_text()
 
 

@@ -8,13 +8,14 @@ another party:
 2. the holder returns E_a(E_b(…)) sorted; the other party encrypts what it has got once more and
    finds out which *places* of the holder's order it has, though not which ids they are;
 3. all parties add up, masked, a random word for each place that they lack, and zero otherwise: a
-   total of zero says that all have it, any other that somebody lacks it, not who or how many;
+   total of zero says that all have it, any other that somebody lacks it, though not how many do;
 4. the holder tells keyed hashes of the ids in the common places, in which the others find theirs.
 
-So everybody learns the common rows, each other party how many rows it shares with the holder, and
-both how many rows the other has; who listens to a link learns sizes. That is so of parties that
-follow the protocol (honest but curious). n - 1 of them together learn which of the holder's places
-the last one has; if the holder is among them, which of its ids.
+So everybody learns the common rows, each other party how many rows it shares with the holder and
+how many of those others lack, and both how many rows the other has. The holder, which alone knows
+which ids the places are, does not learn who of several others lacks one. That is so of parties that
+follow the protocol (honest but curious) and do not collude: n - 1 of them learn which of the
+holder's places the last one has; if the holder is among them, which of its ids.
 """
 
 from collections.abc import Sequence

@@ -3,7 +3,8 @@
 With K classes a label is kept with probability e^ε/(e^ε + K - 1), else it becomes one of the others
 at random: ε-differential privacy of each label (Warner 1965; K classes: Kairouz, Oh & Viswanath
 2014). Whatever is computed from such labels, over any number of sums, is post-processing. A row
-keeps its answer for ever, by a secret of the holder: asking again tells nothing new.
+keeps its answer for ever, by a secret of the holder: asking again with the same ε tells nothing
+new.
 """
 
 import hashlib

@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.metrics import log_loss, mean_squared_error
 
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
-from dual2.errors import Dual2Error, Refusal, unknown_name
+from dual2.errors import Dual2Error, Refusal, counted, unknown_name
 from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.model import PartyModel, choose_codes, load_model, probabilities
@@ -83,6 +83,8 @@ def predict(
     def work(transport: Parties, board: Board) -> Predictions:
         model = load_model(own)
         rows = match_rows(own, transport, table)
+        for column, count in model.preparation.unknown(table, rows.index).items():
+            say(f"{column}: {counted(count, 'value')} not met in training, counted as none.")
         found = _tell_scores(own, transport, model.scores(table, rows.index))
         if found is None:
             return Predictions(rows)

@@ -1,6 +1,7 @@
 """A run of a learning study: what all its commands share."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dual2.errors import Dual2Error, PeerError, Refusal
@@ -18,7 +19,8 @@ Work = Callable[[Parties, Board], Any]
 ROWS_SHOW = {
     PSI: (
         "Rows: private set intersection. All learn the common rows; each party learns how many "
-        "rows it shares with the holder of the labels, and the two how many the other has."
+        "rows it shares with the holder of the labels and how many of these others lack, and the "
+        "two how many the other has."
     ),
     HASHES: (
         "Rows: keyed hashes. A weaker guarantee: the holder of the labels sees which hashes each "
@@ -104,8 +106,13 @@ def forget(own: LearnParty, phase: str) -> None:
         (state / name).unlink(missing_ok=True)
 
 
-def is_over(own: LearnParty, phase: str, output: Any, resume: bool, force: bool) -> bool:
-    """Whether a run has ended with its output, for this party and for its neighbours."""
+def is_over(own: LearnParty, phase: str, output: Path, resume: bool, force: bool) -> bool:
+    """Whether a run has ended with its output, for this party and for its neighbours.
+
+    ``force`` is for a new attempt: what an earlier one left is forgotten, keys included.
+    """
+    if force and not resume:
+        forget(own, phase)
     if not output.exists() or (own.at(phase).state / "journal").exists():
         return False
     if resume:

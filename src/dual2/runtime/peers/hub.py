@@ -187,19 +187,12 @@ class Hub:
         await self._stopping.wait()
         if server is not None:
             server.close()
-        last = [self._part(peer, connection) for peer, connection in self.connections.items()]
+        last = [connection.finish() for connection in self.connections.values()]
         await asyncio.gather(*last, return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.sleep(0.01)  # what was aborted closes its socket in the next turns
-
-    async def _part(self, peer: int, connection: Connection) -> None:
-        """End a connection; what was consumed is confirmed first, for a peer that waits for it."""
-        with self.changed:
-            ack, stable = self.links[peer].next_in, self.links[peer].durable
-        await connection.send(frame_of(Kind.ACK, self.meaning.run).header(ack, stable))
-        await connection.finish()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
