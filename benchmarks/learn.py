@@ -288,7 +288,6 @@ def report_paths(report: Report, options: argparse.Namespace) -> None:
         ("lasso", dl.VerticalLasso(), X, y, 45.0 * strengths),
         ("elastic net", dl.VerticalElasticNet(), X, y, 90.0 * strengths),
         ("logistic", dl.VerticalLogisticRegression(), Z, labels, strengths),
-        ("logistic, l1", dl.VerticalLogisticRegression(l1_ratio=1.0), Z, labels, strengths),
     ]
     for name, model, table, target, values in cases:
         model.set_params(method=options.method)

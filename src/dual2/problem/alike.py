@@ -1,7 +1,8 @@
 """Functions and matrices of many agents, evaluated together: one row each.
 
 Functions that split by coordinate become one function with a row of parameters for each agent, any
-others are called one by one; a matrix that several agents share is kept once.
+others are called one by one; a matrix that several agents share is kept once. The numbers of an agent
+have the same bits whoever else is in its group: agents go together as processes have them.
 """
 
 from __future__ import annotations
@@ -153,6 +154,11 @@ def rows_of(values: Sequence[Any], d: int) -> Any:
 # -- matrices --------------------------------------------------------------------------------
 
 
+def _row_by_row(A: Any, X: Array) -> Array:
+    """A x for each row, with the same bits whatever the other rows are: BLAS does not promise it."""
+    return np.asarray((A @ X.T).T) if sp.issparse(A) else np.einsum("pd,kd->kp", A, X)
+
+
 class Shared:
     """One matrix or operator of all agents of a group."""
 
@@ -161,18 +167,18 @@ class Shared:
 
     def apply(self, X: Array) -> Array:
         """A x for each row."""
-        if len(X) == 1 or not self.known:
+        if not self.known:
             return np.array([self.agent.apply(x) for x in X])
-        return np.asarray((self.agent.A @ X.T).T)
+        return _row_by_row(self.agent.A, X)
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A||x| for each row; of an operator |A x|."""
-        if not self.known:
-            return np.abs(products)
-        return np.asarray((abs(self.agent.A) @ np.abs(X).T).T)
+        return _row_by_row(abs(self.agent.A), np.abs(X)) if self.known else np.abs(products)
 
     def adjoint(self, v: Array) -> Array:
         """Aᵀ v, the same for all rows."""
+        if self.known and not sp.issparse(self.agent.A):
+            return np.einsum("pd,p->d", self.agent.A, v)[None]
         return self.agent.adjoint(v)[None]
 
     @cached_property
