@@ -1,8 +1,8 @@
 """Functions and matrices of many agents, evaluated together: one row each.
 
 Functions that split by coordinate become one function with a row of parameters for each agent, any
-others are called one by one; a matrix that several agents share is kept once. The numbers of an agent
-have the same bits whoever else is in its group: agents go together as processes have them.
+others are called one by one; a matrix that several agents share is kept once. The numbers of an
+agent have the same bits whoever else is in its group: agents go together as processes have them.
 """
 
 from __future__ import annotations
@@ -155,8 +155,13 @@ def rows_of(values: Sequence[Any], d: int) -> Any:
 
 
 def _row_by_row(A: Any, X: Array) -> Array:
-    """A x for each row, with the same bits whatever the other rows are: BLAS does not promise it."""
+    """A x for each row, whose bits do not depend on other rows; those of BLAS do."""
     return np.asarray((A @ X.T).T) if sp.issparse(A) else np.einsum("pd,kd->kp", A, X)
+
+
+def _lengths(A: Array) -> Array:
+    """Euclidean lengths of rows along the last axis."""
+    return np.sqrt((A * A).sum(axis=-1))
 
 
 class Shared:
@@ -164,27 +169,30 @@ class Shared:
 
     def __init__(self, agent: Agent) -> None:
         self.agent, self.known = agent, not isinstance(agent.A, LinearOperator)
+        plain = isinstance(agent.A, np.ndarray)
+        self.A: Any = np.ascontiguousarray(agent.A) if plain else agent.A
 
     def apply(self, X: Array) -> Array:
         """A x for each row."""
         if not self.known:
             return np.array([self.agent.apply(x) for x in X])
-        return _row_by_row(self.agent.A, X)
+        return _row_by_row(self.A, X)
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A||x| for each row; of an operator |A x|."""
-        return _row_by_row(abs(self.agent.A), np.abs(X)) if self.known else np.abs(products)
+        return _row_by_row(abs(self.A), np.abs(X)) if self.known else np.abs(products)
 
     def adjoint(self, v: Array) -> Array:
         """Aᵀ v, the same for all rows."""
-        if self.known and not sp.issparse(self.agent.A):
-            return np.einsum("pd,p->d", self.agent.A, v)[None]
+        if isinstance(self.A, np.ndarray):
+            return np.einsum("pd,p->d", self.A, v)[None]
         return self.agent.adjoint(v)[None]
 
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of A, the same for all agents."""
-        return self.agent.row_norms[None]
+        own = isinstance(self.A, np.ndarray)
+        return _lengths(self.A)[None] if own else self.agent.row_norms[None]
 
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""
@@ -215,7 +223,7 @@ class Dense:
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of each A_i."""
-        return np.sqrt(np.einsum("kpd,kpd->kp", self.A, self.A))
+        return _lengths(self.A)
 
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""

@@ -78,6 +78,8 @@ class Fitted:
 def train_here(place: Place, estimator: VerticalModel, X: Array, labels: Labels) -> Fitted:
     """Train with the other parties, on this party's columns of the training rows."""
     targets, weight = targets_of(labels), _weights(estimator, labels)
+    if labels.count:  # of each decision function: a class against the rest
+        estimator.classes_ = np.array([-1.0, 1.0])
     parts = [_train_one(place, estimator, X, target, weight) for target in targets]
     worst = max(parts, key=lambda part: (part[3].status != Status.CONVERGED, part[3].counts.sums))
     coefficients, constants, scores, _ = zip(*parts, strict=True)
