@@ -1,7 +1,8 @@
 """Functions and matrices of many agents, evaluated together: one row each.
 
 Functions that split by coordinate become one function with a row of parameters for each agent, any
-others are called one by one; a matrix that several agents share is kept once.
+others are called one by one; a matrix that several agents share is kept once. Nothing that an agent
+is told depends on who is beside it: its numbers have the same bits in any group.
 """
 
 from __future__ import annotations
@@ -161,15 +162,15 @@ class Shared:
 
     def apply(self, X: Array) -> Array:
         """A x for each row."""
-        if len(X) == 1 or not self.known:
-            return np.array([self.agent.apply(x) for x in X])
-        return np.asarray((self.agent.A @ X.T).T)
+        if sp.issparse(self.agent.A):
+            return np.asarray((self.agent.A @ X.T).T)
+        return np.array([self.agent.apply(x) for x in X])
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A||x| for each row; of an operator |A x|."""
-        if not self.known:
-            return np.abs(products)
-        return np.asarray((abs(self.agent.A) @ np.abs(X).T).T)
+        if sp.issparse(self.agent.A):
+            return np.asarray((abs(self.agent.A) @ np.abs(X).T).T)
+        return np.array([self.agent.sizes(x, v) for x, v in zip(X, products, strict=True)])
 
     def adjoint(self, v: Array) -> Array:
         """Aᵀ v, the same for all rows."""
@@ -187,34 +188,33 @@ class Shared:
 
 
 class Dense:
-    """Arrays of one shape, (k, p, d)."""
+    """Arrays of one shape, multiplied one by one: the bits of a product are the agent's own."""
 
     known = True
 
     def __init__(self, matrices: Sequence[Array]) -> None:
-        self.A = np.array(matrices)
+        self.matrices = matrices
 
     def apply(self, X: Array) -> Array:
         """A_i x_i."""
-        return np.einsum("kpd,kd->kp", self.A, X)
+        return np.array([A @ x for A, x in zip(self.matrices, X, strict=True)])
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A_i||x_i|."""
-        return np.einsum("kpd,kd->kp", np.abs(self.A), np.abs(X))
+        return np.array([abs(A) @ np.abs(x) for A, x in zip(self.matrices, X, strict=True)])
 
     def adjoint(self, v: Array) -> Array:
         """A_iᵀ v."""
-        return np.einsum("kpd,p->kd", self.A, v)
+        return np.array([A.T @ v for A in self.matrices])
 
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of each A_i."""
-        return np.sqrt(np.einsum("kpd,kpd->kp", self.A, self.A))
+        return np.array([np.sqrt((A**2).sum(axis=1)) for A in self.matrices])
 
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""
-        wide = np.moveaxis(self.A * np.sqrt(weights)[:, None, None], 0, 1)
-        wide = wide.reshape(len(wide), -1)
+        wide = np.hstack([np.sqrt(w) * A for w, A in zip(weights, self.matrices, strict=True)])
         return wide @ wide.T
 
 

@@ -114,7 +114,8 @@ def kkt(
     for group in problem.groups:
         at, X, norms = group.at, group.take(x), group.A.norms
         local, magnitudes = local_terms(group, X, lam)
-        ratios[at], forces = judge_agents(local, group.f.mu, norms @ np.abs(lam), floors[at])
+        pulls = (norms * np.abs(lam)).sum(axis=1)
+        ratios[at], forces = judge_agents(local, group.f.mu, pulls, floors[at])
         products = group.A.apply(X)
         own = products, group.A.sizes(X, products), norms * forces[:, None], norms**2
         for k, part in enumerate(own):
