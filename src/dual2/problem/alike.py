@@ -1,8 +1,8 @@
 """Functions and matrices of many agents, evaluated together: one row each.
 
 Functions that split by coordinate become one function with a row of parameters for each agent, any
-others are called one by one; a matrix that several agents share is kept once. The numbers of an
-agent have the same bits whoever else is in its group: agents go together as processes have them.
+others are called one by one; a matrix that several agents share is kept once. Nothing that an agent
+is told depends on who is beside it: its numbers have the same bits in any group.
 """
 
 from __future__ import annotations
@@ -154,45 +154,32 @@ def rows_of(values: Sequence[Any], d: int) -> Any:
 # -- matrices --------------------------------------------------------------------------------
 
 
-def _row_by_row(A: Any, X: Array) -> Array:
-    """A x for each row, whose bits do not depend on other rows; those of BLAS do."""
-    return np.asarray((A @ X.T).T) if sp.issparse(A) else np.einsum("pd,kd->kp", A, X)
-
-
-def _lengths(A: Array) -> Array:
-    """Euclidean lengths of rows along the last axis."""
-    return np.sqrt((A * A).sum(axis=-1))
-
-
 class Shared:
     """One matrix or operator of all agents of a group."""
 
     def __init__(self, agent: Agent) -> None:
         self.agent, self.known = agent, not isinstance(agent.A, LinearOperator)
-        plain = isinstance(agent.A, np.ndarray)
-        self.A: Any = np.ascontiguousarray(agent.A) if plain else agent.A
 
     def apply(self, X: Array) -> Array:
         """A x for each row."""
-        if not self.known:
-            return np.array([self.agent.apply(x) for x in X])
-        return _row_by_row(self.A, X)
+        if sp.issparse(self.agent.A):
+            return np.asarray((self.agent.A @ X.T).T)
+        return np.array([self.agent.apply(x) for x in X])
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A||x| for each row; of an operator |A x|."""
-        return _row_by_row(abs(self.A), np.abs(X)) if self.known else np.abs(products)
+        if sp.issparse(self.agent.A):
+            return np.asarray((abs(self.agent.A) @ np.abs(X).T).T)
+        return np.array([self.agent.sizes(x, v) for x, v in zip(X, products, strict=True)])
 
     def adjoint(self, v: Array) -> Array:
         """Aᵀ v, the same for all rows."""
-        if isinstance(self.A, np.ndarray):
-            return np.einsum("pd,p->d", self.A, v)[None]
         return self.agent.adjoint(v)[None]
 
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of A, the same for all agents."""
-        own = isinstance(self.A, np.ndarray)
-        return _lengths(self.A)[None] if own else self.agent.row_norms[None]
+        return self.agent.row_norms[None]
 
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""
@@ -201,34 +188,33 @@ class Shared:
 
 
 class Dense:
-    """Arrays of one shape, (k, p, d)."""
+    """Arrays of one shape, multiplied one by one: the bits of a product are the agent's own."""
 
     known = True
 
     def __init__(self, matrices: Sequence[Array]) -> None:
-        self.A = np.array(matrices)
+        self.matrices = matrices
 
     def apply(self, X: Array) -> Array:
         """A_i x_i."""
-        return np.einsum("kpd,kd->kp", self.A, X)
+        return np.array([A @ x for A, x in zip(self.matrices, X, strict=True)])
 
     def sizes(self, X: Array, products: Array) -> Array:
         """|A_i||x_i|."""
-        return np.einsum("kpd,kd->kp", np.abs(self.A), np.abs(X))
+        return np.array([abs(A) @ np.abs(x) for A, x in zip(self.matrices, X, strict=True)])
 
     def adjoint(self, v: Array) -> Array:
         """A_iᵀ v."""
-        return np.einsum("kpd,p->kd", self.A, v)
+        return np.array([A.T @ v for A in self.matrices])
 
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of each A_i."""
-        return _lengths(self.A)
+        return np.array([np.sqrt((A**2).sum(axis=1)) for A in self.matrices])
 
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""
-        wide = np.moveaxis(self.A * np.sqrt(weights)[:, None, None], 0, 1)
-        wide = wide.reshape(len(wide), -1)
+        wide = np.hstack([np.sqrt(w) * A for w, A in zip(weights, self.matrices, strict=True)])
         return wide @ wide.T
 
 

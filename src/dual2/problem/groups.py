@@ -99,7 +99,7 @@ def _cut(members: list[int], most: int) -> Iterator[list[int]]:
 
 def _group(agents: Sequence[Agent], members: list[int], kind: Hashable) -> Group:
     own = [agents[i] for i in members]
-    if kind not in ("dense", "sparse"):
+    if len(own) == 1 or kind not in ("dense", "sparse"):
         A: Shared | Dense | Sparse = Shared(own[0])
     else:
         A = (Dense if kind == "dense" else Sparse)([agent.A for agent in own])
