@@ -7,7 +7,6 @@ mask is logged and synced before it is said; other words under the same mask are
 frames are synced many at a time: until then the peers keep them.
 """
 
-import hashlib
 import json
 import os
 import struct
@@ -17,7 +16,7 @@ from pathlib import Path
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json, read_bytes
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, mark_of, parse_header
 
 START, FRAME, SAID = 1, 2, 3
 _RECORD = struct.Struct("<IB16s")
@@ -65,7 +64,7 @@ class Log:
             length, kind, digest = _RECORD.unpack_from(data, self.size)
             begin = self.size + _RECORD.size
             body = data[begin : begin + length]
-            if len(body) != length or digest != _digest(kind, body):
+            if len(body) != length or digest != mark_of(bytes([kind]), body):
                 break  # written when the process was killed, or zeros
             if (self.size == 0) != (kind == START):
                 break
@@ -167,7 +166,7 @@ class Journal:
 
     def say(self, index: int, words: bytes | memoryview) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
-        digest = hashlib.blake2b(words, digest_size=16).digest()
+        digest = mark_of(words)
         if index in self._said:
             if self._said[index] != digest:
                 raise Dual2Error(
@@ -236,17 +235,10 @@ class Journal:
         os.close(self._lock)
 
 
-def _digest(kind: int, *body: bytes) -> bytes:
-    total = hashlib.blake2b(bytes([kind]), digest_size=16)
-    for part in body:
-        total.update(part)
-    return total.digest()
-
-
 def _record(kind: int, *body: bytes) -> list[bytes]:
     """The parts of a record: its head with the first part of the body, the others."""
     length = sum(map(len, body))
-    return [_RECORD.pack(length, kind, _digest(kind, *body)) + body[0], *body[1:]]
+    return [_RECORD.pack(length, kind, mark_of(bytes([kind]), *body)) + body[0], *body[1:]]
 
 
 def _write(descriptor: int, content: bytes) -> None:

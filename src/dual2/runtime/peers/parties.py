@@ -4,7 +4,6 @@ The program's thread works here; connections live in the hub's. Every call is nu
 party that was killed repeats what it did and falls in with the others where it was.
 """
 
-import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ import numpy as np
 from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
-from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of
+from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
@@ -188,9 +187,7 @@ class Parties(Transport):
                 part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
             for child in self.children:
                 self._send(child, Kind.DOWN, part, index)
-        total = hashlib.blake2b(self._chain, digest_size=MARK)
-        total.update(words.data)
-        self._chain = total.digest()
+        self._chain = mark_of(self._chain, words.data)
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
 
