@@ -106,7 +106,7 @@ class Newton(Judging):
         own["end"] = np.array(ENDS.index(self.now.end))
         springs = self.springs
         parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
-        parts |= {"floor": self.floor, "tried": self.agents.tried}
+        parts |= {"floor": self.floor, "tried": self.agents.tried, "force": self.sizes.force}
         return own | {k: v.copy() for k, v in parts.items()} | {"asked": self.agents.asked}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -116,6 +116,7 @@ class Newton(Judging):
         self.now = Shared(**known | {"end": ENDS[known["end"]]})
         own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
         self.springs, self.floor = Springs(*own), np.array(state["floor"])
+        self.sizes = self.sizes._replace(force=np.array(state["force"]))
         self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
         self._prepare()
 
@@ -357,7 +358,7 @@ class Newton(Judging):
             self._give_up()
             return
         springs.ray = self.agents.find_ray(springs)
-        springs.anchor[:] = springs.x
+        springs.anchor[:] = springs_of.next_anchor(self.sizes, springs, self.runtime.block.xptr)
         if stuck:
             now.retreats += 1
             self.floor = 3.0 * springs.r
