@@ -95,7 +95,7 @@ def report_areas(report: Report, options: argparse.Namespace) -> None:
     for name, (zones, *published) in ADA.items():
         path = folder / f"pglib_opf_{name}.m"
         if not path.exists():
-            report.leave_out(f"{name}: no file in {folder}.")
+            report.say(f"{name} is not among the cases of the folder.")
             continue
         read = {"model": "powermodels", "zones": zones}
         answer, *_ = timed(lambda p=path, how=read: dispatch.from_matpower(p, **how))

@@ -251,6 +251,18 @@ def test_new_variables_stay_with_their_owner():
     assert set(problem.summary) == {"power(y - 1.0, 4.0): rows of the coupling of agent two alone"}
 
 
+def test_geometric_means_of_which_one_vanishes():
+    """Nothing is left for y: its rows are judged although they have no size of their own."""
+    x, y = (cp.Variable(2, nonneg=True, name=name) for name in "xy")
+    model = cp.Problem(
+        cp.Maximize(cp.geo_mean(x) + cp.geo_mean(y)), [cp.sum(x) + 2 * cp.sum(y) <= 6]
+    )
+    problem = d2.from_cvxpy(model, [x, y])
+    result = d2.solve(problem, d2.Network([(0, 1)]))
+    assert result.status == "CONVERGED" and problem.assign(result) == pytest.approx(3.0, abs=1e-7)
+    np.testing.assert_allclose(np.append(x.value, y.value), [3.0, 3.0, 0.0, 0.0], atol=1e-7)
+
+
 def test_a_run_that_diverged_claims_nothing():
     x, y = cp.Variable(), cp.Variable()
     model = cp.Problem(cp.Minimize(x**2 + y**2), [x + y == 1])

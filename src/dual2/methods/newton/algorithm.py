@@ -105,18 +105,16 @@ class Newton(OverSums):
         """Everything needed to continue bit for bit."""
         springs = self.springs
         parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
-        parts |= {"floor": self.floor, "tried": self.agents.tried}
-        return (
-            packed(self.now)
-            | {k: v.copy() for k, v in parts.items()}
-            | {"asked": self.agents.asked}
-        )
+        parts |= {"floor": self.floor, "tried": self.agents.tried, "force": self.sizes.force}
+        own = {k: v.copy() for k, v in parts.items()} | {"asked": self.agents.asked}
+        return packed(self.now) | own
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
         self.now = unpacked(Shared, state)
         own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
         self.springs, self.floor = Springs(*own), np.array(state["floor"])
+        self.sizes = self.sizes._replace(force=np.array(state["force"]))
         self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
         self._prepare()
 
@@ -343,7 +341,7 @@ class Newton(OverSums):
             self._give_up()
             return
         springs.ray = self.agents.find_ray(springs)
-        springs.anchor[:] = springs.x
+        springs.anchor[:] = springs_of.next_anchor(self.sizes, springs, self.runtime.block.xptr)
         if stuck:
             now.retreats += 1
             self.floor = 3.0 * springs.r

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function, IndicatorBall, IndicatorSimplex
-from dual2.methods.newton.agents import Agents, row_sizes
+from dual2.methods.newton.agents import Agents, Springs, row_sizes
 from dual2.methods.newton.coupling import EPS
 from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
 
@@ -23,6 +23,8 @@ STEPS = 25
 LEAST = 1e-12
 """Least r_i relative to L_i."""
 RETREATS = 6
+_NOISE, _NOTHING = 64.0, 1e-11
+"""Units in the last place of the force, and share of x_i's size, up to which x_j is rounding."""
 
 
 def domain_size(g: Function, d: int) -> float:
@@ -83,6 +85,29 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
         w = w or 1.0
         r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or 1.0
     return r
+
+
+def next_anchor(sizes: Sizes, springs: Springs, xptr: Array) -> Array:
+    """The agents' answers, with 0 for entries that are nothing but rounding.
+
+    That is some units in the last place of the force, over r_i, and next to nothing beside the
+    agent's last anchor and answer. Where all of an agent's x is that small, its rows have no scale
+    by which they could be judged, unless they are exactly 0. The proximal point method allows it,
+    as any small error.
+
+    Examples
+    --------
+    >>> known = Sizes(force=np.ones(1), size=np.ones(1))
+    >>> springs = Springs(np.array([0.01]), np.array([0.5, 0.5]), np.array([1e-12, 0.3]))
+    >>> next_anchor(known, springs, np.array([0, 2])).tolist()
+    [0.0, 0.3]
+    """
+    dims, r = np.diff(xptr), springs.r
+    own = np.divide(_NOISE * EPS * sizes.force, r, out=np.zeros(len(r)), where=r > 0)
+    seen = np.maximum(np.abs(springs.anchor), np.abs(springs.x))
+    largest = np.maximum.reduceat(seen, xptr[:-1]) if len(seen) else np.zeros(len(r))
+    noise = np.repeat(np.minimum(own, _NOTHING * largest), dims)
+    return np.where(np.abs(springs.x) <= noise, 0.0, springs.x)
 
 
 def reach_of(M: Array, lam: Array) -> Array:
