@@ -35,8 +35,8 @@ ADA: dict[str, tuple[Any, ...]] = {
     "case588_sdet": ("area", 1168, 655, 1155),
 }
 """How buses make areas, and iterations of ADMM, ATC and APP for the DC approximation in the
-documentation of PowerModelsADA (docs/src/comparison.md, version 0.1: PGLib's cases in as many areas;
-the buses of theirs in case300 are not published)."""
+documentation of PowerModelsADA (docs/src/comparison.md, version 0.1: PGLib's cases in as many
+areas; the buses of theirs in case300 are not published)."""
 HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "latency", "floats",
         "s to read", "s to solve"]  # fmt: skip
 
@@ -95,7 +95,7 @@ def report_areas(report: Report, options: argparse.Namespace) -> None:
     for name, (zones, *published) in ADA.items():
         path = folder / f"pglib_opf_{name}.m"
         if not path.exists():
-            report.leave_out(f"{name}: no file in {folder}.")
+            report.say(f"{name} is not among the cases of the folder.")
             continue
         read = {"model": "powermodels", "zones": zones}
         answer, *_ = timed(lambda p=path, how=read: dispatch.from_matpower(p, **how))

@@ -89,9 +89,10 @@ def make_design(
     Examples
     --------
     >>> X, ones = np.array([[1.0, 2.0], [3.0, 2.0]]), np.ones(2)
-    >>> design = make_design(X, [np.array([0]), np.array([1])], ones, Penalty(1.0), True, 1)
-    >>> [block.X.tolist() for block in design.blocks], design.scales.tolist()
-    ([[[1.0], [3.0]], [[2.0], [2.0]]], [1.0, 1.0])
+    >>> groups, penalty = [np.array([0]), np.array([1])], Penalty(1.0, 0.0, "centred")
+    >>> design = make_design(X, groups, ones, penalty, True, 1)
+    >>> [block.X.tolist() for block in design.blocks], design.means.tolist()
+    ([[[-1.0], [1.0]], [[0.0], [0.0]]], [2.0, 2.0])
     """
     sparse = sp.issparse(X)
     if sparse and penalty.intercept == "centred":
