@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import prox_jacobian
+from dual2.functions.derivatives import dense, prox_jacobian
 from dual2.functions.domains import inside_values
 from dual2.methods.newton.message import MAGNITUDE, OBJECTIVE, VALUE
 
@@ -144,6 +144,7 @@ def propose(h: Function, scaling: Scaling, at: Point, total: Array, around: floa
         P = np.diag(1.0 - jac)
         base = np.diag(jac) + gamma * ((1.0 - jac)[:, None] * G)
     else:
+        jac = dense(jac)
         P = np.eye(len(D)) - jac
         base = jac + gamma * (P @ G)
     with np.errstate(over="ignore", invalid="ignore"):
