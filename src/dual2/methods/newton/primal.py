@@ -82,7 +82,7 @@ class Primal(Directions[Known, Quadratics]):
         """The next directions (or the point itself), and the sum of what agents tell about them."""
         now, rt, xptr = self.now, self.runtime, self.runtime.block.xptr
         fresh = now.phase == POINT
-        count, some = (0, 1) if fresh else (len(now.c), how_many(now.sums))
+        count, some = (0, 1) if fresh else (len(now.c), self._some())
         z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
         width = SCALARS + some * (rt.p + 1 + 2 * count) + 2 * half_size(some) + REQUESTS
         lower = np.tril_indices(some)
@@ -104,6 +104,14 @@ class Primal(Directions[Known, Quadratics]):
         total = rt.total_of(width, fill)
         self.products += some
         return z, total
+
+    def _some(self) -> int:
+        """Directions of the next sum: one where h couples rows in blocks.
+
+        What all classes of a multinomial loss share has no curvature there. Gradients have no part
+        in it; random directions would be hardly anything else.
+        """
+        return how_many(self.now.sums) if self.now.weights.ndim == 1 else 1
 
     def _directions(self, i: int, x: Array, some: int) -> Array:
         """An agent's parts of the next directions: of the gradient, then random ones."""
