@@ -48,6 +48,8 @@ from dual2.runtime import Runtime
 
 Array = np.ndarray
 _SPLIT, _COMPILED, _PYTHON = range(3)
+NOISE = 16.0 * float(np.finfo(np.float64).eps)
+"""Errors of an answer relative to the terms of its optimality condition."""
 STRONG = 1e-10
 """Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
 
@@ -266,6 +268,19 @@ class Agents:
             run(respond_faces, block, self.faces, task, rows, none)
         for i in self.alone:
             springs.x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
+
+    def round_off(self, price: Array, x: Array) -> None:
+        """Set entries of x that are nothing but rounding to 0.
+
+        The answer to a price solves ∇f_i(x_i) + A_iᵀλ + ∂g_i ∋ 0: with strong convexity μ_i, errors
+        of some units in the last place of these terms, over μ_i, are what it has anyway.
+        """
+        for i, agent in enumerate(self.problem.agents):
+            strong = float(agent.f.mu + agent.g.mu)
+            if strong > 0 and not isinstance(agent.A, LinearOperator):
+                own = x[self.runtime.block.xptr[i] : self.runtime.block.xptr[i + 1]]
+                terms = np.abs(agent.f.grad(own)) + abs(agent.A).T @ np.abs(price)
+                own[np.abs(own) <= NOISE * terms / strong] = 0.0
 
     def find_ray(self, springs: Springs) -> Array:
         """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever."""
