@@ -29,7 +29,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import NUMBERED
 from dual2.runtime.peers.identity import make_trial
@@ -126,10 +126,11 @@ def run(folder: Path, keys: Path, schedule: Schedule | None, counts: Counter[str
             counts[event] += event in ("link_up", "gap", "peer_restarted")
 
 
-def report_threads(report: Report, first: int, count: int) -> None:
+def report_threads(report: Report, options: argparse.Namespace) -> None:
     """Schedules of parties that are threads of this process."""
     counts, begun = Counter[str](), time.monotonic()
     wrong: list[str] = []
+    first, count = options.seed, options.schedules
     with tempfile.TemporaryDirectory() as parent:
         keys = Path(parent) / "keys"
         make_trial(keys, [f"party{i}" for i in range(4)])
@@ -156,9 +157,10 @@ def report_threads(report: Report, first: int, count: int) -> None:
     report.expect(not wrong, "every run ends with the bits of the undisturbed one")
 
 
-def report_processes(report: Report, first: int, count: int) -> None:
+def report_processes(report: Report, options: argparse.Namespace) -> None:
     """Schedules of parties that are processes, run by a program without threads."""
     begun, counts, wrong = time.monotonic(), Counter[str](), []
+    first, count = options.seed, options.schedules
     line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:
@@ -175,17 +177,14 @@ def report_processes(report: Report, first: int, count: int) -> None:
     report.expect(counts["same bits"] == count, "every run of processes has the bits of one")
 
 
+PARTS = {"threads": report_threads, "processes": report_processes}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
-    options = parse(parser, ("threads", "processes"), schedules=2)
-    report = Report(options)
-    if "threads" in options.parts:
-        report_threads(report, options.seed, options.schedules)
-    if "processes" in options.parts:
-        report_processes(report, options.seed, options.schedules)
-    report.end()
+    report_parts(PARTS, parse(parser, PARTS, schedules=2))
 
 
 if __name__ == "__main__":

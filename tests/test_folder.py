@@ -33,6 +33,7 @@ FUNCTIONS = [
     d2.LogisticRegression(M, [1.0, -1.0, 1.0], ridge=0.5),
     d2.Zero(),
     d2.L1Norm([1.0, 2.0]),
+    d2.SoftmaxLoss([1], classes=2, scale=0.5),
     d2.L2Norm(0.3),
     d2.ElasticNet(1.0, 2.0),
     d2.IndicatorBox([-np.inf, 0.0], [1.0, np.inf]),

@@ -146,7 +146,7 @@ def guess_levels(total: Array, block: int) -> Array:
     Examples
     --------
     >>> guess_levels(np.array([1.0, 0.0, 1e-30]), 1).tolist()
-    [135, 135, 123]
+    [135, 135, 122]
     """
     levels = np.zeros(-(-len(total) // block), np.int64)
     find_levels(total[None], block, levels)

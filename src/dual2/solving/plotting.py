@@ -84,7 +84,7 @@ def plot_trace(
     title: str | None = None,
     styles: Mapping[str, Style] | None = None,
 ) -> "Figure":
-    """Three panels: oracle calls of the objective, of the coupling, and rounds.
+    """Four panels: oracle calls of the objective, of the coupling, rounds, and all exchanges.
 
     Parameters
     ----------
@@ -107,10 +107,10 @@ def plot_trace(
     Examples
     --------
     >>> from types import SimpleNamespace
-    >>> columns = ("rounds", "grad_f", "prox_g", "A", "AT", "prox_h")
+    >>> columns = ("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT", "prox_h")
     >>> run = SimpleNamespace(trace={"kkt": [1.0, 1e-8]} | {name: [1, 100] for name in columns})
-    >>> [panel.get_xlabel() for panel in plot_trace(run).axes]
-    ['calls to ∇f and prox g', 'calls to A, Aᵀ and prox h*', 'communication rounds']
+    >>> [panel.get_xlabel() for panel in plot_trace(run).axes][2:]
+    ['communication rounds', 'rounds and agreement: latency']
     """
     named = results if isinstance(results, Mapping) else {"": results}
     if not named:
