@@ -34,13 +34,18 @@ whole price, and nothing beside it that an error could be small against."""
 def solve_known(
     h: Function, problem: Reduced, gram: Gram, c: Array, lam: Array, sigma: float, tol: float
 ) -> Answer:
-    """As :func:`.reduced.solve_reduced`; where that fails, by springs."""
+    """As :func:`.reduced.solve_reduced`; where that fails, by springs.
+
+    Equations that few directions cannot meet are no failure: their price leads to further ones.
+    """
     if is_smooth(h, len(problem.base)) or not len(c):
         return solve_reduced(h, problem, gram, c, lam, sigma, tol)
     if not np.trace(problem.H) > 0:
         return solve_flat(h, problem, gram, (c, lam), tol)
     found = solve_reduced(h, problem, gram, c, lam, sigma, tol)
-    if found.rows <= tol:
+    form = h.form
+    equations = form is not None and bool(np.any(np.equal(form.lower, form.upper)))
+    if found.rows <= tol or equations:
         return found
     gram.forget()
     other = solve_flat(h, problem, gram, (c, lam), tol)
