@@ -139,10 +139,17 @@ class Directions(OverSums, Generic[K, Q]):
         return local | {"iterations": sums, "outer": self.now.restarts, "sums": sums}
 
     # -- the end ----------------------------------------------------------------------------------
+    def advance(self, rounds: int, seconds: float) -> None:
+        """As others; where it has ended in vain, look for a proof that nothing was possible."""
+        before = self.now.sums
+        super().advance(rounds, seconds)
+        vain = self.now.end == "STALLED" and self.now.sums > before
+        if vain or (self.now.end == "INFEASIBLE" and self._separator is None):
+            self._examine()
+            self.verdict = self._verdict()
+
     def _verdict(self) -> Verdict:
         now = self.now
-        if now.end in ("STALLED", "INFEASIBLE") and self._separator is None:
-            self._examine()
         return Verdict(now.kkt, now.lam, now.end, self._asked, self._separator)
 
     def _examine(self) -> None:
