@@ -165,8 +165,8 @@ def prefers_primal(problem: Problem) -> str:
 
     With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
     variables has many prices whose rows are at no kink: the Jacobian of the dual vanishes there.
-    Where f_i is flat beside bounds on x_i, vertices of the box are what the primal mode would go
-    through one by one, and the dual mode's proximal terms help.
+    Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
+    one by one, and the dual mode's proximal terms help.
 
     Examples
     --------
@@ -182,7 +182,7 @@ def prefers_primal(problem: Problem) -> str:
         return f"p = {p} is above {FEW}"
     if form is None or form.smooth or _demands(form):
         return ""
-    known = problem.total([[agent.dim, _flat_in_bounds(agent)] for agent in problem.agents])
+    known = problem.total([[agent.dim, _flat_with_corners(agent)] for agent in problem.agents])
     variables, cornered = (round(float(value)) for value in known)
     if cornered or p <= variables:
         return ""
@@ -195,10 +195,9 @@ def _demands(form: PiecewiseQuadratic) -> bool:
     return bool(np.any(bounded & np.equal(form.curvature, 0.0)))
 
 
-def _flat_in_bounds(agent: Agent) -> bool:
+def _flat_with_corners(agent: Agent) -> bool:
     form = agent.g.form
-    free = form is not None and not np.any(np.isfinite(form.lower) | np.isfinite(form.upper))
-    return not (agent.f.mu > 0 or free)
+    return not (agent.f.mu > 0 or (form is not None and form.smooth))
 
 
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
