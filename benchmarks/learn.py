@@ -110,10 +110,11 @@ def compare(
 
 def data_sets(options: argparse.Namespace) -> Iterator[tuple[str, Any, Any, Any]]:
     """Name, table, target, pairs of models; those of a large table only where asked for all."""
-    yield "diabetes", *scaled(load_diabetes, options.every), list(regressions())
+    short = 2 if options.smoke else None
+    yield "diabetes", *scaled(load_diabetes, options.every), list(regressions())[:short]
     sets = {"breast cancer": load_breast_cancer, "wine": load_wine, "digits": load_digits}
-    few = options.smoke or options.method != "auto"  # ten classes by gossip take hours
-    for name, source in list(sets.items())[: 2 if few else None]:
+    few = short or (2 if options.method != "auto" else None)  # ten classes by gossip take hours
+    for name, source in list(sets.items())[:few]:
         yield name, *scaled(source, options.every), list(classifications())
     if not options.smoke and options.method == "auto":
         X, labels = labelled(20_000, 60, False)
