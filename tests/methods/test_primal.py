@@ -369,3 +369,29 @@ def test_bounds_on_predictions():
     assert result.y.min() >= -1e-8 and (result.y < 1e-7).any()
     best = solve_reference(problem)
     np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best.x), atol=1e-6)
+
+
+STEEP = np.array([0.7, -1.2, 0.4])
+FALLS = {
+    "hinge": lambda labels, y: d2.HingeLoss(labels),
+    "logistic": lambda labels, y: d2.LogisticLoss(labels),
+    "absolute": lambda labels, y: d2.AbsoluteLoss(y),
+    "huber": lambda labels, y: d2.HuberLoss(y, 0.3),
+}
+
+
+@pytest.mark.parametrize("loss", FALLS)
+@pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(0.1), d2.IndicatorNonnegative()], ids=repr)
+def test_an_objective_that_falls_for_ever(loss, g):
+    """Costs steeper than the loss, the first of each agent's coordinates with curvature."""
+    X, labels, y = data(5, p=60)
+    f = d2.Quadratic(np.array([1.0, 0.0, 0.0]), 1e4 * STEEP)
+    problem = table(X, FALLS[loss](labels, y), f=f, g=g)
+    result = primal(problem, max_sums=40)
+    assert result.status == "UNBOUNDED"
+    ray = [np.array(part) for part in result.certificate.ray]
+    size = max(np.abs(part).max() for part in ray)
+    steps = 10.0 ** np.arange(3, 6)
+    points = [[t / size * part for part in ray] for t in steps]
+    values = [problem.objective(x, problem.coupling(x)) for x in points]
+    assert np.all(np.isfinite(values)) and np.all(np.diff(values) / np.diff(steps) < -1.0)

@@ -54,6 +54,8 @@ STRONG = 1e-10
 """Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
 
 
+LEAST_PART = 1e-6
+"""Length of what may fall for ever in a direction of length one, below which it is rounding."""
 RESTING = 1e-3
 """Least move of the anchor, beside the size of x, of an agent that runs away."""
 
@@ -191,7 +193,8 @@ class Agents:
             if not (self.split[i] or self.faces.bounded[i]):
                 self._fill_supports(i, springs.x[own], question, out[e])
             if layout.ray and springs.ray.size:
-                self._fill_ray(i, springs.ray[own], out[e, layout.starts[3] : layout.starts[4]])
+                told = told_of_ray(self.problem.agents[i], springs.ray[own])
+                out[e, layout.starts[3] : layout.starts[4]] = told
             if i in self.locals and not self.faced[i]:
                 mine = Springs(springs.r, springs.anchor[own], springs.x[own])
                 self._fill_local(i, question, mine, tol, out[e])
@@ -249,17 +252,6 @@ class Agents:
             out[at + SUPPORT], out[at + SUPPORT_SIZE] = support, abs(support)
             out[at + MISSED], out[at + OUTSIDE] = missed * extent, float(outside)
 
-    def _fill_ray(self, i: int, d: Array, out: Array) -> None:
-        """A d, |A||d|, the rate at which f + g falls along d, and its magnitude."""
-        agent, size, p = self.problem.agents[i], float(np.linalg.norm(d)), self.p
-        if not size > 0:
-            return
-        unit = d / size
-        rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
-        out[:p], out[p : 2 * p] = agent.apply(d), row_sizes(agent, d)
-        out[2 * p] = size * rate
-        out[2 * p + 1] = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
-
     # -- after a sum ------------------------------------------------------------------------------
     def settle(self, price: Array, trial: int, springs: Springs) -> None:
         """Take the answers to the price of a trial."""
@@ -299,16 +291,40 @@ class Agents:
             d = springs.x[own] - springs.anchor[own]
             size = float(np.linalg.norm(d))
             if springs.r[i] > 0 and size > RESTING * float(np.linalg.norm(springs.x[own])):
-                unit = to_recession(agent.g, to_recession(agent.f, d / size))
-                length = float(np.linalg.norm(unit))
-                unit = unit / length if length > 1e-6 else np.zeros_like(unit)
-                rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
-                part = size * length * unit
-                idle = size * length * rate > -fall and bool(
-                    np.linalg.norm(D * agent.apply(part)) <= spare
-                )
-                ray[own] = part if np.isfinite(rate) and not idle else 0.0
+                part, rate = straight_part(agent, d)
+                slow = bool(np.linalg.norm(D * agent.apply(part)) <= spare)
+                ray[own] = 0.0 if rate > -fall and slow else part
         return ray
+
+
+def straight_part(agent: Agent, d: Array) -> tuple[Array, float]:
+    """What of a direction f + g grows along at most linearly for ever, and the rate of that.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agent = d2.Agent([[1.0, 1.0]], d2.Quadratic([1.0, 0.0], [0.0, -2.0]))
+    >>> part, rate = straight_part(agent, np.array([4.0, 3.0]))
+    >>> part.round(9).tolist(), round(rate, 9)
+    ([0.0, 3.0], -6.0)
+    """
+    size = float(np.linalg.norm(d))
+    unit = to_recession(agent.g, to_recession(agent.f, d / size)) if size > 0 else 0.0 * d
+    length = float(np.linalg.norm(unit))
+    if not length > LEAST_PART:
+        return np.zeros_like(d), 0.0
+    rate = rate_along(agent.f, unit / length) + rate_along(agent.g, unit / length)
+    return (size * unit, size * length * rate) if np.isfinite(rate) else (np.zeros_like(d), 0.0)
+
+
+def told_of_ray(agent: Agent, d: Array) -> Array:
+    """A d, |A||d|, the rate at which f + g falls along d, and its magnitude."""
+    size = float(np.linalg.norm(d))
+    if not size > 0:
+        return np.zeros(2 * agent.p + 2)
+    rate = size * (rate_along(agent.f, d / size) + rate_along(agent.g, d / size))
+    magnitude = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
+    return np.concatenate([agent.apply(d), row_sizes(agent, d), [rate, magnitude]])
 
 
 def row_sizes(agent: Agent, x: Array) -> Array:

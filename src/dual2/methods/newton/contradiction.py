@@ -1,23 +1,79 @@
-"""Proofs of the primal modes that no point meets what h demands.
+"""Proofs of the primal modes that no point meets what h demands, or that none is the best.
 
 Where the rows stay away from the domain of h, the least distance of the known directions to it is
 attained at some s, and the way u = s - y to the nearest point y of the domain separates the two
 sets if all directions are known (Farkas). Every agent tells how far it reaches along -A_iᵀu; the
-proof is that of :mod:`.stopping`.
+proof is that of :mod:`.stopping`. Where the objective falls for ever, the solution in the known
+directions runs away; every agent tells how fast its own part falls along the way.
 """
 
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.domains import to_barrier
+from dual2.functions.domains import rate_along, to_barrier, to_recession
+from dual2.methods.newton.agents import straight_part, told_of_ray
 from dual2.methods.newton.closed_form import CONE
+from dual2.methods.newton.coupling import Scaling
 from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
 from dual2.methods.newton.reduced import Gram, Piece, Reduced, minimise
-from dual2.methods.newton.stopping import proves_infeasible
+from dual2.methods.newton.stopping import FALL, falls_along, proves_infeasible
 from dual2.problem import Agent
 from dual2.runtime import Runtime
 
 Array = np.ndarray
+STRAIGHT = 1e-12
+"""Curvature of the known directions, relative to the largest, that counts as none."""
+
+
+def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
+    """A part u of c along which ½cᵀHc + bᵀc + h(s̄ + c·S) seems to fall for ever, or None.
+
+    It is the part without curvature. At a solution bᵀu + h∞(u·S) >= 0 for all such u, h∞ the rate
+    at which h grows.
+
+    Examples
+    --------
+    >>> from dual2.functions import HingeLoss
+    >>> problem = Reduced(np.zeros((1, 1)), np.array([3.0]), np.ones((1, 2)), np.zeros(2))
+    >>> fall_of(HingeLoss([1.0, 1.0]), problem, np.array([-9.0]))
+    array([-1.])
+    >>> fall_of(HingeLoss([1.0, 1.0], 2.0), problem, np.array([-9.0])) is None
+    True
+    """
+    size = float(np.abs(c).max(initial=0.0))
+    if not 0 < size < np.inf:
+        return None
+    bent, long = np.maximum(np.diag(problem.H), 0.0), (problem.S**2).sum(axis=1)
+    share = bent.sum() / long.sum() if bent.any() and long.any() else 1.0
+    found = (_falling(h, problem, c / size, unit) for unit in (bent, bent + share * long))
+    return next((u for u in found if u is not None), None)
+
+
+def _falling(h: Function, problem: Reduced, c: Array, squares: Array) -> Array | None:
+    """The same, with directions as long as the roots of ``squares``."""
+    unit = np.sqrt(np.where(squares > 0, squares, 1.0))
+    values, vectors = np.linalg.eigh(problem.H / unit / unit[:, None])
+    flat = vectors[:, values <= STRAIGHT * max(float(values[-1]), 0.0)]
+    u = (flat @ (flat.T @ (unit * c))) / unit
+    length = float(np.linalg.norm(u))
+    if not length > 0:
+        return None
+    u, s = u / length, (u / length) @ problem.S
+    along = float(np.linalg.norm(s))
+    rate = float(problem.b @ u)
+    rate += along * rate_along(h, to_recession(h, s / along)) if along > 0 else 0.0
+    return u if rate < -FALL * float(np.abs(problem.b) @ np.abs(u)) else None
+
+
+def find_fall(runtime: Runtime, h: Function, way: Array, lam: Array) -> Array | None:
+    """What of the ``way`` of all agents proves that the objective falls for ever, or None."""
+    found = zip(runtime.problem.agents, runtime.packed.split(way), strict=True)
+    parts = [straight_part(agent, own)[0] for agent, own in found]
+    told = zip(runtime.problem.agents, parts, strict=True)
+    total = runtime.total(np.array([told_of_ray(agent, part) for agent, part in told]))
+    plain = Scaling(np.ones(runtime.p), 1.0, np.ones(runtime.p))
+    fall = falls_along(h, plain, total, float(np.linalg.norm(lam)), 0.0)
+    return np.concatenate(parts) if fall.proven else None
 
 
 def find_separator(

@@ -6,7 +6,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from dual2.methods.method import Verdict
-from dual2.methods.newton.contradiction import find_separator
+from dual2.methods.newton.contradiction import fall_of, find_fall, find_separator
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved
 from dual2.methods.newton.reduced_flat import solve_known
@@ -90,6 +90,7 @@ class Directions(OverSums, Generic[K, Q]):
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
         self._base = np.zeros(runtime.p)
         self._separator: Array | None = None
+        self._ray: Array | None = None
         self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
@@ -146,11 +147,25 @@ class Directions(OverSums, Generic[K, Q]):
         vain = self.now.end == "STALLED" and self.now.sums > before
         if vain or (self.now.end == "INFEASIBLE" and self._separator is None):
             self._examine()
-            self.verdict = self._verdict()
+        if self.now.end == "UNBOUNDED" and self._ray is None:
+            self._follow(self.now.c)
+        self.verdict = self._verdict()
 
     def _verdict(self) -> Verdict:
         now = self.now
-        return Verdict(now.kkt, now.lam, now.end, self._asked, self._separator)
+        return Verdict(now.kkt, now.lam, now.end, self._asked, self._separator, self._ray)
+
+    def _follow(self, c: Array) -> None:
+        """Look for a proof that the objective falls for ever along c: the end, if there is one."""
+        now = self.now
+        problem = Reduced(now.H, now.b, now.products, self._base)
+        u = fall_of(self.h, problem, c)
+        if u is None:
+            return
+        way = np.concatenate([part.along(u) for part in self.parts])
+        self._ray = find_fall(self.runtime, self.h, way, now.lam)
+        if self._ray is not None:
+            now.end, now.c = "UNBOUNDED", c
 
     def _examine(self) -> None:
         """Look for a proof that no point meets what h demands: the end, if there is one."""
@@ -186,7 +201,8 @@ class Directions(OverSums, Generic[K, Q]):
         found = solve_known(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
         self._adopt(found)
         now.c = found.c
-        self.x = np.concatenate([part.point(now.c) for part in self.parts])
+        self.x = np.concatenate([part.along(now.c) for part in self.parts])
+        self._follow(found.c)
 
     def _accuracy(self) -> float:
         """How well the problem in the known directions is to be solved."""

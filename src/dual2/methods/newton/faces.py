@@ -90,7 +90,11 @@ class Face(Quadratics):
 
     def move(self, c: Array) -> Array:
         """base + Σ c_k q_k on the face; the new direction is among the known."""
-        return self.base + (c @ self.directions) * self.free
+        return self.base + self.along(c)
+
+    def along(self, c: Array) -> Array:
+        """Σ c_k q_k on the face."""
+        return (c @ self.directions) * self.free
 
     def clip(self, x: Array) -> Array:
         """The nearest point of the face."""
@@ -244,7 +248,8 @@ class Faces(Directions[KnownFaces, Face]):
         self.raw = np.concatenate(moved)
         parts = zip(self.parts, moved, strict=True)
         self.x = np.concatenate([part.clip(x) for part, x in parts])
-        if len(now.products) > self.memory:
+        self._follow(found.c)
+        if len(now.products) > self.memory and not now.end:
             kept = slice(len(now.products) // 2, None)
             now.products, now.b, now.H = now.products[kept], now.b[kept], now.H[kept, kept]
             self.gram.forget()

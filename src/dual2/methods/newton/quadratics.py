@@ -49,7 +49,7 @@ class Quadratics:
         """P x."""
         return self.P * x if self.P.ndim == 1 else self.P @ x
 
-    def point(self, c: Array) -> Array:
+    def along(self, c: Array) -> Array:
         """Σ_k c_k q_k, the directions with these coefficients."""
         return c @ self.directions
 
