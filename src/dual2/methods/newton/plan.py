@@ -164,7 +164,8 @@ def prefers_primal(problem: Problem) -> str:
     """Why the primal mode is better where it can, empty if it is not.
 
     With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
-    variables has many prices whose rows are at no kink: the Jacobian of the dual vanishes there.
+    variables, but no curvature, has many prices whose rows are at no kink: the Jacobian of the dual
+    vanishes there.
     Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
     one by one, and the dual mode's proximal terms help.
 
@@ -180,7 +181,9 @@ def prefers_primal(problem: Problem) -> str:
     p, form = problem.p, problem.h.form
     if p > FEW:
         return f"p = {p} is above {FEW}"
-    if form is None or form.smooth or _demands(form):
+    if form is None or form.smooth or _demands(form) or np.all(np.greater(form.curvature, 0.0)):
+        return ""
+    if p <= problem.n:  # every agent has a variable: nothing to ask
         return ""
     known = problem.total([[agent.dim, _flat_with_corners(agent)] for agent in problem.agents])
     variables, cornered = (round(float(value)) for value in known)
