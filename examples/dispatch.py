@@ -20,13 +20,13 @@ def main() -> None:
 
     net = pandapower.networks.case118()
     case = dispatch.from_pandapower(net, profile=profile, ramp=0.08)
-    answer = case.solve(method="MiD2A")
+    answer = case.solve()
     print(answer)
 
     sent = answer.communication
     print(
-        f"\n{len(case.units)} generators on {len(case.network.edges)} links exchanged "
-        f"{sent['rounds']} rounds of 24 prices each."
+        f"\n{len(case.units)} generators on {len(case.network.edges)} links agreed on 24 prices by "
+        f"{sent['sums']} sums along a tree, {sent['latency']} exchanges one after the other."
     )
     cheapest, dearest = int(answer.price.argmin()), int(answer.price.argmax())
     print(f"An hour costs least at {cheapest}:00 and most at {dearest}:00.")

@@ -1,7 +1,7 @@
 """Three laboratories predict a diagnosis together, none shows its measurements.
 
 Each measured other properties of the same 569 tumours: size, surface, shape. They fit one
-logistic regression by exchanging dual vectors with a neighbour; run it with
+logistic regression by sums of vectors along a path; run it with
 
     python examples/vertical_learning.py [FIGURE]
 """
