@@ -106,7 +106,4 @@ def require(method: Method, problem: Problem) -> None:
         return
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
-    some_flat = problem.first([not agent.f.mu > 0 for agent in problem.agents]) is not None
-    if method.needs.f is STRONG_F and some_flat:
-        advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

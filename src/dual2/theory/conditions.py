@@ -128,8 +128,8 @@ def require_strong_convexity(problem: Problem, method: str) -> None:
         names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
         raise CapabilityError(
             f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
-            f"agent {names}: f = {first.f!r}. Add a small quadratic, for instance "
-            "f.plus_quadratic(1e-3), or move curvature from g into f."
+            f"agent {names}: f = {first.f!r}. Move curvature from g into f where there is some; "
+            "method='auto' takes the problem as it is."
         )
     for number, agent in zip(problem.owned, problem.agents, strict=True):
         if not np.isfinite(agent.f.L):
