@@ -183,11 +183,23 @@ class Run:
         found = {"counts": dict(self.counts), "method": self.options["method"]}
         found["codes"] = [self.codes.get(i) for i in range(4)]
         if hanging:
-            return found | {"end": f"hanging: {hanging}"}
+            return found | {"end": f"hanging: {hanging}", "events": self.events()}
         if any(self.codes.values()):
-            return found | {"end": "error", "said": self.words()}
+            return found | {"end": "error", "said": self.words(), "events": self.events()}
         same = bits([self.offices.answer(i) for i in range(4)]) == expected(self.options)
         return found | {"end": "same bits" if same else "OTHER BITS"}
+
+    def events(self) -> list[list[str]]:
+        """The last lines of the parties' logs."""
+        found = []
+        for name in self.offices.names:
+            log = self.offices.folder / name / "state" / "audit.jsonl"
+            lines = log.read_text().splitlines()[-12:] if log.exists() else []
+            last = [json.loads(line) for line in lines]
+            found.append(
+                [{k: v for k, v in one.items() if k not in ("run", "prev")} for one in last]
+            )
+        return found
 
     def words(self) -> list[str]:
         """What the parties said last."""

@@ -15,9 +15,10 @@ from typing import Any
 
 from dual2.network import Network
 from dual2.runtime.peers import crash_points
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.carrier import Neighbour
+from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.hello import Meaning
-from dual2.runtime.peers.hub import Failure, Hub, Neighbour, Place, Timing
+from dual2.runtime.peers.hub import Failure, Hub, Place, Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -110,12 +111,9 @@ class Circle:
         ]
         files = self.folder / f"{self.names[me]}.key", self.folder / f"{self.names[me]}.pem"
         trusted = [self.certificates[i] for i in others]
-        place = Place(
-            ("127.0.0.1", self.ports.get(me, 0)),
-            make_context(*files, trusted, server=True),
-            make_context(*files, trusted, server=False),
-            self.limit,
-        )
+        contexts = [make_context(*files, trusted, server) for server in (True, False)]
+        carrier = TlsCarrier(*contexts, self.limit, self.timing.dead)
+        place = Place(("127.0.0.1", self.ports.get(me, 0)), carrier)
         audit = lambda event, **details: self.events.append((me, event, details))  # noqa: E731
         meaning = meaning or Meaning(RUN, STUDY, "versions")
         return Hub(me, neighbours, meaning, place, self.timing, audit)
@@ -142,10 +140,11 @@ class Circle:
             hub = self.hub(me)
             self.parties[me] = party = Parties(hub, journal, self.network, self.names, secret.own)
             self.listen(hub)
-            if self.masked:
-                known = party.exchange_keys(secret.entry)
-                party.masks = Masks(secret, me, self._publics(known, me), RUN, STUDY)
+            known = party.exchange_keys(secret.entry)
+            party.pairs = Masks(secret, me, self._publics(known, me), RUN, STUDY)
+            party.masks = party.pairs if self.masked else None
             found = work(party)
+            party.confirm()
             party.leave()
             return found
         except Exception as error:

@@ -21,7 +21,7 @@ from dual2.processes.parties.status import Board, serve
 from dual2.processes.parties.study import versions_in_words
 from dual2.runtime import Share
 from dual2.runtime.peers.audit import Audit
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
 from dual2.runtime.peers.identity import load_key, parse_certificate, read_certificate, validity
@@ -68,6 +68,7 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
 
     def work(transport: Parties, board: Board) -> Result:
         result = _solve(party, transport, agent, board)
+        transport.confirm()
         document = {"party": party.name, "agent": party.me} | result.as_dict()
         create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
         return result
@@ -173,11 +174,12 @@ def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
     members = party.study.members
     trusted = [der for one in party.neighbours for der in members[one.number].ders]
     limit = max(8 * (CHUNK + 64), 8 * p, 512 * len(party.study.members))
+    server, client = (
+        make_context(party.key, party.certificate, trusted, one) for one in (True, False)
+    )
     place = Place(
         party.listen if any(one.address is None for one in party.neighbours) else None,
-        make_context(party.key, party.certificate, trusted, server=True),
-        make_context(party.key, party.certificate, trusted, server=False),
-        limit,
+        TlsCarrier(server, client, limit, party.timing.dead),
     )
     meaning = Meaning(party.study.run, party.study.digest, versions_in_words())
     return Hub(party.me, list(party.neighbours), meaning, place, party.timing, audit)
@@ -193,8 +195,8 @@ def _compute(
     outcome: Outcome,
 ) -> None:
     try:
-        if party.study.masked:
-            transport.masks = agree_on_masks(party, transport, secret)
+        transport.pairs = agree_on_masks(party, transport, secret)
+        transport.masks = transport.pairs if party.study.masked else None
         outcome.result = work(transport, board)
         outcome.missing = transport.leave()
         if not outcome.missing:
