@@ -5,6 +5,7 @@
     run = "stroke-2026-03"
     problem = "problem"               # folder with problem.toml (h, network, options)
     sums = { masked = true, matrices = false }
+    carrier = "tls"                   # or "grpc", for proxies that want HTTP/2
 
     [[parties]]                       # in the order of the agents
     name = "hospital"
@@ -31,6 +32,8 @@ from dual2.solving.storage import load_public
 from dual2.solving.storage.folder import PUBLIC_FILES, Public
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+CARRIERS = ("tls", "grpc")
+"""What may carry frames: TLS 1.3 alone, or gRPC."""
 MOST_PARTIES = 32
 """All pairs of parties share masks; their number grows with the square."""
 TWO = (
@@ -93,6 +96,8 @@ class Study:
     ----------
     masked, matrices : bool
         Whether sums are masked, and whether p × p matrices may be summed.
+    carrier : str
+        What carries the frames: one of ``CARRIERS``.
     """
 
     file: Path
@@ -102,6 +107,7 @@ class Study:
     masked: bool
     matrices: bool
     public: Public
+    carrier: str
 
     @property
     def names(self) -> list[str]:
@@ -140,7 +146,10 @@ def read_study(file: Path) -> Study:
     """Read a study and all that it names; an error says what is wrong with it."""
     where = str(file)
     table = entries(
-        read_toml(file), where, {"run": str, "problem": str, "parties": list}, {"sums": dict}
+        read_toml(file),
+        where,
+        {"run": str, "problem": str, "parties": list},
+        {"sums": dict, "carrier": str},
     )
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
     members = read_members(table["parties"], where, file.parent)
@@ -154,6 +163,7 @@ def read_study(file: Path) -> Study:
         sums.get("masked", True),
         sums.get("matrices", False),
         load_public(folder),
+        read_carrier(table, where),
     )
     if study.digest != before or read_toml(file) != table:
         raise Dual2Error(f"{where} or {folder} was changed while it was read. Start again.")
@@ -183,6 +193,14 @@ def beside(folder: Path, name: str, where: str) -> Path:
     if not parts or PurePath(name).is_absolute() or ".." in parts:
         raise Dual2Error(f"{where} is {name!r}; expected a name beside the study, without '..'.")
     return folder / name
+
+
+def read_carrier(table: dict[str, Any], where: str) -> str:
+    """What carries the frames of a study."""
+    found = table.get("carrier", CARRIERS[0])
+    if found not in CARRIERS:
+        raise Dual2Error(f"{where}: {unknown_name('carrier', found, CARRIERS)}")
+    return found
 
 
 def read_members(parties: list[Any], where: str, folder: Path) -> tuple[Member, ...]:
