@@ -12,7 +12,6 @@ from dual2.runtime.peers import identity
 from dual2.runtime.peers.audit import Audit, verify
 from dual2.runtime.peers.frames import Kind, frame_of
 from dual2.runtime.peers.identity import (
-    demand_private,
     fingerprint,
     load_key,
     make_certificate,
@@ -20,6 +19,7 @@ from dual2.runtime.peers.identity import (
     make_request,
     make_trial,
     read_certificate,
+    read_private,
     validity,
     write_certificate,
 )
@@ -114,7 +114,7 @@ def test_keys_that_others_may_read_are_refused(tmp_path):
         with pytest.raises(Dual2Error, match=f"rights {rights:04o}.*chmod 600"):
             load_key(key)
     with pytest.raises(Dual2Error, match="cannot be read"):
-        demand_private(tmp_path / "none.key")
+        read_private(tmp_path / "none.key")
     key.write_text("no key")
     os.chmod(key, 0o600)
     with pytest.raises(Dual2Error, match="no private key"):

@@ -23,7 +23,8 @@ from typing import Any
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_toml
 from dual2.processes.parties.study import Study, entries, read_study
-from dual2.runtime.peers.hub import Neighbour, Timing
+from dual2.runtime.peers.carrier import Neighbour
+from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,

@@ -9,6 +9,7 @@ frames are synced many at a time: until then the peers keep them.
 
 import json
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,10 @@ QUOTA = 16 * 2**30
 """Most bytes of a log."""
 KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
+_OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+"""Files of a state folder are its own, never links to others."""
+_MOST_SAID = 64
+"""More bytes than a record of what was said has: only the last one can be torn."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
@@ -55,7 +60,7 @@ class Log:
             create(file, b"".join(_record(START, about)))
         self._data = read_bytes(file, QUOTA)
         self.size = self.durable = self._filled = 0
-        self._descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(file, os.O_RDWR | _OWN)
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Kind and content of all whole records, read once; then new ones follow them."""
@@ -72,6 +77,12 @@ class Log:
             yield kind, body
         if self.size == 0:
             raise Dual2Error(f"{self.file} is no journal of a party.")
+        if self._ahead and data[self.size + _MOST_SAID :].strip(b"\0"):
+            raise Dual2Error(
+                f"{self.file} is damaged at byte {self.size}: what was said in later sums cannot "
+                "be known. Restore it; a new attempt needs a new name of the run and another state "
+                "folder."
+            )
         os.ftruncate(self._descriptor, self.size)
         os.lseek(self._descriptor, self.size, os.SEEK_SET)
         os.fsync(self._descriptor)  # what is read counts as kept from now on
@@ -123,6 +134,8 @@ class Journal:
         Consumed frames by peer, as the log has them.
     consumed, said : Log
         The logs.
+    new : bool
+        Whether the state begins here.
     """
 
     consumed: Log
@@ -133,7 +146,6 @@ class Journal:
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
         self._logs: list[Log] = []
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = lock(folder)
         try:
             self._open(about, resume)
@@ -148,10 +160,20 @@ class Journal:
                 "a new attempt needs a new name of the run (run = …) in the study and another "
                 "state folder, since masks must never be used twice."
             )
-        if not (self.file.exists() or (self.folder / KEY_FILE).exists()):
-            (self.folder / "said").unlink(missing_ok=True)  # new keys have masks of their own
+        said, keys = self.folder / "said", self.folder / KEY_FILE
+        self.new = not self.file.exists()
+        if self.new and not keys.exists():
+            said.unlink(missing_ok=True)  # new keys have masks of their own
+        if not self.new and not said.exists():
+            raise Dual2Error(
+                f"{said} is missing, beside {self.file}: what was said under which mask cannot be "
+                "known. Restore it; a new attempt needs a new name of the run and another state "
+                "folder."
+            )
+        if self.new and not said.exists():
+            keys.unlink(missing_ok=True)  # of a state that was deleted: never use a mask twice
         self.said = self._read("said", about, _AHEAD)
-        if self._said and not self.file.exists():
+        if self._said and self.new:
             raise Dual2Error(
                 f"{self.file} is missing, but {self.said.file} has what was said. Restore it; a "
                 "new attempt needs a new name of the run and another state folder."
@@ -252,7 +274,14 @@ def lock(folder: Path) -> int:
     """Lock a state folder for this process, or say that another has it."""
     import fcntl  # where there is none, all else of the package works
 
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = os.stat(folder)
+    if found.st_mode & 0o022 or found.st_uid != os.getuid():
+        raise Dual2Error(
+            f"Others may write in {folder} (rights {stat.S_IMODE(found.st_mode):04o}, owner "
+            f"{found.st_uid}). Expected a folder of your own: chmod 700 {folder}"
+        )
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | _OWN, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -267,7 +296,7 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file beside its place, sync it, rename it, sync its folder."""
     new = path.with_name(f".{path.name}.new")
     passing("before create")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OWN, mode)
     try:
         os.fchmod(descriptor, mode)
         _write(descriptor, content)
