@@ -152,16 +152,25 @@ def load_rows(own: LearnParty, table: Table) -> Rows:
     if not file.exists():
         raise Dual2Error(f"{file} is not there. First: dual2 learn align {own.party.file}")
     found = read_json(file)
+    if not isinstance(found, dict):
+        found = {}
     if found.get("study") != own.study.digest.hex():
         raise Refusal(
             f"{file} belongs to another study ({str(found.get('study'))[:12]}…). Run dual2 learn "
             "align again at all parties.",
             "its rows are those of another study.",
         )
-    if found["table"] != table.digest([own.id]):
+    if found.get("table") != table.digest([own.id]):
         raise Refusal(
             f"{table.where} has other ids than when rows were aligned. Run dual2 learn align again "
             "at all parties.",
             "its table has changed since rows were aligned.",
         )
-    return Rows(np.array(found["index"], np.int64), found["digest"], found["table"])
+    index = found.get("index")
+    places = set(index) if isinstance(index, list) and all(type(k) is int for k in index) else ()
+    if not places or len(places) < len(index) or not places <= set(range(len(table))):
+        raise Refusal(
+            f"{file} is damaged. Run dual2 learn align again at all parties, with --force.",
+            "its list of common rows cannot be read.",
+        )
+    return Rows(np.array(index, np.int64), str(found.get("digest")), found["table"])

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import CapabilityError, PeerError
-from dual2.learn.federated.ids import TOKEN, cut, tokens_of
+from dual2.learn.federated.ids import cut, tokens_of
 from dual2.network import Network
 from dual2.runtime.peers.parties import Parties
 
@@ -61,13 +61,16 @@ class Cipher:
         client = self._psi.client.CreateFromKey(self._key, True)
         return client.CreateRequest(list(ids)).SerializeToString()
 
-    def again(self, data: bytes, ordered: bool) -> list[bytes]:
-        """E of what somebody else has encrypted, in its order or sorted."""
+    def again(self, data: bytes, ordered: bool, name: str = "Another party") -> list[bytes]:
+        """E of what somebody else, ``name``, has encrypted, in its order or sorted."""
         request = self._psi.Request()
-        request.ParseFromString(data)
-        request.reveal_intersection = ordered
-        server = self._psi.server.CreateFromKey(self._key, ordered)
-        return list(server.ProcessRequest(request).encrypted_elements)
+        try:
+            request.ParseFromString(data)
+            request.reveal_intersection = ordered
+            server = self._psi.server.CreateFromKey(self._key, ordered)
+            return list(server.ProcessRequest(request).encrypted_elements)
+        except Exception as error:  # protobuf's and the package's own kinds
+            raise PeerError(f"{name} sent ids that are no points of the curve P-256.") from error
 
 
 def intersect_as_holder(
@@ -80,7 +83,8 @@ def intersect_as_holder(
     for peer in others:
         transport.tell(peer, sent)
     for peer in others:
-        twice = cipher.again(transport.hear(peer, MOST_BYTES), ordered=False)
+        said = transport.hear(peer, MOST_BYTES)
+        twice = cipher.again(said, False, transport.names[peer])
         transport.tell(peer, b"".join(twice))
     common = _common_places(transport, network, np.zeros(len(ids), np.bool_))
     rows = [order[j] for j in np.flatnonzero(common)]
@@ -98,15 +102,16 @@ def intersect(
     cipher = Cipher(transport)
     order = _shuffled(transport, len(ids))
     transport.tell(holder, cipher.encrypt([ids[k] for k in order]))
-    theirs = cipher.again(transport.hear(holder, MOST_BYTES), ordered=True)
+    name = transport.names[holder]
+    theirs = cipher.again(transport.hear(holder, MOST_BYTES), True, name)
     size = len(theirs[0]) if theirs else 1
     mine = set(cut(transport.hear(holder, MOST_BYTES), size))
     common = _common_places(transport, network, np.array([one not in mine for one in theirs], bool))
     told = transport.hear(holder, MOST_BYTES)
     tokens = cut(told[32:])
     found = {token: k for k, token in enumerate(tokens_of(told[:32], ids))}
-    if len(tokens) != common.sum() or any(len(t) != TOKEN or t not in found for t in tokens):
-        name = transport.names[holder]
+    wrong = len(tokens) != common.sum() or len(set(tokens)) < len(tokens)
+    if wrong or any(token not in found for token in tokens):
         raise PeerError(f"{name} told common rows that this party does not have.")
     return [found[token] for token in tokens], tokens
 

@@ -110,7 +110,17 @@ def read_preparation(document: list[dict[str, Any]]) -> Preparation:
     made = []
     for entry in document:
         fields: dict[str, Any] = entry | {"categories": tuple(entry["categories"])}
-        made.append(Prepared(**fields))
+        one = Prepared(**fields)
+        numbers = [one.mean, one.scale]
+        if one.kind == NUMBER:
+            numbers += [] if one.fill is None else [one.fill]
+        elif one.kind != CATEGORY or not all(isinstance(c, str) for c in one.categories):
+            raise ValueError(f"{one.name!r} is of no known kind")
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers):
+            raise ValueError(f"{one.name!r} is prepared by what is no finite number")
+        if one.scale == 0:
+            raise ValueError(f"{one.name!r} is divided by 0")
+        made.append(one)
     return Preparation(tuple(made))
 
 
@@ -141,7 +151,14 @@ def _learn(column: Column, table: Table, rows: Any, standardize: bool) -> Prepar
     whole = _filled(numbers, table, Prepared(column.name, NUMBER, fill))
     if not standardize or not whole.size:
         return Prepared(column.name, NUMBER, fill)
-    mean, spread = float(whole.mean()), float(whole.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = float(whole.mean()), float(whole.std())
+    if not math.isfinite(spread):
+        raise Refusal(
+            f"{table.where}: column {column.name!r} has values so large that its spread is no "
+            "double. Use other units.",
+            _WRONG,
+        )
     flat = spread <= 10.0 * np.finfo(float).eps * abs(mean)
     return Prepared(column.name, NUMBER, fill, mean, 1.0 if flat else spread)
 
@@ -158,11 +175,7 @@ def _numbers(table: Table, name: str, rows: Any) -> Array:
         value = values[row]
         if value is None:
             continue
-        try:
-            found[j] = float(value)
-        except (TypeError, ValueError):
-            wrong.append(int(row))
-            continue
+        found[j] = number_of(value)
         if not math.isfinite(found[j]):
             wrong.append(int(row))
     if wrong:
@@ -175,9 +188,36 @@ def _numbers(table: Table, name: str, rows: Any) -> Array:
     return found
 
 
+def number_of(value: Any) -> float:
+    """A value as a double, infinite where it is no number that others would read too.
+
+    Examples
+    --------
+    >>> number_of(" 1.5"), number_of("1_000"), number_of("two")
+    (1.5, inf, inf)
+    """
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return math.inf  # Python reads them, nobody else does
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
+
+
+def word_of(value: Any) -> str:
+    """A value as text; whole numbers have the same in every kind of table.
+
+    Examples
+    --------
+    >>> word_of(3.0), word_of("3"), word_of(2.5)
+    ('3', '3', '2.5')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _texts(table: Table, name: str, rows: Any) -> list[str | None]:
     values = table.column(name)
-    return [None if values[row] is None else str(values[row]) for row in rows]
+    return [None if values[row] is None else word_of(values[row]) for row in rows]
 
 
 def _filled(numbers: Array, table: Table, one: Prepared) -> Array:

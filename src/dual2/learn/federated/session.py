@@ -85,6 +85,7 @@ def run_phase(
         mark = data()
     except Refusal as error:
         refusal = error
+        say(f"{error} The others are told as soon as they are there; Ctrl-C ends at once.")
 
     def attempt(transport: Parties, board: Board) -> Any:
         if refusal is not None:

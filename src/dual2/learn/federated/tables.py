@@ -3,10 +3,15 @@
 import csv
 import hashlib
 import io
+import math
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dual2.errors import CapabilityError, Refusal, counted
 from dual2.files import read_bytes
@@ -14,6 +19,7 @@ from dual2.files import read_bytes
 MISSING = ("", "NA", "NaN", "nan", "NULL", "null")
 """Texts of a CSV file that mean that a value is missing."""
 SUFFIXES = (".csv", ".parquet", ".pq")
+UNREADABLE = "its table cannot be read."
 
 
 @dataclass(frozen=True)
@@ -56,8 +62,16 @@ def as_table(source: Any, where: str = "the table") -> Table:
     if isinstance(source, Table):
         return source
     names = list(source.keys())
-    found = {str(name): [_plain(value) for value in list(source[name])] for name in names}
-    return _whole(where, found)
+    words = [str(name) for name in names]
+    _refuse_twice(where, words)
+    return _named(where, words, [[_plain(value) for value in list(source[n])] for n in names])
+
+
+def read_new(source: Any) -> Table:
+    """A table of new rows: a file, a frame or columns."""
+    if isinstance(source, str | os.PathLike):
+        return read_file(Path(source))
+    return as_table(source, "the table of new rows")
 
 
 def read_file(path: Path) -> Table:
@@ -87,16 +101,16 @@ def _read_csv(path: Path) -> Table:
         text = read_bytes(path).decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", _UNREADABLE) from error
+        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", UNREADABLE) from error
     rows = [row for row in rows if row]
     if not rows:
-        raise Refusal(f"{path} is empty; expected a line with names, then rows.", _UNREADABLE)
+        raise Refusal(f"{path} is empty; expected a line with names, then rows.", UNREADABLE)
     names, wrong = rows[0], [k for k, row in enumerate(rows, 1) if len(row) != len(rows[0])]
     if wrong:
         raise Refusal(
             f"{path}: {counted(len(wrong), 'line')} (the first is {wrong[0]}) with other than "
             f"{len(names)} values.",
-            _UNREADABLE,
+            UNREADABLE,
         )
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ((),) * len(names)
     return _named(path, names, [[_or_none(value) for value in column] for column in columns])
@@ -113,7 +127,7 @@ def _read_parquet(path: Path) -> Table:
     try:
         found = read_table(io.BytesIO(read_bytes(path)))
     except ArrowException as error:
-        raise Refusal(f"{path} is no Parquet file: {error}.", _UNREADABLE) from error
+        raise Refusal(f"{path} is no Parquet file: {error}.", UNREADABLE) from error
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
     return _named(path, found.column_names, columns)
 
@@ -144,25 +158,22 @@ def read_sql(url: str, query: str) -> Table:
     except (SQLAlchemyError, ImportError) as error:
         kind = type(error).__name__
         text = str(getattr(error, "orig", None) or kind)
-        raise Refusal(f"The query of the table failed ({kind}): {text}.", _UNREADABLE) from None
+        raise Refusal(f"The query of the table failed ({kind}): {text}.", UNREADABLE) from None
     columns = [[_plain(row[k]) for row in rows] for k in range(len(names))]
     return _named("the answer of the query", names, columns)
 
 
-_UNREADABLE = "its table cannot be read."
-
-
 def _named(where: Any, names: Sequence[str], columns: Sequence[list[Any]]) -> Table:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    _refuse_twice(where, names)
+    if len({len(column) for column in columns}) > 1:
+        raise Refusal(f"{where} has columns of different lengths.", UNREADABLE)
+    return Table(str(where), dict(zip(names, columns, strict=True)))
+
+
+def _refuse_twice(where: Any, names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise Refusal(f"{where}: two columns are called {twice[0]!r}.", _UNREADABLE)
-    return _whole(str(where), dict(zip(names, columns, strict=True)))
-
-
-def _whole(where: str, columns: dict[str, list[Any]]) -> Table:
-    if len({len(column) for column in columns.values()}) > 1:
-        raise Refusal(f"{where} has columns of different lengths.", _UNREADABLE)
-    return Table(where, columns)
+        raise Refusal(f"{where}: two columns are called {min(twice)!r}.", UNREADABLE)
 
 
 def _or_none(text: str) -> str | None:
@@ -171,6 +182,8 @@ def _or_none(text: str) -> str | None:
 
 def _plain(value: Any) -> Any:
     """A value as Python has it; NaN and the like of pandas are missing."""
-    if value is None or value != value:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
-    return value.item() if hasattr(value, "item") else value
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
