@@ -18,7 +18,7 @@ from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import Local
-from dual2.runtime.transport import share_of
+from dual2.runtime.share import share_of
 
 Array = np.ndarray
 WORTH = 1.0e5
@@ -118,9 +118,9 @@ class Runtime:
 
     def _connect(self, work: float, alone: bool) -> None:
         """Set what the exchange needs: links, edges and team, of one thread if ``alone``."""
-        recurrence = _recurrence(self.network)
-        if self.agreement.size > 1:
-            self._connect_processes(recurrence, alone)
+        recurrence, agreement = _recurrence(self.network), self.agreement
+        if agreement.size > 1 or agreement.transport.by_edge:
+            self._connect_by_messages(recurrence, alone)
             return
         buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
         self.links = Links(*self.network.neighbours, recurrence, buffers)
@@ -128,20 +128,22 @@ class Runtime:
         work += 3.0 * self.links.nidx.size * self.p * self.network.rounds
         self.team = Team(1 if alone else choose_threads(work))
 
-    def _connect_processes(self, recurrence: Array, alone: bool) -> None:
+    def _connect_by_messages(self, recurrence: Array, alone: bool) -> None:
         """Neighbours elsewhere are ghost rows of the stage.
 
         Before the compiled loops take differences they call back, and the transport exchanges the
         rows that neighbours need.
         """
-        found = own_edges(self.network, self.agreement.owners, self.agreement.rank)
+        owners, rank = self.agreement.owners, self.agreement.rank
+        alike = self.agreement.transport.by_edge
+        found = every_edge(self.network) if alike else own_edges(self.network, owners, rank)
         self.edges = found.edges
         buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
         self.links = Links(*found.neighbours, recurrence, buffers)
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
         callbacks, exchange = self.packed.callbacks, self.agreement.transport.exchange
         ship = exchange(buffers[STAGE], found.outgoing, found.incoming)
-        guard = Guard(buffers[STAGE], found.ghosts, self.agreement.owners)
+        guard = Guard(buffers[STAGE], found.ghosts, owners)
         callbacks.add(SHIP, 0, lambda: (ship(), guard.check()))
         self.team = Team(threads, callbacks.address)
 
@@ -298,6 +300,20 @@ def own_edges(network: AnyNetwork, owners: Array, rank: int) -> OwnEdges:
         {r: np.unique(place[starts[owners[ends] == r]]) for r in others},
         {r: len(owned) + np.flatnonzero(owners[ghosts] == r) for r in others},
     )
+
+
+def every_edge(network: AnyNetwork) -> OwnEdges:
+    """The view of one process in which every row has each of its neighbours as a ghost of its own.
+
+    Examples
+    --------
+    >>> found = every_edge(Network([(0, 1), (1, 2)]))
+    >>> found.neighbours[1].tolist(), found.ghosts.tolist()
+    ([3, 4, 5, 6], [1, 0, 2, 1])
+    """
+    pointers, ends, weights = network.neighbours
+    places = network.n + np.arange(len(ends))
+    return OwnEdges((pointers, places, weights), np.arange(len(ends)), ends, {0: ends}, {0: places})
 
 
 def _recurrence(network: AnyNetwork) -> Array:
