@@ -1,4 +1,4 @@
-"""The agents of one process as a problem: what concerns all of them is agreed with the others."""
+"""The part of a problem that belongs to one process."""
 
 from __future__ import annotations
 
