@@ -16,6 +16,7 @@ from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
+from dual2.runtime.team import Team
 from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
 
 Array = np.ndarray
@@ -167,6 +168,8 @@ class Agreement:
         What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
     sums : int
         How often ``total_of`` was called.
+    run : callable
+        ``run(kernel, *args)`` on the threads of this process; by default there is one.
 
     Examples
     --------
@@ -182,7 +185,7 @@ class Agreement:
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting, self._room = True, np.empty(0)
+        self._counting, self._room, self.run = True, np.empty(0), Team(1).run
 
     def total_of(self, width: int, fill: Fill) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -206,7 +209,7 @@ class Agreement:
         here = self.size == 1 and not transport.exact
         tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, tree, ROOM)
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
         if self._room.size < count * width:
             self._room = np.empty(count * width)
         rows = self._room[: count * width].reshape(count, width)
