@@ -18,7 +18,7 @@ from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import Local
-from dual2.runtime.transport import share_of
+from dual2.runtime.share import share_of
 
 Array = np.ndarray
 WORTH = 1.0e5
