@@ -104,6 +104,25 @@ def test_a_lost_part_of_a_state_never_uses_a_mask_twice(tmp_path):
     anew.close()
 
 
+def test_without_syncs_a_state_belongs_to_one_start_of_the_machine(tmp_path, monkeypatch):
+    """It outlives a killed process; after a loss of power nothing is known, and all is refused."""
+    synced = []
+    monkeypatch.setattr("os.fdatasync", synced.append)
+    start = "dual2.runtime.peers.journal.start_of_machine"
+    monkeypatch.setattr(start, lambda: "monday")
+    journal = Journal(tmp_path, ABOUT, resume=False, sync=False)
+    journal.say(0, b"words")
+    journal.close()
+    again = Journal(tmp_path, ABOUT, resume=True, sync=False)
+    assert not again.say(0, b"words") and not synced
+    again.close()
+    with pytest.raises(Dual2Error, match="another way of keeping what was said"):
+        Journal(tmp_path, ABOUT, resume=True, sync=True)
+    monkeypatch.setattr(start, lambda: "tuesday")
+    with pytest.raises(Dual2Error, match=r"\(since the start monday\) than now"):
+        Journal(tmp_path, ABOUT, resume=True, sync=False)
+
+
 def test_a_damaged_record_of_what_was_said_is_noticed(tmp_path):
     """The last one may be torn, by the death of the process; one before it never is."""
     journal = Journal(tmp_path, ABOUT, resume=False)

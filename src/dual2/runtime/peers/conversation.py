@@ -128,11 +128,12 @@ class Conversation:
             return
         with hub.changed:
             try:
-                link.accept(frame, hub.place.carrier.limit)
+                news = link.accept(frame, hub.place.carrier.limit)
             except Gap as gap:
                 hub.audit("gap", peer=link.name, why=str(gap))
                 raise
-            hub.changed.notify_all()
+            if not news or all(one.inbox for one in hub.wanted):
+                hub.changed.notify_all()
 
 
 def _abort(frame: Frame, name: str) -> tuple[str, str]:

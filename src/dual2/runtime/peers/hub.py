@@ -72,6 +72,8 @@ class Hub:
         The greeted connection to each peer that is there.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
+    wanted : list of Link
+        The program waits for a frame of each of these, and need not be woken up before.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class Hub:
         self.down_since = dict.fromkeys(self.links, time.monotonic())
         self.refusals: dict[int, str] = {}
         self.strange: set[int] = set()
+        self.wanted: list[Link] = []
         self.port: int | None = None
         self._talks: dict[int, Conversation] = {}
         self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}

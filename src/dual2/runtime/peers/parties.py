@@ -154,6 +154,17 @@ class Parties(Transport):
             hub.changed.wait(_TICK)
         self.progress.waiting = ""
 
+    def _await(self, peers: Sequence[int]) -> None:
+        """Wait until something came from each of some peers, woken up once."""
+        links = [self.hub.links[peer] for peer in peers]
+        with self.hub.changed:
+            self.hub.wanted = links
+            try:
+                for link in links:
+                    self._wait(lambda link=link: bool(link.inbox), link.peer)
+            finally:
+                self.hub.wanted = []
+
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address
         where = f" ({address[0]}:{address[1]})" if address else ""
@@ -193,6 +204,7 @@ class Parties(Transport):
         self.journal.say(index, words.data)
         parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
         for part in parts:
+            self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part))
             if self.parent is not None:
