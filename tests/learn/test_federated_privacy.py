@@ -55,18 +55,18 @@ class Seen:
 def study(tmp_path_factory) -> Iterator[Seen]:
     sent: list[bytes] = []
     totals: dict[int, np.ndarray] = {}
-    send, add = Connection.send, prediction.sum_for
+    put, add = Connection.put, prediction.sum_for
 
-    async def tapped(self: Connection, *parts: bytes) -> None:
+    def tapped(self: Connection, *parts: bytes) -> bool:
         sent.append(b"".join(bytes(part) for part in parts))
-        await send(self, *parts)
+        return put(self, *parts)
 
     def spied(own: Any, *rest: Any) -> np.ndarray:
         totals[own.party.me] = found = add(own, *rest)
         return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Connection, "send", tapped)
+        patch.setattr(Connection, "put", tapped)
         patch.setattr(prediction, "sum_for", spied)
         prices = watch_prices(patch)
         offices = Offices(tmp_path_factory.mktemp("wire") / "all", make_world(40, 8), policy="psi")

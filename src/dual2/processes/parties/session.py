@@ -113,7 +113,7 @@ def take_part(
     say : callable
         Told how it goes.
     """
-    journal = Journal(party.state, _about(party, data), resume)
+    journal = Journal(party.state, _about(party, data), resume, party.sync)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
     board = Board(party.state / "status.json", party)
     hub = open_hub(party, audit, max(1, width))

@@ -1,6 +1,7 @@
 """What carries frames between two parties: three calls, whatever the protocol below.
 
-``send``, ``receive`` and ``close`` of a :class:`Connection`. A :class:`Carrier` makes connections:
+``send``, ``receive`` and ``close`` of a :class:`Connection`, the first also for whoever does not
+wait (``put``), the second for all that comes (``listen``). A :class:`Carrier` makes connections:
 it dials, and it hands over who comes as a :class:`Visitor`, whose identity is not known yet.
 """
 
@@ -49,12 +50,20 @@ class Connection(Protocol):
         """Where the other end is."""
         ...
 
+    def put(self, *parts: bytes) -> bool:
+        """Write a frame if that needs no waiting; whether it was written."""
+        ...
+
     async def send(self, *parts: bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         ...
 
     async def receive(self) -> Frame | None:
         """The next frame, None at the end of the stream."""
+        ...
+
+    async def listen(self, hear: Callable[[Frame], None]) -> None:
+        """Hand over each frame that comes, to the end of the stream."""
         ...
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ authority: else its owner could issue others that are trusted as well.
 import asyncio
 import os
 import ssl
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -110,6 +110,10 @@ class Connection:
             task.cancel()
             self._at_work.discard(task)
 
+    def put(self, *parts: bytes) -> bool:
+        """Not without waiting."""
+        return False
+
     async def send(self, *parts: bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         passing("before send")
@@ -135,6 +139,11 @@ class Connection:
         self.heard = self._loop.time()
         passing("after receive")
         return filled(header, data[HEADER_SIZE:])
+
+    async def listen(self, hear: Callable[[Frame], None]) -> None:
+        """Hand over each frame that comes, to the end of the stream."""
+        while (frame := await self.receive()) is not None:
+            hear(frame)
 
     def close(self) -> None:
         """End the connection at once."""

@@ -8,14 +8,14 @@ and refused.
 import asyncio
 import ssl
 from collections import deque
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
 from typing import Any, cast
 
 from dual2.runtime.peers import carrier
 from dual2.runtime.peers.carrier import BUFFER, PARTING, Neighbour, Welcome
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, FrameError, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint
 
 
@@ -56,7 +56,8 @@ class Connection(asyncio.Protocol):
         self._room.set()
 
     _head: Frame | None
-    _wrong: FrameError | None
+    _hear: Callable[[Frame], None] | None = None
+    _wrong: Exception | None
 
     def begin(self, transport: asyncio.BaseTransport | None) -> "Connection":
         """Use a secured transport; None is one that was lost meanwhile."""
@@ -79,16 +80,22 @@ class Connection(asyncio.Protocol):
         return f"{found[0]}:{found[1]}" if found else "?"
 
     # -- three calls ---------------------------------------------------------------------------
-    async def send(self, *parts: bytes) -> None:
-        """Write a frame; an error if the other end takes none of it for too long."""
-        passing("before send")
+    def put(self, *parts: bytes) -> bool:
+        """Write a frame if there is room; whether it was written."""
         if self._transport is None or self._over or self._transport.is_closing():
             raise ConnectionResetError("the connection is lost")
-        self._transport.writelines(parts)
         if not self._room.is_set():
+            return False
+        passing("before send")
+        self._transport.writelines(parts)
+        passing("after send")
+        return True
+
+    async def send(self, *parts: bytes) -> None:
+        """Write a frame; an error if the other end takes none of it for too long."""
+        while not self.put(*parts):
             async with asyncio.timeout(self._dead):
                 await self._room.wait()
-        passing("after send")
 
     async def receive(self) -> Frame | None:
         """The next frame, None at the end of the stream."""
@@ -106,6 +113,16 @@ class Connection(asyncio.Protocol):
         passing("after receive")
         return frame
 
+    async def listen(self, hear: Callable[[Frame], None]) -> None:
+        """Hand over each frame as soon as it is there, to the end of the stream."""
+        while self._frames:
+            frame = await self.receive()
+            assert frame is not None
+            hear(frame)
+        self._hear = hear
+        while await self.receive() is not None:
+            raise AssertionError("frames are handed over")
+
     def close(self) -> None:
         """End the connection at once."""
         if self._transport is not None:
@@ -121,14 +138,17 @@ class Connection(asyncio.Protocol):
     # -- called by the transport -----------------------------------------------------------------
     def data_received(self, data: bytes) -> None:
         """Some bytes came."""
+        if self._wrong is not None:
+            return
         self._data += data
         try:
             while self._wrong is None and self._cut():
                 pass
-        except FrameError as error:
+        except Exception as error:  # for whoever receives or listens
             self._wrong = error
             self._data.clear()
-        self._tell()
+        if self._wrong is not None or self._frames:
+            self._tell()
 
     def _cut(self) -> bool:
         """Take a frame off the front of the bytes; whether there was one."""
@@ -140,9 +160,14 @@ class Connection(asyncio.Protocol):
         if len(self._data) < end:
             return False
         with memoryview(self._data) as view:
-            self._frames.append(filled(self._head, bytes(view[HEADER_SIZE:end])))
+            frame = filled(self._head, bytes(view[HEADER_SIZE:end]))
         del self._data[:end]
         self._head, self.heard = None, self._loop.time()
+        if self._hear is not None:
+            passing("after receive")
+            self._hear(frame)
+            return True
+        self._frames.append(frame)
         before, self._waiting = self._waiting, self._waiting + end
         if before <= BUFFER < self._waiting and self._transport is not None:
             self._transport.pause_reading()

@@ -4,29 +4,25 @@ The program makes and consumes frames under the hub's lock and never touches a c
 """
 
 import asyncio
-import json
 import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
-from dual2.files import parse_json
 from dual2.runtime.peers import carrier as carriers
 from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
-from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch, printable
-from dual2.runtime.peers.link import Gap, Link
+from dual2.runtime.peers.conversation import BROKEN, Conversation
+from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
+from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.strangers import Strangers
 
 _FAREWELL = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
-_BROKEN = (OSError, EOFError, TimeoutError, Gap)
 
 
 @dataclass(frozen=True)
@@ -76,6 +72,8 @@ class Hub:
         The greeted connection to each peer that is there.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
+    wanted : list of Link
+        The program waits for a frame of each of these, and need not be woken up before.
     """
 
     def __init__(
@@ -97,8 +95,9 @@ class Hub:
         self.down_since = dict.fromkeys(self.links, time.monotonic())
         self.refusals: dict[int, str] = {}
         self.strange: set[int] = set()
+        self.wanted: list[Link] = []
         self.port: int | None = None
-        self._wake: dict[int, asyncio.Event] = {}
+        self._talks: dict[int, Conversation] = {}
         self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
         self._greetings = 0
         self._untold = set(self.links)
@@ -116,9 +115,14 @@ class Hub:
         if self._error is not None:
             raise Dual2Error(f"Cannot listen at {self.place.listen}: {self._error}.")
 
-    def wake(self, peer: int) -> None:
-        """There is something to write for a peer."""
-        self._loop.call_soon_threadsafe(self._wake[peer].set)
+    def wake(self, peers: Iterable[int]) -> None:
+        """There is something to write for some peers."""
+        self._loop.call_soon_threadsafe(self._flush, peers)
+
+    def _flush(self, peers: Iterable[int]) -> None:
+        for peer in peers:
+            if peer in self._talks:
+                self._talks[peer].flush()
 
     def fail(self, origin: str, text: str, quiet: bool = False) -> None:
         """End the run here and, unless ``quiet``, at all parties that can be reached."""
@@ -127,9 +131,14 @@ class Hub:
                 self.failure = Failure(origin, text, quiet)
                 self.audit("leave" if quiet else "abort", origin=origin)
             self.changed.notify_all()
-        for peer in self.links:
-            with suppress(RuntimeError):  # the loop has ended
-                self.wake(peer)
+        with suppress(RuntimeError):  # the loop has ended
+            self.wake(self.links)
+
+    def told(self, peer: int) -> None:
+        """A peer knows that the run has failed."""
+        with self.changed:
+            self._untold.discard(peer)
+            self.changed.notify_all()
 
     def stop(self) -> None:
         """Write what is left, the news of a failure above all, and end all connections."""
@@ -152,7 +161,6 @@ class Hub:
 
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = {peer: asyncio.Event() for peer in self.links}
         try:
             if self.place.listen is not None:
                 self.port = await self.place.carrier.listen(self.place.listen, self._receive)
@@ -220,7 +228,7 @@ class Hub:
                 await self._converse(peer, connection, said)
             except ssl.SSLError as error:
                 self._refused(peer, f"{neighbour.name} cannot be trusted: {_why(error)}.")
-            except _BROKEN:
+            except BROKEN:
                 self._refused(peer, "")
             except Exception as error:  # whatever it was, the next attempt may succeed
                 known = isinstance(error, PeerError)
@@ -288,10 +296,10 @@ class Hub:
             self.audit("peer_restarted", peer=name)
         shown = connection.fingerprint
         self.audit("link_up", peer=name, fingerprint=shown, want=said["want"], resent=resent)
-        self._wake[peer].set()
-        writing = self._loop.create_task(self._write(peer, connection))
+        self._talks[peer] = talk = Conversation(self, peer, connection)
+        writing = self._loop.create_task(talk.write())
         try:
-            await self._read(peer, connection)
+            await connection.listen(talk.hear)
         except PeerError as error:  # a known party sent what it must not
             self.fail(name, str(error))
         finally:
@@ -320,71 +328,6 @@ class Hub:
         another = bool(lives) and life not in lives
         lives[life] = said["attempt"]
         return another
-
-    async def _write(self, peer: int, connection: Connection) -> None:
-        link, wake, pause = self.links[peer], self._wake[peer], self.timing.dead / 3
-        told = 0
-        try:
-            while True:
-                wake.clear()
-                with self.changed:
-                    if self.connections.get(peer) is not connection:
-                        break  # what is to be written belongs to the one that replaced it
-                    frames, ack, stable = link.pending(), link.next_in, link.durable
-                    failure, next_out = self.failure, link.next_out
-                for frame in frames:
-                    passing(f"before send {frame.kind.name}")
-                    await connection.send(frame.header(ack, stable), frame.payload)
-                if not frames and stable > told:
-                    await connection.send(frame_of(Kind.ACK, self.meaning.run).header(ack, stable))
-                told = stable
-                if failure is not None and not failure.quiet:
-                    said = json.dumps([failure.origin, failure.text])[:3000].encode()
-                    await connection.send(frame_of(Kind.ABORT, self.meaning.run, said).packed())
-                    with self.changed:
-                        self._untold.discard(peer)
-                        self.changed.notify_all()
-                try:
-                    async with asyncio.timeout(pause):
-                        await wake.wait()
-                except TimeoutError:
-                    ping = frame_of(Kind.PING, self.meaning.run, tag=next_out)
-                    await connection.send(ping.header(ack, stable))
-                if self._loop.time() - connection.heard > self.timing.dead:
-                    self.audit("silent", peer=link.name)
-                    break
-        except _BROKEN:
-            return
-        finally:
-            connection.close()
-
-    async def _read(self, peer: int, connection: Connection) -> None:
-        link = self.links[peer]
-        while (frame := await connection.receive()) is not None:
-            if frame.run != self.meaning.run:
-                raise PeerError(f"{link.name} sent a frame of another run.")
-            if frame.kind == Kind.ABORT:
-                with self.changed:
-                    self._untold.discard(peer)
-                self.fail(*_abort(frame, link.name))
-                continue
-            with self.changed:
-                try:
-                    news = link.accept(frame, self.place.carrier.limit)
-                except Gap as gap:
-                    self.audit("gap", peer=link.name, why=str(gap))
-                    raise
-                if news or link.acknowledged:
-                    self.changed.notify_all()
-
-
-def _abort(frame: Frame, name: str) -> tuple[str, str]:
-    """Who ended the run, and why, as the peer passes it on."""
-    try:
-        origin, text = parse_json(frame.payload.decode(), f"the message of {name}")
-        return printable(origin, 100), printable(text, 2000)
-    except (ValueError, TypeError):
-        return name, f"{name} ended the run without a readable reason."
 
 
 def _why(error: ssl.SSLError) -> str:

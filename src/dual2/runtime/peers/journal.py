@@ -20,6 +20,7 @@ from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, mark_of, parse_header
 
 START, FRAME, SAID = 1, 2, 3
+KEPT = "way of keeping what was said"
 _RECORD = struct.Struct("<IB16s")
 _MOST = 2**31
 QUOTA = 16 * 2**30
@@ -34,6 +35,17 @@ _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
 
+def start_of_machine() -> str:
+    """What the system calls its present start; another one after each restart."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError as error:
+        raise Dual2Error(
+            "sync = false found, but this system does not tell when it was started: a state could "
+            "not be told from one that lost its last records. Remove it."
+        ) from error
+
+
 class Log:
     """Records in a file, each with its hash; what follows the last whole one does not count.
 
@@ -45,6 +57,9 @@ class Log:
         The first record of a new file.
     ahead : int
         So many zeros are written before the records that will take their place.
+    sync : bool
+        Whether what is kept is on the disk, or with the system only: then it outlives the process,
+        not the machine.
 
     Attributes
     ----------
@@ -54,8 +69,8 @@ class Log:
         Records that may still be lost.
     """
 
-    def __init__(self, file: Path, about: bytes, ahead: int = 0) -> None:
-        self.file, self.unsynced, self._ahead = file, 0, ahead
+    def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
+        self.file, self.unsynced, self._ahead, self._sync = file, 0, ahead, sync
         if not file.exists():
             create(file, b"".join(_record(START, about)))
         self._data = read_bytes(file, QUOTA)
@@ -108,7 +123,8 @@ class Log:
 
     def sync(self) -> None:
         """Bring the records to the disk."""
-        os.fdatasync(self._descriptor)
+        if self._sync:
+            os.fdatasync(self._descriptor)
         self.unsynced, self.durable = 0, self.size
 
     def close(self) -> None:
@@ -127,6 +143,9 @@ class Journal:
         What the run is about (run, study, data, versions); a log about anything else is refused.
     resume : bool
         Whether a log is expected to be there; otherwise none may be.
+    sync : bool
+        As of :class:`Log`. Without it a state cannot be resumed after a restart of the machine:
+        what was said last might be forgotten, and its mask used twice.
 
     Attributes
     ----------
@@ -141,8 +160,11 @@ class Journal:
     consumed: Log
     said: Log
 
-    def __init__(self, folder: Path, about: dict[str, str], resume: bool) -> None:
-        self.folder, self.file = folder, folder / "journal"
+    def __init__(
+        self, folder: Path, about: dict[str, str], resume: bool, sync: bool = True
+    ) -> None:
+        self.folder, self.file, self._sync = folder, folder / "journal", sync
+        about = about | {KEPT: "on disk" if sync else f"since the start {start_of_machine()}"}
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
         self._logs: list[Log] = []
@@ -218,7 +240,7 @@ class Journal:
 
     # -- reading -------------------------------------------------------------------------------
     def _read(self, name: str, about: dict[str, str], ahead: int = 0) -> Log:
-        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode(), ahead)
+        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode(), ahead, self._sync)
         self._logs.append(log)
         for kind, body in log.records():
             self._take(kind, body, about, log.file)

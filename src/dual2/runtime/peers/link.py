@@ -110,6 +110,15 @@ class Link:
         while self.out and self.out[0].seq < self.forgotten:
             self.unconfirmed -= _size(self.out.popleft())
 
+    def first(self) -> Frame | None:
+        """The next frame to be written on this connection, if there is one."""
+        at = self._cursor - self.out[0].seq if self.out else 0
+        return self.out[max(at, 0)] if self.out and at < len(self.out) else None
+
+    def written(self, frame: Frame) -> None:
+        """It counts as written on this connection."""
+        self._cursor = max(self._cursor, frame.seq + 1)
+
     def pending(self) -> list[Frame]:
         """Frames to be written now, in order; they count as written on this connection."""
         found = [frame for frame in self.out if frame.seq >= self._cursor]

@@ -5,7 +5,7 @@ party that was killed repeats what it did and falls in with the others where it 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -97,14 +97,21 @@ class Parties(Transport):
 
     # -- frames ----------------------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
+        self._send_all([peer], kind, values, tag)
+
+    def _send_all(
+        self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
+    ) -> None:
+        """The same frame to some peers."""
         frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
-        link = self.hub.links[peer]
-        if self.journal.unsynced and link.unconfirmed > KEEP:
-            self.sync()  # both may be waiting for each other's word
-        with self.hub.changed:
-            self._wait(lambda: link.unconfirmed <= KEEP, peer)
-            link.make(frame)
-        self.hub.wake(peer)
+        for peer in peers:
+            link = self.hub.links[peer]
+            if self.journal.unsynced and link.unconfirmed > KEEP:
+                self.sync()  # both may be waiting for each other's word
+            with self.hub.changed:
+                self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
+                link.make(frame)
+        self.hub.wake(peers)
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
@@ -147,6 +154,17 @@ class Parties(Transport):
             hub.changed.wait(_TICK)
         self.progress.waiting = ""
 
+    def _await(self, peers: Sequence[int]) -> None:
+        """Wait until something came from each of some peers, woken up once."""
+        links = [self.hub.links[peer] for peer in peers]
+        with self.hub.changed:
+            self.hub.wanted = links
+            try:
+                for link in links:
+                    self._wait(lambda link=link: bool(link.inbox), link.peer)
+            finally:
+                self.hub.wanted = []
+
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address
         where = f" ({address[0]}:{address[1]})" if address else ""
@@ -171,8 +189,7 @@ class Parties(Transport):
         with self.hub.changed:
             for link in self.hub.links.values():
                 link.settle()
-        for peer in self.hub.links:
-            self.hub.wake(peer)
+        self.hub.wake(self.hub.links)
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
@@ -187,6 +204,7 @@ class Parties(Transport):
         self.journal.say(index, words.data)
         parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
         for part in parts:
+            self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part))
             if self.parent is not None:
@@ -194,8 +212,7 @@ class Parties(Transport):
         for part in parts:
             if self.parent is not None:
                 part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
-            for child in self.children:
-                self._send(child, Kind.DOWN, part, index)
+            self._send_all(self.children, Kind.DOWN, part, index)
         self._chain = mark_of(self._chain, words.data)
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
@@ -307,8 +324,7 @@ class Parties(Transport):
             raise PeerError(
                 "The table of what all parties tell lacks one, or has another word of this one."
             )
-        for child in self.children:
-            self._send(child, Kind.KEYS, _pack(known), tag)
+        self._send_all(self.children, Kind.KEYS, _pack(known), tag)
         return known
 
     def _entries(self, peer: int, frame: Frame) -> dict[int, bytes]:
