@@ -20,9 +20,8 @@ import numpy as np
 from dual2.errors import ProblemError, Refusal
 from dual2.files import read_bytes
 from dual2.learn.federated.party_file import LearnParty
-from dual2.learn.federated.preparation import number_of, word_of
 from dual2.learn.federated.study import Learning
-from dual2.learn.federated.tables import Table
+from dual2.learn.federated.tables import Table, number_of, word_of
 from dual2.runtime.peers.identity import demand_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
