@@ -167,6 +167,16 @@ def test_a_table_that_cannot_be_read_is_told(make, name):
     assert not any(list(offices.state(one).glob("model.json")) for one in offices.names)
 
 
+def test_a_refusal_with_nobody_to_be_told(make):
+    """The party's own data are still what is wrong, not the others that are not there."""
+    offices, told = make(make_world(30, 0, mixed=False)), []
+    offices.change("lab", "party.toml", 'x3 = "number"', 'x33 = "number"')
+    offices.change("lab", "party.toml", "patience = 60.0", "patience = 0.2")
+    with pytest.raises(Refusal, match="has no column 'x33'"):
+        fit(read_learn_party(offices.file("lab")), say=told.append)
+    assert any("x33" in text and "as soon as they are there" in text for text in told)
+
+
 def test_labels_that_the_model_does_not_take(make):
     world = make_world(30, 0, mixed=False)
     world.tables["hospital"]["stroke"][3] = -1
