@@ -19,9 +19,8 @@ import numpy as np
 
 from dual2.errors import ProblemError, Refusal
 from dual2.learn.federated.party_file import LearnParty
-from dual2.learn.federated.preparation import number_of, word_of
 from dual2.learn.federated.study import Learning
-from dual2.learn.federated.tables import Table
+from dual2.learn.federated.tables import Table, number_of, word_of
 from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
@@ -51,8 +50,10 @@ def what_labels_show(learning: Learning) -> str:
         sure = keep_probability(learning.epsilon, 2)
         return (
             f"Labels: randomised before the run, ε = {learning.epsilon:g}. Every party sees the "
-            f"randomised ones; of two classes a label is the true one with probability {sure:.3f}, "
-            "and nobody can tell better from anything that is computed."
+            f"randomised ones; of two classes such a label is the true one with probability "
+            f"{sure:.3f}. All that is computed changes the odds of a row's true label by at most "
+            f"a factor {math.exp(learning.epsilon):.3g}, whatever else is known. What the model "
+            "predicts for a row from its features is not hidden: that is its purpose."
         )
     return (
         "Labels: every party learns the label of every training row. In each step all see the "

@@ -21,10 +21,9 @@ from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.model import PartyModel, choose_codes, load_model, probabilities
 from dual2.learn.federated.party_file import LearnParty
-from dual2.learn.federated.preparation import number_of, word_of
 from dual2.learn.federated.session import Say, is_over, run_phase
 from dual2.learn.federated.study import GIVEN, Learning
-from dual2.learn.federated.tables import Table, read_new
+from dual2.learn.federated.tables import Table, number_of, read_new, word_of
 from dual2.learn.federated.validation import score
 from dual2.processes.parties.status import Board
 from dual2.processes.parties.study import NAME

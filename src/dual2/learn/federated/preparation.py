@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dual2.errors import Refusal, counted
-from dual2.learn.federated.tables import Table
+from dual2.learn.federated.tables import Table, word_of
 
 Array = np.ndarray
 NUMBER, CATEGORY = "number", "category"
@@ -170,15 +170,10 @@ def _choose(counts: Counter[Any]) -> Any:
 
 def _numbers(table: Table, name: str, rows: Any) -> Array:
     """Values as doubles, NaN where there is none."""
-    values, found, wrong = table.column(name), np.full(len(rows), math.nan), []
-    for j, row in enumerate(rows):
-        value = values[row]
-        if value is None:
-            continue
-        found[j] = number_of(value)
-        if not math.isfinite(found[j]):
-            wrong.append(int(row))
-    if wrong:
+    rows = np.asarray(rows, dtype=np.int64)
+    found = table.numbers(name)[rows]
+    wrong = rows[np.isinf(found)]
+    if wrong.size:
         raise Refusal(
             f"{table.where}: column {name!r} has {counted(len(wrong), 'value')} that "
             f"{'is' if len(wrong) == 1 else 'are'} no finite number (the first in row "
@@ -186,33 +181,6 @@ def _numbers(table: Table, name: str, rows: Any) -> Array:
             _WRONG,
         )
     return found
-
-
-def number_of(value: Any) -> float:
-    """A value as a double, infinite where it is no number that others would read too.
-
-    Examples
-    --------
-    >>> number_of(" 1.5"), number_of("1_000"), number_of("two")
-    (1.5, inf, inf)
-    """
-    if isinstance(value, str) and ("_" in value or not value.isascii()):
-        return math.inf  # Python reads them, nobody else does
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        return math.inf
-
-
-def word_of(value: Any) -> str:
-    """A value as text; whole numbers have the same in every kind of table.
-
-    Examples
-    --------
-    >>> word_of(3.0), word_of("3"), word_of(2.5)
-    ('3', '3', '2.5')
-    """
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _texts(table: Table, name: str, rows: Any) -> list[str | None]:

@@ -8,6 +8,7 @@ import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from dual2.errors import CapabilityError, Refusal, counted
 from dual2.files import read_bytes
 
+Array = np.ndarray
 MISSING = ("", "NA", "NaN", "nan", "NULL", "null")
 """Texts of a CSV file that mean that a value is missing."""
 SUFFIXES = (".csv", ".parquet", ".pq")
@@ -45,10 +47,19 @@ class Table:
         """Hash of some columns: what a restart must find again."""
         total = hashlib.sha256()
         for name in names:
-            for value in (name, *self.column(name)):
-                data = repr(value).encode()
-                total.update(len(data).to_bytes(4, "little") + data)
+            total.update(repr((name, list(self.column(name)))).encode())
         return total.hexdigest()
+
+    def numbers(self, name: str) -> Array:
+        """The values of a column as doubles, read once: NaN if missing, infinite if no number."""
+        if name not in self._numbers:
+            read = (math.nan if v is None else number_of(v) for v in self.column(name))
+            self._numbers[name] = np.fromiter(read, np.float64, len(self))
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, Array]:
+        return {}
 
 
 def as_table(source: Any, where: str = "the table") -> Table:
@@ -187,3 +198,30 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def number_of(value: Any) -> float:
+    """A value as a double, infinite where it is no number that others would read too.
+
+    Examples
+    --------
+    >>> number_of(" 1.5"), number_of("1_000"), number_of("two")
+    (1.5, inf, inf)
+    """
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return math.inf  # Python reads them, nobody else does
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
+
+
+def word_of(value: Any) -> str:
+    """A value as text; whole numbers have the same in every kind of table.
+
+    Examples
+    --------
+    >>> word_of(3.0), word_of("3"), word_of(2.5)
+    ('3', '3', '2.5')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
