@@ -191,7 +191,7 @@ class SumLoop(OverSums):
     def _tell(self) -> Array:
         """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
         rt, lam = self.runtime, self.now.lam
-        pulls = self.norms @ np.abs(lam)
+        pulls = (self.norms * np.abs(lam)).sum(axis=1)
         ratios = judge_agents(rt.stationarity(self.x, lam), rt.block.mu, pulls, self.atol)[0]
         ratios = np.minimum(np.where(np.isfinite(ratios), ratios, _BEYOND), _BEYOND)
         told = np.column_stack([ratios, ratios > self.now.strict * self.tol])
@@ -223,6 +223,22 @@ class SumLoop(OverSums):
             now.judged = now.best
             if now.idle >= PATIENCE:
                 now.end = "STALLED"
+
+
+def combined(weights: Array, arrays: Array) -> Array:
+    """Σ_k weights_k arrays_k, with the same bits whatever else stands beside an entry.
+
+    A matrix product may round otherwise in a process with fewer agents.
+
+    Examples
+    --------
+    >>> combined(np.array([2.0, -1.0]), np.array([[1.0, 2.0], [3.0, 5.0]])).tolist()
+    [-1.0, -1.0]
+    """
+    total = np.zeros(arrays.shape[1:])
+    for weight, array in zip(weights, arrays, strict=True):
+        total += weight * array
+    return total
 
 
 def sum_loop_method(

@@ -18,7 +18,7 @@ import numpy as np
 
 from dual2.functions.derivatives import is_quadratic
 from dual2.methods.parameters import Parameter, number
-from dual2.methods.sum_loop import POINT, SumLoop, sum_loop_method
+from dual2.methods.sum_loop import POINT, SumLoop, combined, sum_loop_method
 from dual2.theory.conditions import LIPSCHITZ_F, SMOOTH_H, ZERO_G, Needs
 
 Array = np.ndarray
@@ -94,7 +94,7 @@ class VectorFree(SumLoop):
         self.coefficients = combine(self.gram, self.count)
         if not self.count:
             self.coefficients /= self._steepness()
-        self.direction = d = self.coefficients @ self.basis
+        self.direction = d = combined(self.coefficients, self.basis)
         slopes = [self.local.gradient(self.x + t * d) * d for t in self.lengths]
         return np.hstack([self.runtime.products(d), self._inner(np.array(slopes))])
 
