@@ -22,7 +22,7 @@ from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.methods.parameters import Parameter, Settings, Sources, Values
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
-from dual2.problem.residual import RowSums, judge_agents, judge_rows
+from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
@@ -192,12 +192,18 @@ class SumLoop(OverSums):
         """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
         rt, lam = self.runtime, self.now.lam
         pulls = (self.norms * np.abs(lam)).sum(axis=1)
-        ratios = judge_agents(rt.stationarity(self.x, lam), rt.block.mu, pulls, self.atol)[0]
+        known = rt.stationarity(self.x, lam)
+        ratios = judge_agents(known, rt.block.mu, pulls, self.atol, self._rounding)[0]
         ratios = np.minimum(np.where(np.isfinite(ratios), ratios, _BEYOND), _BEYOND)
         told = np.column_stack([ratios, ratios > self.now.strict * self.tol])
         if not self.now.near or self.priced:
             return told
         return np.hstack([told, rt.sizes(self.x, rt.products(self.x))])
+
+    @property
+    def _rounding(self) -> float:
+        """With tol = 0 nothing passes but what atol forgives."""
+        return ROUNDING if self.tol > 0 else 0.0
 
     def _met(self, told: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
@@ -209,7 +215,7 @@ class SumLoop(OverSums):
         if told_load:
             none = np.zeros_like(now.s)
             sums = RowSums(now.s, told[2:], none, none)
-            rows = judge_rows(self.h, now.lam, sums, self.atol)[0]
+            rows = judge_rows(self.h, now.lam, sums, self.atol, self._rounding)[0]
             now.kkt = max(now.kkt, rows)
             return rows <= now.strict * self.tol
         return True
