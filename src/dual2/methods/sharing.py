@@ -22,7 +22,7 @@ import numpy as np
 
 from dual2.methods.coupling import UNIT
 from dual2.methods.parameters import Parameter, number
-from dual2.methods.sum_loop import SumLoop, sum_loop_method
+from dual2.methods.sum_loop import SumLoop, combined, sum_loop_method
 from dual2.theory.conditions import LIPSCHITZ_F, PROX_G, PROX_H, Needs
 
 Array = np.ndarray
@@ -115,8 +115,8 @@ class AndersonADMM(SharingADMM):
         self.q, self.mean = plain.copy(), mean.copy()
         if self.count:
             weights = self._weights(right)
-            self.q -= np.tensordot(weights, self.changes[1, : self.count], axes=1)
-            self.mean -= weights @ self.means[: self.count]
+            self.q -= combined(weights, self.changes[1, : self.count])
+            self.mean -= combined(weights, self.means[: self.count])
         self._arrive(s)
 
     def _remember(self, plain: Array, mean: Array, right: Array, column: Array) -> Array:

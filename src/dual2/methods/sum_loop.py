@@ -22,7 +22,7 @@ from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.methods.parameters import Parameter, Settings, Sources, Values
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
-from dual2.problem.residual import RowSums, judge_agents, judge_rows
+from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
@@ -191,13 +191,19 @@ class SumLoop(OverSums):
     def _tell(self) -> Array:
         """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
         rt, lam = self.runtime, self.now.lam
-        pulls = self.norms @ np.abs(lam)
-        ratios = judge_agents(rt.stationarity(self.x, lam), rt.block.mu, pulls, self.atol)[0]
+        pulls = (self.norms * np.abs(lam)).sum(axis=1)
+        known = rt.stationarity(self.x, lam)
+        ratios = judge_agents(known, rt.block.mu, pulls, self.atol, self._rounding)[0]
         ratios = np.minimum(np.where(np.isfinite(ratios), ratios, _BEYOND), _BEYOND)
         told = np.column_stack([ratios, ratios > self.now.strict * self.tol])
         if not self.now.near or self.priced:
             return told
         return np.hstack([told, rt.sizes(self.x, rt.products(self.x))])
+
+    @property
+    def _rounding(self) -> float:
+        """With tol = 0 nothing passes but what atol forgives."""
+        return ROUNDING if self.tol > 0 else 0.0
 
     def _met(self, told: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
@@ -209,7 +215,7 @@ class SumLoop(OverSums):
         if told_load:
             none = np.zeros_like(now.s)
             sums = RowSums(now.s, told[2:], none, none)
-            rows = judge_rows(self.h, now.lam, sums, self.atol)[0]
+            rows = judge_rows(self.h, now.lam, sums, self.atol, self._rounding)[0]
             now.kkt = max(now.kkt, rows)
             return rows <= now.strict * self.tol
         return True
@@ -223,6 +229,22 @@ class SumLoop(OverSums):
             now.judged = now.best
             if now.idle >= PATIENCE:
                 now.end = "STALLED"
+
+
+def combined(weights: Array, arrays: Array) -> Array:
+    """Σ_k weights_k arrays_k, with the same bits whatever else stands beside an entry.
+
+    A matrix product may round otherwise in a process with fewer agents.
+
+    Examples
+    --------
+    >>> combined(np.array([2.0, -1.0]), np.array([[1.0, 2.0], [3.0, 5.0]])).tolist()
+    [-1.0, -1.0]
+    """
+    total = np.zeros(arrays.shape[1:])
+    for weight, array in zip(weights, arrays, strict=True):
+        total += weight * array
+    return total
 
 
 def sum_loop_method(

@@ -18,7 +18,7 @@ import numpy as np
 
 from dual2.functions.derivatives import is_quadratic
 from dual2.methods.parameters import Parameter, number
-from dual2.methods.sum_loop import POINT, SumLoop, sum_loop_method
+from dual2.methods.sum_loop import POINT, SumLoop, combined, sum_loop_method
 from dual2.theory.conditions import LIPSCHITZ_F, SMOOTH_H, ZERO_G, Needs
 
 Array = np.ndarray
@@ -43,7 +43,8 @@ class VectorFree(SumLoop):
         curved = [not is_quadratic(agent.f) for agent in self.runtime.problem.agents]
         self.plain = self.runtime.problem.first(curved) is None
         self.lengths = np.array(_LINEAR if self.plain else _LENGTHS)
-        self.memory = int(self.values.memory)
+        self.memory, facts = int(self.values.memory), self.values.facts
+        self.steep = float(facts.L_f + self.runtime.problem.h.L * facts.sigma2_max)
 
     def _place(self, products: Array) -> None:
         rows = 2 * self.memory + 1
@@ -94,15 +95,15 @@ class VectorFree(SumLoop):
         self.coefficients = combine(self.gram, self.count)
         if not self.count:
             self.coefficients /= self._steepness()
-        self.direction = d = self.coefficients @ self.basis
+        self.direction = d = combined(self.coefficients, self.basis)
         slopes = [self.local.gradient(self.x + t * d) * d for t in self.lengths]
         return np.hstack([self.runtime.products(d), self._inner(np.array(slopes))])
 
     def _steepness(self) -> float:
         """A bound of the curvature, or the length of the gradient where there is none."""
-        facts, h = self.values.facts, self.runtime.problem.h
-        bound = float(facts.L_f + h.L * facts.sigma2_max)
-        return bound if 0 < bound < math.inf else math.sqrt(self.gram[-1, -1]) or 1.0
+        if 0 < self.steep < math.inf:
+            return self.steep
+        return math.sqrt(self.gram[-1, -1]) or 1.0
 
     def _take(self, total: Array) -> None:
         p, now, m = self.runtime.p, self.now, self.memory
