@@ -145,7 +145,7 @@ def describe(report: Report, case: Case) -> None:
 
 
 def draw(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
-    """Rounds and time against the loss rate; runs that were given up are crosses at the top."""
+    """Rounds and time against the loss rate; runs that were given up are crosses."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -159,14 +159,15 @@ def draw(found: list[dict[str, Any]], options: argparse.Namespace) -> None:
             own = [row for row in found if row["method"] == method and row["policy"] == kind]
             done = [row for row in own if row["solved"] == options.seeds]
             lost = [row for row in own if row["solved"] < options.seeds]
-            if not own:
-                continue
             for panel, what in zip(panels, ("rounds", "time"), strict=True):
                 style = {"color": colours[method], "linestyle": line, "marker": "o", "ms": 4}
                 rates, numbers = ([100 * r["loss"] for r in done], [r[what] for r in done])
-                panel.plot(rates, numbers, label=f"{method}, {kind}", **style)
+                if len(done) > 1:
+                    panel.plot(rates, numbers, label=f"{method}, {kind}", **style)
                 rates, numbers = ([100 * r["loss"] for r in lost], [r[what] for r in lost])
-                panel.plot(rates, numbers, "x", color=colours[method], ms=7)
+                if lost:
+                    style = {"color": colours[method], "label": f"{method}, {kind}: given up"}
+                    panel.plot(rates, numbers, "x" if kind == "link" else "+", ms=8, **style)
     for panel, name in zip(panels, ("rounds", "time, in delays of a link"), strict=True):
         panel.set(yscale="log", xlabel="messages lost, %", ylabel=name)
         panel.grid(alpha=0.3)
