@@ -205,7 +205,9 @@ def test_matpower_cases(changes, message):
 def test_arguments_of_readers():
     """What was replaced is said, what is unknown is named."""
     for read, case in ((dispatch.from_matpower, CASE), (dispatch.from_pandapower, None)):
-        with pytest.raises(d2.ProblemError, match="min_curvature is gone. Costs are taken as they"):
+        with pytest.raises(
+            d2.ProblemError, match=r"min_curvature is gone\. Costs are taken as they"
+        ):
             read(case, min_curvature=1e-3)
-        with pytest.raises(d2.ProblemError, match="Unknown argument 'reserves'.*'reserve'"):
+        with pytest.raises(d2.ProblemError, match=r"Unknown argument 'reserves'.*'reserve'"):
             read(case, reserves=3.0)
