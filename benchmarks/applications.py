@@ -150,7 +150,7 @@ def report_mpc(report: Report, options: argparse.Namespace) -> None:
     head = ("formulation", "p", "status", "KKT", "rounds", "numbers sent", "s")
     rows = formulation_rows(made, options.horizon, graph)
     report.expect(all(row[2] == "CONVERGED" for row in rows), "a plan has not converged.")
-    report.table("One plan (tol 1e-4) in both formulations", head, rows)
+    report.table("One plan (iD2A, tol 1e-4) in both formulations", head, rows)
 
 
 def mpc_row(
@@ -192,7 +192,7 @@ def formulation_rows(made: mpc.Buildings, horizon: int, graph: nx.Graph) -> list
     for formulation in ("local", "paper"):
         controller = make_controller(made, horizon, graph, formulation)
         begun = time.perf_counter()
-        plan = controller.plan(made.states, made.weather, tol=1e-4)
+        plan = controller.plan(made.states, made.weather, tol=1e-4, method="iD2A")
         counts = plan.result.counts
         p = controller.problem(made.states, made.weather).p
         seconds = f"{time.perf_counter() - begun:.1f}"
