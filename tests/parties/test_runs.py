@@ -7,6 +7,7 @@ import shutil
 import signal
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -18,9 +19,10 @@ from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.processes.parties.checking import check_party
 from dual2.processes.parties.party import read_party
-from dual2.processes.parties.session import open_hub, run_party
+from dual2.processes.parties.session import make_transport, open_hub, run_party
 from dual2.processes.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
+from dual2.runtime.peers.journal import Journal
 from party_offices import Offices, bits, loopback_hosts
 
 
@@ -253,6 +255,24 @@ def test_a_check_reaches_a_neighbour_and_compares_clocks(files, monkeypatch):
         assert not hub.connections and hub.failure is None
     finally:
         hub.stop()
+
+
+def test_lost_or_damaged_mask_keys_are_named(files, tmp_path):
+    """New ones would mask other words under sums that were said already."""
+    party = replace(read_party(files.file(1)), state=tmp_path / "state")
+    journal = Journal(party.state, {}, resume=False)
+    try:
+        hub = open_hub(party, lambda event, **details: None, 6)
+        make_transport(party, hub, journal)
+        (party.state / "mask.key").write_bytes(b"short")
+        with pytest.raises(Dual2Error, match=r"mask\.key has 5 bytes and is damaged"):
+            make_transport(party, hub, journal)
+        journal.say(0, b"words")
+        (party.state / "mask.key").unlink()
+        with pytest.raises(Dual2Error, match=r"mask\.key is missing, but words were said"):
+            make_transport(party, hub, journal)
+    finally:
+        journal.close()
 
 
 def test_two_parties_are_told_what_masks_are_worth(tmp_path):
