@@ -283,6 +283,8 @@ def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
     needed = {"parameter": str, "values": list}
     search = Search(**entries(table, f"{where}: search", needed, kinds))
     search = replace(search, values=tuple(search.values))
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in search.values):
+        raise Dual2Error(f"{where}: search.values: expected numbers.")
     if not search.values or search.folds < 2 or search.seed < 0:
         raise Dual2Error(f"{where}: search needs values, folds of at least 2, and a seed ≥ 0.")
     for value in search.values:
