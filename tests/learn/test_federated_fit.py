@@ -12,11 +12,13 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
 
+from dual2.errors import Dual2Error, Refusal
 from dual2.learn import Party, VerticalHuberRegressor, VerticalLinearSVC
 from dual2.learn.federated.alignment import load_rows
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.model import load_model
-from dual2.learn.federated.prediction import predict
+from dual2.learn.federated.party_file import LearnParty
+from dual2.learn.federated.prediction import Predictions, predict
 from learning_offices import Offices, World, done, joined, make_world, preparation
 
 quiet = {"say": lambda text: None}
@@ -248,3 +250,32 @@ def test_worlds_differ_in_order_and_in_rows():
     world: World = make_world()
     ids = [table["patient"] for table in world.tables.values()]
     assert ids[0][:5] != ids[1][:5] and all(set(one) - set(ids[0]) for one in ids[1:])
+
+
+def test_frames_of_a_notebook(tmp_path):
+    """``Party`` with pandas frames in the place of files, and what it says of wrong ones."""
+    world = make_world(40, 6)
+    offices = Offices(tmp_path / "all", world, policy="psi")
+    frames = {name: pd.DataFrame(table).convert_dtypes() for name, table in world.tables.items()}
+    for name in offices.names:
+        (offices.folder / name / "table.csv").unlink()
+
+    def work(own: LearnParty) -> tuple[Party, Predictions]:
+        party = Party(own.party.file, frames[own.party.name])
+        assert len(party.align()) == 40
+        return party.fit(), party.predict(frames[own.party.name], name="again")
+
+    found = done(offices.everyone(work))
+    ids, features, label = joined(world)
+    X = preparation(features).fit_transform(features)
+    truth = lm.LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, label)
+    close(np.hstack([found[name][0].coef_ for name in offices.names]), truth.coef_)
+    close(sum(party.constant_ for party, _ in found.values()), truth.intercept_)
+    party, made = found["hospital"]
+    right = dict(zip(ids, truth.predict(X), strict=True))
+    told = [right[frames["hospital"]["patient"][k]] for k in made.rows.index]
+    assert party.classes_ == ("0", "1") and [int(value) for value in made.values] == told
+    with pytest.raises(Refusal, match="two columns are called 'x'"):
+        Party(offices.file("lab"), pd.DataFrame([[1, 2]], columns=["x", "x"]))
+    with pytest.raises(Dual2Error, match="would be replaced"):
+        party.fit()
