@@ -51,17 +51,19 @@ class Fit(NamedTuple):
 
 
 def dense(n: int, p: int, d: int) -> tuple[d2.Problem, d2.Network]:
-    """f = |x|²/2, g = |x|₁/10, random A, h = |z - y|²/2, on a ring."""
+    """f = |x|²/2, g = |x|₁/10, random A, h = |z - y|²/2, on a star."""
     rng = np.random.default_rng(0)
     f, g = d2.SquaredNorm(1.0), d2.L1Norm(0.1)
     agents = [d2.Agent(rng.standard_normal((p, d)), f, g) for _ in range(n)]
-    return d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(p))), d2.Network(nx.cycle_graph(n))
+    return d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(p))), d2.Network(
+        nx.star_graph(n - 1)
+    )
 
 
 FITS = (
-    Fit("n: dispatch, p = d = 24", (4000, 16_000, 64_000), lambda n: (*many(n), 20, 20), 1, 1),
-    Fit("n: p = 100, d = 96", (128, 256, 512, 1024), lambda n: (*dense(n, 100, 96), 1, 1), 1, 1),
-    Fit("p: n = 200, d = 48", (144, 216, 324, 486), lambda p: (*dense(200, p, 48), 1, 1), 2, 1),
+    Fit("n: dispatch, p = d = 24", (2000, 8000, 32_000), lambda n: (*many(n), 20, 20), 1, 1),
+    Fit("n: p = 100, d = 96", (64, 128, 256, 512), lambda n: (*dense(n, 100, 96), 1, 1), 1, 1),
+    Fit("p: n = 64, d = 96", (192, 288, 432, 648), lambda p: (*dense(64, p, 96), 1, 1), 2, 1),
     Fit("d: n = 60, p = 100", (96, 192, 384, 768), lambda d: (*dense(60, 100, d), 1, 1), 1, 1),
     Fit("p: n = 40, d = 25", (1250, 2500, 5000, 10_000), lambda p: (*dense(40, p, 25), 8, 0), 1, 1),
 )
