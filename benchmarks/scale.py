@@ -169,7 +169,7 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
 def report_exponents(report: Report, options: argparse.Namespace) -> None:
     rows, slopes = [], []
     OneSum(*dense(4, 3, 2), 1, 1).run()  # kernels are compiled, or read
-    for fit in FITS:
+    for fit in (FITS[k] for k in options.fits):
         sizes = [max(4, size // options.shrink) for size in fit.sizes]
         found = np.array([measure(fit, size, options.repeats) for size in sizes])
         rows += [[fit.name, size, 1e3 * t, m] for size, (t, m) in zip(sizes, found, strict=True)]
@@ -278,6 +278,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--repeats", type=int, default=5, help="of a measured sum")
+    every = list(range(len(FITS)))
+    parser.add_argument("--fits", type=int, nargs="+", default=every, help="some of the fits")
     parser.add_argument("--shrink", type=int, default=1, help="sizes of the fits over this")
     parser.add_argument("--many", type=int, default=10_000, help="p of the part rows")
     parser.add_argument("--team", type=int, default=20_000, help="agents of the part threads")

@@ -61,7 +61,7 @@ def dense(n: int, p: int, d: int) -> tuple[d2.Problem, d2.Network]:
 
 
 FITS = (
-    Fit("n: dispatch, p = d = 24", (2000, 8000, 32_000), lambda n: (*many(n), 20, 20), 1, 1),
+    Fit("n: dispatch, p = d = 24", (8000, 24_000, 72_000), lambda n: (*many(n), 20, 20), 1, 1),
     Fit("n: p = 100, d = 96", (64, 128, 256, 512), lambda n: (*dense(n, 100, 96), 1, 1), 1, 1),
     Fit("p: n = 64, d = 96", (192, 288, 432, 648), lambda p: (*dense(64, p, 96), 1, 1), 2, 1),
     Fit("d: n = 60, p = 100", (96, 192, 384, 768), lambda d: (*dense(60, 100, d), 1, 1), 1, 1),
