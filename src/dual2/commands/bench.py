@@ -15,7 +15,7 @@ from dual2.experiments.catalogue import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw
-from dual2.experiments.harness import Outcome, run_cases
+from dual2.experiments.harness import LINES, Outcome, run_cases
 from dual2.experiments.store import Store
 from dual2.experiments.study import (
     KINDS,
@@ -66,7 +66,7 @@ def bench(
     folder = out or Path("results") / plan.name
     store = Store(folder)
     _refuse_foreign(folder, force)
-    outcome = run_cases(plan.cases, store, workers=workers, force=force)
+    outcome = run_cases(plan.cases, store, workers=workers, force=force, progress=LINES)
     runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
     if lines:
