@@ -119,7 +119,8 @@ def _certificate(result: Result) -> "Mapping[str, Any]":
         rows["separator, which proves that there is no solution"] = c.separator
     if c.ray is not None:
         rows["ray, along which the objective falls for ever"] = c.ray
-    return rows
+    short = {k: float(f"{v:.3g}") if isinstance(v, float) else v for k, v in rows.items()}
+    return short
 
 
 def _counts(result: Result) -> list[tuple[str, int, str]]:
