@@ -43,6 +43,7 @@ class Offices:
         sums: str = "{ masked = true, matrices = true }",
         addresses: Mapping[tuple[int, int], int] | None = None,
         extra: str = "",
+        carrier: str = "tls",
     ) -> None:
         self.folder, self.n = folder, network.n
         self.names = [f"party{i}" for i in range(self.n)]
@@ -50,7 +51,7 @@ class Offices:
         self.processes: dict[int, subprocess.Popen[str]] = {}
         prints = make_trial(folder / "keys", self.names)
         save_problem(folder / "whole", problem, network, options)
-        study = f'run = "test"\nproblem = "problem"\nsums = {sums}\n'
+        study = f'run = "test"\nproblem = "problem"\nsums = {sums}\ncarrier = "{carrier}"\n'
         for name in self.names:
             study += f'[[parties]]\nname = "{name}"\ncertificate = "{name}.pem"\n'
             study += f'fingerprint = "{prints[name]}"\n'

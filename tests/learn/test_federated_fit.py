@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 from sklearn import linear_model as lm
 from sklearn.metrics import accuracy_score
-from sklearn.model_selection import GridSearchCV, PredefinedSplit
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 
 from dual2.learn import Party, VerticalHuberRegressor
@@ -17,7 +16,6 @@ from dual2.learn.federated.alignment import load_rows
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.model import load_model
 from dual2.learn.federated.prediction import predict
-from dual2.learn.federated.validation import folds_of
 from learning_offices import Offices, World, done, joined, make_world, preparation
 
 quiet = {"say": lambda text: None}
@@ -154,11 +152,8 @@ def test_cross_validation_chooses_what_a_grid_search_chooses(tmp_path):
     offices = Offices(tmp_path / "all", world, "Ridge", more=search)
     found = done(offices.everyone(lambda own: fit(own, **quiet)))
     _, features, label = joined(world, "days")
-    fold = np.empty(40, int)
-    for k, rows in enumerate(folds_of(40, 2, 4)):
-        fold[rows] = k
     pipe = make_pipeline(preparation(features), lm.Ridge())
-    cuts = PredefinedSplit(fold)
+    cuts = KFold(2, shuffle=True, random_state=4)
     grid = GridSearchCV(pipe, {"ridge__alpha": values}, cv=cuts, scoring="r2").fit(features, label)
     about = [model.about for model in found.values()]
     assert {one["options"]["alpha"] for one in about} == {grid.best_params_["ridge__alpha"]}
@@ -170,7 +165,7 @@ def test_cross_validation_chooses_what_a_grid_search_chooses(tmp_path):
 
 
 def test_three_classes_two_receivers_and_unmasked_pairs(tmp_path):
-    """Two parties (masks are worth nothing there), one class against the rest."""
+    """Two parties (masks are worth nothing there), the multinomial model."""
     world = make_world(70, 5, classes=3, names=["hospital", "lab"])
     offices = Offices(
         tmp_path / "all",
@@ -184,12 +179,13 @@ def test_three_classes_two_receivers_and_unmasked_pairs(tmp_path):
     found = done(offices.everyone(lambda own: predict(own, own.table, "new", **quiet)))
     ids, features, label = joined(world)
     X = preparation(features).fit_transform(features)
-    truth = OneVsRestClassifier(lm.LogisticRegression(tol=1e-12, max_iter=10_000)).fit(X, label)
+    truth = lm.LogisticRegression(tol=1e-12, max_iter=10_000).fit(X, label)
     order = {one: k for k, one in enumerate(ids)}
     for name in offices.names:
         table = world.tables[name]["patient"]
         mine = [order[table[k]] for k in found[name].rows.index]
         close(found[name].scores, truth.decision_function(X)[mine])
+    close(found["hospital"].chances.sum(axis=1), np.ones(70))
     assert set(found["lab"].values) <= {0, 1, 2}  # names of classes are the holder's
     assert set(found["hospital"].values) <= {"0", "1", "2"}
 

@@ -16,6 +16,7 @@ from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
+from dual2.runtime.team import Team
 from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
 
 Array = np.ndarray
@@ -48,10 +49,15 @@ class Transport:
     exact : bool
         Whether sums are formed in fixed point (:mod:`dual2.runtime.exact`), whose bits do not
         depend on the order; else they are rounded in the order of the tree.
+    by_edge : bool
+        Whether the agents of one process exchange their rows over ``exchange`` too, edge by edge.
+    counted : bool
+        Whether what is agreed on now belongs to the method; else it serves an observer.
     """
 
     rank, size = 0, 1
-    settled = strict = exact = False
+    settled = strict = exact = by_edge = False
+    counted = True
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
@@ -66,18 +72,23 @@ class Transport:
         """A function that sends rows of ``stage``, by rank and number, and fills others."""
         return lambda: None
 
+    def travel(self, network: AnyNetwork) -> Tree:
+        """The spanning tree along which the next sum or maximum of one process goes."""
+        return network.tree
+
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Sum over all agents of a network, the same everywhere; ``rows`` are those of here."""
         if self.exact:
             return self._exact_sums.sum(rows, network)
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
-            return _sum_here(total, network.tree)
+            return _sum_here(total, self.travel(network))
         return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """Sum of whole numbers (width, limbs), and whether the numbers of all fitted."""
         if self.size == 1:
+            self.travel(network)
             return words, fits
         own = int(np.count_nonzero(self.owners(network) == self.rank))
         return add_on_route(self.route(network), self.swap, own, words, fits)
@@ -91,6 +102,7 @@ class Transport:
     def max(self, rows: Array, network: AnyNetwork) -> Array:
         """Maximum over all agents of a network."""
         if self.size == 1:
+            self.travel(network)
             return np.max(rows, axis=0)
         total = np.array(rows, dtype=np.float64, order="C")
         return combine(self.route(network), np.maximum, total, self.swap, self.strict)
@@ -156,6 +168,8 @@ class Agreement:
         What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
     sums : int
         How often ``total_of`` was called.
+    run : callable
+        ``run(kernel, *args)`` on the threads of this process; by default there is one.
 
     Examples
     --------
@@ -171,7 +185,7 @@ class Agreement:
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting, self._room = True, np.empty(0)
+        self._counting, self._room, self.run = True, np.empty(0), Team(1).run
 
     def total_of(self, width: int, fill: Fill) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -193,13 +207,14 @@ class Agreement:
         self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
         count, transport = len(self.owned), self.transport
         here = self.size == 1 and not transport.exact
+        tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, self.network.tree, ROOM)
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
         if self._room.size < count * width:
             self._room = np.empty(count * width)
         rows = self._room[: count * width].reshape(count, width)
         fill(np.arange(count), rows)
-        return _sum_here(rows, self.network.tree) if here else transport.sum(rows, self.network)
+        return _sum_here(rows, tree) if here else transport.sum(rows, self.network)
 
     def total(self, rows: ArrayLike) -> Array:
         """Sum over the agents, column by column; (rows, m) to (m,)."""
@@ -222,10 +237,11 @@ class Agreement:
     def uncounted(self) -> Iterator[None]:
         """For what serves the observer alone, a trace for instance."""
         before, self._counting = self._counting, False
+        self.transport.counted = False
         try:
             yield
         finally:
-            self._counting = before
+            self._counting = self.transport.counted = before
 
     def _counted(self, rows: ArrayLike) -> Array:
         values = np.asarray(rows, dtype=np.float64)

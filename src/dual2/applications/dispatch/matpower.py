@@ -8,8 +8,9 @@ import networkx as nx
 import numpy as np
 
 from dual2.applications.dispatch.branches import read_lines
-from dual2.applications.dispatch.case import Dispatch
+from dual2.applications.dispatch.case import OPTIONS, Dispatch
 from dual2.applications.dispatch.case_file import read_case
+from dual2.applications.dispatch.checks import check_options
 from dual2.applications.dispatch.costs import PiecewiseLinear
 from dual2.applications.dispatch.flows import Grid
 from dual2.applications.dispatch.profiles import LOAD, Profiles
@@ -73,6 +74,7 @@ def from_matpower(
     >>> {bus: price.round(3).tolist() for bus, price in answer.bus_prices().items()}
     {1: [17.4], 2: [21.0]}
     """
+    check_options(options, OPTIONS)
     if isinstance(case, str | os.PathLike):
         case = read_case(case)
     _refuse_unread(case)

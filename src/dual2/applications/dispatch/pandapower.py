@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from dual2.applications.dispatch.case import Dispatch
+from dual2.applications.dispatch.case import OPTIONS, Dispatch
+from dual2.applications.dispatch.checks import check_options
 from dual2.applications.dispatch.costs import PiecewiseLinear
 from dual2.applications.dispatch.matpower import check_ramps, generator
 from dual2.applications.dispatch.net_tables import costs_by_element, read_grid
@@ -65,6 +66,7 @@ def from_pandapower(
     >>> from_pandapower(pandapower.networks.case14())
     Dispatch(5 units, 1 periods, demand 259 … 259 MW)
     """
+    check_options(options, OPTIONS)
     topology = _topology()
     _refuse_unread(net)
     lost = topology.unsupplied_buses(net)

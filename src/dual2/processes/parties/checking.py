@@ -10,10 +10,10 @@ from dual2.errors import Dual2Error, PeerError
 from dual2.processes.parties.party import Party
 from dual2.processes.parties.session import open_hub
 from dual2.processes.parties.study import versions_in_words
-from dual2.runtime.peers.carrier_tls import HANDSHAKE, dial
+from dual2.runtime.peers.carrier import HANDSHAKE, Neighbour
 from dual2.runtime.peers.frames import Kind
 from dual2.runtime.peers.hello import CHECKING
-from dual2.runtime.peers.hub import Hub, Neighbour
+from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import read_certificate, validity
 from dual2.runtime.peers.journal import lock
 from dual2.solving.storage.folder import load_agent
@@ -71,7 +71,7 @@ async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
         return Finding(one.name, True, "dials this party; it tells when it checks")
     try:
         async with asyncio.timeout(seconds):
-            connection = await dial(one.address, hub.place.client, hub.place.limit, seconds)
+            connection = await hub.place.carrier.dial(one)
             try:
                 if connection.fingerprint not in one.fingerprints:
                     text = f"presents {connection.fingerprint[:8]}…, not that of the study"
