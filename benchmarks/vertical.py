@@ -3,12 +3,14 @@
 ``psi``: common rows of two parties by private set intersection. ``fit``: a logistic regression over
 four parties on loopback, beside scikit-learn's on the joined table, then predictions. ``commands``:
 the example of ``dual2 learn example`` by its documented commands alone, and how many there are.
+``labels``: what randomised labels cost on breast cancer data, and what of them can be read off.
 Bytes are those of frames before encryption; every party is a process of its own.
 """
 
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -20,8 +22,10 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common.report import Report, parse
+from dual2.learn import VerticalLogisticRegression
 from dual2.learn.federated.example import PARTIES, write_example
 from dual2.learn.federated.fitting import align, fit
+from dual2.learn.federated.labels import keep_probability, randomise
 from dual2.learn.federated.party_file import LearnParty, read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.runtime.peers.audit import verify
@@ -39,27 +43,28 @@ class Meter:
     """Counts what the parties of this process send."""
 
     def __init__(self) -> None:
-        self.sent, self._original = 0, Connection.send
+        self.sent, self._original = 0, Connection.put
 
     def __enter__(self) -> "Meter":
         meter, original = self, self._original
 
-        async def counted(self: Connection, *parts: bytes) -> None:
-            meter.sent += sum(len(part) for part in parts)
-            await original(self, *parts)
+        def counted(self: Connection, *parts: bytes) -> bool:
+            done = original(self, *parts)
+            meter.sent += sum(len(part) for part in parts) if done else 0
+            return done
 
-        Connection.send = counted  # type: ignore[method-assign]
+        Connection.put = counted  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        Connection.send = self._original  # type: ignore[method-assign]
+        Connection.put = self._original  # type: ignore[method-assign]
 
 
 def take_part(own: LearnParty, work: str) -> dict[str, Any]:
     """One party's part, and what it cost."""
     own.table.digest([])  # read before the clock starts
     quiet: Any = {"say": lambda text: None}
-    begun = time.perf_counter()
+    begun, worked = time.perf_counter(), time.process_time()
     if work == "align":
         rows = align(own, **quiet)
         found: dict[str, Any] = {"rows": len(rows), "digest": rows.digest}
@@ -69,6 +74,7 @@ def take_part(own: LearnParty, work: str) -> dict[str, Any]:
     else:
         made = predict(own, own.table, **quiet)
         found = {"scores": None if made.scores is None else made.scores[:, 0].tolist()}
+    found |= {"processor": time.process_time() - worked}
     return found | {"seconds": time.perf_counter() - begun}
 
 
@@ -113,10 +119,10 @@ def report_psi(report: Report, options: argparse.Namespace, folder: Path) -> Non
     report.expect(len({one["digest"] for one in found}) == 1, "the same rows in the same order")
     sums = count_sums(offices, "align")
     rows = [
-        (name, count, one["rows"], one["seconds"], sums, one["sent"] / 1e6)
+        (name, count, one["rows"], one["seconds"], one["processor"], sums, one["sent"] / 1e6)
         for name, one in zip(offices.names, found, strict=True)
     ]
-    head = ("party", "ids", "common", "seconds", "sums", "MB sent")
+    head = ("party", "ids", "common", "seconds", "processor seconds", "sums", "MB sent")
     report.table("Private set intersection of two parties", head, rows)
 
 
@@ -151,11 +157,19 @@ def report_fit(report: Report, options: argparse.Namespace, folder: Path) -> Non
         seconds = max(one["seconds"] for one in answers)
         sums = count_sums(offices, "predict-1" if work == "predict" else work)
         links = [one["sent"] / 1e6 for one in answers[1:]]  # each of them has one link
-        rows.append((work, seconds, sums, max(links), answers[0]["sent"] / 1e6 / len(links)))
-    head = ("", "seconds", "sums", "MB up per link", "MB down per link")
+        worked = max(one["processor"] for one in answers)
+        down = answers[0]["sent"] / 1e6 / len(links)
+        rows.append((work, seconds, worked, sums, max(links), down))
+    head = ("", "seconds", "processor seconds", "sums", "MB up per link", "MB down per link")
     size = f"{options.rows} rows × {X.shape[1]} columns over {len(names)} parties"
     report.table(f"Logistic regression, {size}", head, rows)
     report.say(f"Coefficients to {error:.1e}; scikit-learn on one table takes {central:.2f} s.")
+
+
+def _children() -> float:
+    """Processor seconds of the processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def report_commands(report: Report, options: argparse.Namespace, folder: Path) -> None:
@@ -175,7 +189,7 @@ def report_commands(report: Report, options: argparse.Namespace, folder: Path) -
     parties = PARTIES[:1] if options.smoke else PARTIES
     commands, rows = (("summary",), ("align",), ("fit",), ("predict", "new.csv")), []
     for command, *more in commands[:1] if options.smoke else commands:
-        begun = time.perf_counter()
+        begun, before = time.perf_counter(), _children()
         running = [
             subprocess.Popen(
                 [sys.executable, "-m", "dual2.cli", "learn", command, "party.toml", *more],
@@ -189,20 +203,49 @@ def report_commands(report: Report, options: argparse.Namespace, folder: Path) -
         said = [process.communicate()[1] for process in running]
         for name, process, text in zip(parties, running, said, strict=True):
             report.expect(process.returncode == 0, f"dual2 learn {command} at {name}: {text}")
-        rows.append((f"dual2 learn {command}", time.perf_counter() - begun))
+        each = (_children() - before) / len(parties)
+        rows.append((f"dual2 learn {command}", time.perf_counter() - begun, each))
         told = ["", *said[0].strip().splitlines()]
-    report.table("The example, three processes each", ("command", "seconds"), rows)
+    head = ("command", "seconds", "processor seconds of a party")
+    report.table("The example, three processes each", head, rows)
     report.say(f"{len(rows)} commands a party, {lines} lines of configuration in all. {told[-1]}")
 
 
-PARTS = {"commands": report_commands, "fit": report_fit, "psi": report_psi}
+def report_labels(report: Report, options: argparse.Namespace, folder: Path) -> None:
+    """What randomised labels cost and what they hide, on breast cancer data."""
+    from sklearn.datasets import load_breast_cancer
+    from sklearn.model_selection import train_test_split
+
+    X, y = load_breast_cancer(return_X_y=True)
+    X, new, y, truth = train_test_split(X, y, test_size=0.5, random_state=0, stratify=y)
+    ids, rows = [str(k) for k in range(len(y))], []
+    model = VerticalLogisticRegression(C=0.05, parties=3, standardize=True)
+    for epsilon in (None, 3.0, 2.0, 1.0, 0.5):
+        found = []
+        for seed in range(1 if epsilon is None else options.seeds):
+            key = f"{seed}".encode()
+            told = y if epsilon is None else randomise(y, ids, 2, epsilon, key)
+            model.fit(X, told)
+            guess = (model.result_.dual < 0).astype(int)
+            found.append((model.score(new, truth), np.mean(guess == y)))
+        test, attack = np.mean(found, axis=0)
+        bound = 1.0 if epsilon is None else keep_probability(epsilon, 2)
+        report.expect(abs(attack - bound) < 0.05, "labels read off the price")
+        rows.append(("none" if epsilon is None else f"{epsilon:g}", test, attack, bound))
+    head = ("ε", "test accuracy", "labels right by the sign of λ", "e^ε/(1 + e^ε)")
+    size = f"{len(y)} rows to train, {len(truth)} to test, {options.seeds} draws"
+    report.table(f"Randomised labels, {size}", head, rows)
+
+
+PARTS = {"commands": report_commands, "fit": report_fit, "labels": report_labels, "psi": report_psi}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--ids", type=int, default=100_000, help="ids of each party in psi")
     parser.add_argument("--rows", type=int, default=100_000, help="rows in fit")
-    options = parse(parser, PARTS, ids=100, rows=200)
+    parser.add_argument("--seeds", type=int, default=20, help="draws of noise in labels")
+    options = parse(parser, PARTS, ids=100, rows=200, seeds=2)
     report = Report(options)
     with tempfile.TemporaryDirectory() as folder:
         for part in options.parts:

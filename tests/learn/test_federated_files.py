@@ -37,6 +37,10 @@ STUDY = {
     "epsilon": ("accept_leakage = true", "epsilon = 0.0", "epsilon is 0"),
     "search": (SEARCH, SEARCH + "folds = 1\n", "folds of at least 2"),
     "weights": ("options = {}", 'options = { class_weight = "x" }', 'expected "balanced"'),
+    "values": (SEARCH, SEARCH.replace("1.0", '"1"'), "expected numbers"),
+    "no number": ("options = {}", "options = { C = nan }", "C = nan found"),
+    "run": ('run = "trial"', 'run = "../trial"', "expected letters"),
+    "party": ('name = "lab"', 'name = "../lab"', "expected letters"),
     "receiver": (SEARCH, '[predictions]\nto = ["clinic"]\n', "Unknown party 'clinic'"),
 }
 PARTY = {
@@ -182,10 +186,47 @@ def test_values_that_cannot_be_used():
     assert made.apply(new, [0]).tolist() == [[1, 0, 0]] and made.unknown(new, [0]) == {"k": 1}
 
 
+def test_numbers_that_only_python_reads():
+    """... are refused, as are those whose spread is no double; whole numbers are one word."""
+    for odd in ("1_000", "١٢", "0x10", "=1+1", "1,5", 10**400, "1\0"):
+        table = as_table({"x": ["1", odd]})
+        with pytest.raises(Refusal, match=r"1 value that is no finite number \(the first in row 2"):
+            learn_preparation([Column("x")], table, [0, 1], True)
+    with pytest.raises(Refusal, match="its spread is no double"):
+        learn_preparation([Column("x")], as_table({"x": [1e200, -1e200]}), [0, 1], True)
+    made = learn_preparation([Column("k", CATEGORY)], as_table({"k": ["1", 2.0]}), [0, 1], True)
+    assert made.outputs == ["k=1", "k=2"]
+
+
+def test_frames_as_notebooks_have_them():
+    """Nullable types, dates and repeated names of pandas."""
+    frame = pd.DataFrame(
+        {"id": pd.array(["a", pd.NA], "string"), "n": pd.array([1, None], "Int64")}
+    )
+    assert as_table(frame).columns == {"id": ["a", None], "n": [1, None]}
+    assert as_table(pd.DataFrame({"d": [pd.NaT]})).column("d") == [None]
+    frame.columns = ["id", "id"]
+    with pytest.raises(Refusal, match="two columns are called 'id'"):
+        as_table(frame)
+
+
+def test_files_from_elsewhere(tmp_path):
+    """A mark of byte order is no part of a name; huge cells and NUL are no surprise."""
+    file = tmp_path / "t.csv"
+    file.write_bytes("\ufeffid,x\r\na\0b,1\r\n".encode())
+    table = read_file(file)
+    assert list(table.columns) == ["id", "x"] and read_ids(table, "id", "text") == ["a\0b"]
+    file.write_bytes(b"id,x\na," + b"9" * 200_000 + b"\n")
+    with pytest.raises(Refusal, match="is no CSV in UTF-8"):
+        read_file(file)
+
+
 def test_ids_are_counted_and_never_shown():
     for values, kind, words in (
         (["x9", "x9", "x8"], "text", "1 of 3 values in the column 'id' is there before"),
         (["x9", 7, 8], "text", r"2 of 3 values in the column 'id' are of another type \(int\)"),
+        (["9" * 5000, "x9"], "integer", "2 of 2 .* of another type"),
+        (["x9", "\ud800"], "text", "1 of 2 .* of another type"),
         (["7", "x9", 8.0], "integer", r"2 of 3 .* of another type \(float, str\)"),
     ):
         with pytest.raises(Refusal, match=words) as found:

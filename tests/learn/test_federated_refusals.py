@@ -1,11 +1,17 @@
 """What cannot be is said at every party, in words that show no value, and can be repaired."""
 
+import json
 import os
 
 import pytest
 
 from dual2.errors import Dual2Error, PeerError, Refusal
+from dual2.learn.federated import intersection
+from dual2.learn.federated.alignment import load_rows
 from dual2.learn.federated.fitting import align, fit
+from dual2.learn.federated.intersection import Cipher
+from dual2.learn.federated.model import load_model
+from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import predict
 from learning_offices import Offices, done, make_world
 
@@ -140,3 +146,140 @@ def test_predictions_that_cannot_be_made(make):
     found = offices.everyone(lambda own: predict(own, own.table, **quiet))
     assert "lab was unreachable for 2 s" in said(found, "hospital")
     assert isinstance(found["insurer"], PeerError)
+
+
+WRONG_FILES = {
+    "no table": ("table.csv", None, "cannot be read", "its table cannot be read"),
+    "no CSV": ("table.csv", b"patient\n\xff\n", "is no CSV in UTF-8", "its table cannot be read"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG_FILES)
+def test_a_table_that_cannot_be_read_is_told(make, name):
+    """... to the others too, at once, and nothing is written."""
+    file, content, own, others = WRONG_FILES[name]
+    offices, told = make(make_world(30, 0, mixed=False)), []
+    path = offices.folder / "lab" / file
+    path.unlink() if content is None else path.write_bytes(content)
+    found = offices.everyone(lambda one: fit(one, say=told.append))
+    assert own in said(found, "lab") and any(own in text for text in told)
+    assert all(others in said(found, other) for other in ("hospital", "insurer"))
+    assert not any(list(offices.state(one).glob("model.json")) for one in offices.names)
+
+
+def test_a_refusal_with_nobody_to_be_told(make):
+    """The party's own data are still what is wrong, not the others that are not there."""
+    offices, told = make(make_world(30, 0, mixed=False)), []
+    offices.change("lab", "party.toml", 'x3 = "number"', 'x33 = "number"')
+    offices.change("lab", "party.toml", "patience = 60.0", "patience = 0.2")
+    with pytest.raises(Refusal, match="has no column 'x33'"):
+        fit(read_learn_party(offices.file("lab")), say=told.append)
+    assert any("x33" in text and "as soon as they are there" in text for text in told)
+
+
+def test_labels_that_the_model_does_not_take(make):
+    world = make_world(30, 0, mixed=False)
+    world.tables["hospital"]["stroke"][3] = -1
+    offices = make(world, model="PoissonRegressor")
+    found = offices.everyone(lambda one: fit(one, **quiet))
+    assert "counts of at least 0" in said(found, "hospital")
+    for other in ("lab", "insurer"):
+        assert "its labels do not suit the model" in said(found, other)
+
+
+DAMAGE = {
+    "entries": lambda model: model.pop("constants"),
+    "shape": lambda model: model["coefficients"][0].append(1.0),
+    "number": lambda model: model["coefficients"][0].__setitem__(0, float("inf")),
+    "scale": lambda model: model["preparation"][0].__setitem__("scale", 0.0),
+    "kind": lambda model: model["preparation"][0].__setitem__("kind", "word"),
+    "mean": lambda model: model["preparation"][0].__setitem__("mean", "1"),
+    "classes": lambda model: model.__setitem__("classes", ["a"]),
+    "preparation": lambda model: model.__setitem__("preparation", 5),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory) -> Offices:
+    offices = Offices(tmp_path_factory.mktemp("fitted") / "all", make_world(30, 5), policy="psi")
+    done(offices.everyone(lambda one: align(one, **quiet)))
+    done(offices.everyone(lambda one: fit(one, **quiet)))
+    return offices
+
+
+@pytest.mark.parametrize("name", DAMAGE)
+def test_a_model_that_somebody_has_edited(fitted, name):
+    file = fitted.state("lab") / "model.json"
+    text = file.read_text()
+    model = json.loads(text)
+    DAMAGE[name](model)
+    file.write_text(json.dumps(model))
+    try:
+        with pytest.raises(Refusal, match="is damaged") as found:
+            load_model(read_learn_party(fitted.file("lab")))
+    finally:
+        file.write_text(text)
+    assert found.value.told == "its model cannot be read."
+
+
+@pytest.mark.parametrize("index", [None, [], [0, 0], [10**6], ["0"], [True], {"0": 1}])
+def test_common_rows_that_somebody_has_edited(fitted, index):
+    own, file = read_learn_party(fitted.file("lab")), fitted.state("lab") / "rows.json"
+    text = file.read_text()
+    try:
+        file.write_text(json.dumps(json.loads(text) | {"index": index}))
+        with pytest.raises(Refusal, match=r"rows\.json is damaged"):
+            load_rows(own, own.table)
+        file.write_text("[]")
+        with pytest.raises(Refusal, match="another study"):
+            load_rows(own, own.table)
+    finally:
+        file.write_text(text)
+
+
+def test_labels_of_new_rows_that_say_nothing(fitted):
+    """Predictions are made all the same; why there are no metrics is said."""
+
+    def tell(own):
+        table = dict(own.table.columns)
+        if own.holds_labels:
+            here = load_rows(own, own.table).index[:2]
+            odd = dict(zip(here.tolist(), (None, "9"), strict=True))
+            table["stroke"] = [odd.get(k, v) for k, v in enumerate(table["stroke"])]
+        return predict(own, table, "odd", **quiet)
+
+    made = done(fitted.everyone(tell))["hospital"]
+    assert len(made.values) == 30 and not made.metrics
+    assert "No metrics: 2 of 30 labels" in made.note
+
+
+class Liar(Cipher):
+    """Sends elements that are no points."""
+
+    def encrypt(self, ids):
+        return self._request([b"nonsense"] * len(ids), True).SerializeToString()
+
+
+class Shouter(Cipher):
+    """Sends what is no message."""
+
+    def encrypt(self, ids):
+        return b"\xff" * 99
+
+
+@pytest.mark.parametrize(("liar", "kind"), [("hospital", Liar), ("lab", Liar), ("lab", Shouter)])
+def test_ids_that_are_no_points_of_the_curve(make, monkeypatch, liar, kind):
+    """A party that sends nonsense while rows are matched is named at every other one."""
+    offices = make(policy="psi")
+    names = offices.names
+    honest = intersection.Cipher
+    monkeypatch.setattr(
+        intersection,
+        "Cipher",
+        lambda transport: (kind if names[transport.rank] == liar else honest)(transport),
+    )
+    found = offices.everyone(lambda own: align(own, **quiet))
+    for name in offices.names:
+        assert isinstance(found[name], PeerError) and liar in said(found, name)
+    assert any("no points of the curve" in said(found, name) for name in offices.names)
+    assert not any(list(offices.state(one).glob("rows.json")) for one in offices.names)

@@ -89,9 +89,8 @@ def predict(
     """Predict for new rows; who the study names finds STATE/predictions-NAME.csv."""
     own = _read(file, patience)
     from dual2.learn.federated.prediction import predict as tell
-    from dual2.learn.federated.tables import read_file
 
-    _run(lambda: tell(own, read_file(rows), name, resume, force, _say(quiet)))
+    _run(lambda: tell(own, rows, name, resume, force, _say(quiet)))
 
 
 def _read(file: Path, patience: float | None) -> Any:

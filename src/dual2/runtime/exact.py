@@ -4,7 +4,7 @@ A sum of up to 8192 numbers has room for any double (:mod:`dual2.engine.accumula
 nothing to agree on. During the iterations what it finds tells the sizes of the next message of the
 same length, which then is 16 times shorter (:mod:`dual2.engine.fixed_point`): 20 bits of slack, and
 where somebody's number does not fit for the second time, all agree on sizes. In longer messages
-they do so at first.
+they do so at first; one that is longer by a few numbers takes the sizes of the last.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ LONGEST = 8192
 """Most columns whose sum is formed without knowing their sizes."""
 _NEAR = 16
 """Of so many sizes the largest is taken for those that do not show."""
+_MORE = 64
+"""A long message may be longer than another by so many numbers and have its sizes."""
 _BITS = 126
 """Bits of a word below its sign and one bit of room."""
 
@@ -81,7 +83,7 @@ class ExactSums:
         rows = np.ascontiguousarray(rows, dtype=np.float64)
         width = rows.shape[1]
         block = max(1, -(-width // MOST_LEVELS))
-        known = self._known.get(width) if self.adder.strict else None
+        known = self._sizes(width, block) if self.adder.strict else None
         if known is not None:
             total, fits = self._add(rows, block, known, network)
             if fits:
@@ -105,6 +107,16 @@ class ExactSums:
                 "process computes differently, or is at fault."
             )
         return total
+
+    def _sizes(self, width: int, block: int) -> Array | None:
+        """Sizes of the numbers of a message, by the last one of that length or a little less."""
+        if width in self._known or width <= LONGEST:
+            return self._known.get(width)
+        count = -(-width // block)
+        for last, known in reversed(self._known.items()):
+            if 0 < width - last <= _MORE and -(-last // MOST_LEVELS) == block:
+                return np.append(known, np.full(count - len(known), known[-_NEAR:].max()))
+        return None
 
     def _add_any(
         self, rows: Array, block: int, known: Array | None, network: AnyNetwork

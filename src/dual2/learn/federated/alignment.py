@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, PeerError, Refusal
-from dual2.files import read_bytes, read_json
+from dual2.files import read_json
 from dual2.learn.federated.ids import TOKEN, cut, digest_of, read_ids, tokens_of
 from dual2.learn.federated.intersection import MOST_BYTES, intersect, intersect_as_holder
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import GIVEN, PSI
 from dual2.learn.federated.tables import Table
-from dual2.runtime.peers.identity import demand_private
+from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
 
@@ -51,18 +51,27 @@ def match_rows(own: LearnParty, transport: Parties, table: Table) -> Rows:
 
 
 def agree_on_rows(own: LearnParty, transport: Parties, rows: Rows) -> None:
-    """Refuse, at every party, rows that differ, none at all, or too few."""
+    """Refuse, at every party, rows that differ, none at all, or too few.
+
+    Numbers v are the same everywhere if and only if n·Σv² = (Σv)²: one sum tells.
+    """
     mark = int.from_bytes(hmac.digest(_CHECK, rows.digest.encode(), "sha256")[:6], "big")
-    said = np.array([[len(rows), -len(rows), mark, -mark]], dtype=np.float64)
-    most, least, high, low = transport.max(said, own.study.network)
+    said = np.array([len(rows), mark >> 24, mark & 0xFFFFFF], dtype=np.float64)
+    total = transport.sum(np.concatenate([said, said**2])[None], own.study.network)
+    count, *digest = [
+        len(own.study.members) * int(square) == int(first) ** 2
+        for first, square in total.reshape(2, -1).T
+    ]
     told = "the parties have different rows."
-    if most + least > 0:
+    if not count:
+        here = np.array([[len(rows), -len(rows)]], dtype=np.float64)
+        most, least = transport.max(here, own.study.network)
         raise Refusal(
             f"The parties have from {-least:.0f} to {most:.0f} rows (here {len(rows)}). "
             "Expected the same rows everywhere, in the same order.",
             told,
         )
-    if high + low > 0:
+    if not all(digest):
         raise Refusal(
             "The parties' rows come from different alignments. Run dual2 learn align again at all "
             "of them.",
@@ -119,8 +128,7 @@ def _others(own: LearnParty) -> list[int]:
 
 def _row_key(own: LearnParty) -> bytes:
     assert own.row_key is not None, "checked when the file was read"
-    demand_private(own.row_key)
-    key = read_bytes(own.row_key, 4096).strip()
+    key = read_private(own.row_key).strip()
     if len(key) < 2 * TOKEN:
         raise Refusal(
             f"{own.row_key} has {len(key)} bytes; expected at least {2 * TOKEN} random ones: "
@@ -153,16 +161,25 @@ def load_rows(own: LearnParty, table: Table) -> Rows:
     if not file.exists():
         raise Dual2Error(f"{file} is not there. First: dual2 learn align {own.party.file}")
     found = read_json(file)
+    if not isinstance(found, dict):
+        found = {}
     if found.get("study") != own.study.digest.hex():
         raise Refusal(
             f"{file} belongs to another study ({str(found.get('study'))[:12]}…). Run dual2 learn "
             "align again at all parties.",
             "its rows are those of another study.",
         )
-    if found["table"] != table.digest([own.id]):
+    if found.get("table") != table.digest([own.id]):
         raise Refusal(
             f"{table.where} has other ids than when rows were aligned. Run dual2 learn align again "
             "at all parties.",
             "its table has changed since rows were aligned.",
         )
-    return Rows(np.array(found["index"], np.int64), found["digest"], found["table"])
+    index = found.get("index") or []
+    places = set(index) if isinstance(index, list) and all(type(k) is int for k in index) else ()
+    if not places or len(places) < len(index) or not places <= set(range(len(table))):
+        raise Refusal(
+            f"{file} is damaged. Run dual2 learn align again at all parties, with --force.",
+            "its list of common rows cannot be read.",
+        )
+    return Rows(np.array(index, np.int64), str(found.get("digest")), found["table"])

@@ -13,7 +13,7 @@ from dual2.learn.federated.tables import Table
 
 TOKEN = 16
 """Bytes of a hash that stands for an identifier."""
-_WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+_WHOLE = re.compile(r"\s*[+-]?[0-9]{1,1000}\s*")
 
 
 def read_ids(table: Table, name: str, kind: str) -> list[str]:
@@ -44,7 +44,12 @@ def _fits(value: Any, kind: str) -> bool:
     if kind == INTEGER:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return whole or (isinstance(value, str) and _WHOLE.fullmatch(value) is not None)
-    return isinstance(value, str)
+    return isinstance(value, str) and _is_text(value)
+
+
+def _is_text(value: str) -> bool:
+    """Whether there are bytes for it: half of a pair of code points has none."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 def _normal(value: Any, kind: str) -> str:

@@ -18,13 +18,15 @@ follow the protocol (honest but curious) and do not collude: n - 1 of them learn
 holder's places the last one has; if the holder is among them, which of its ids.
 """
 
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
 from dual2.errors import CapabilityError, PeerError
-from dual2.learn.federated.ids import TOKEN, cut, tokens_of
+from dual2.learn.federated.ids import cut, tokens_of
 from dual2.network import Network
 from dual2.runtime.peers.parties import Parties
 
@@ -33,6 +35,8 @@ MOST_BYTES = 2**31
 """Most bytes of one message."""
 KEY, ORDER, ABSENT, SALT = (2**62 + k for k in range(4))
 """Numbers of this party's own random words, apart from those of sums."""
+_PART = 500
+"""Ids that a thread encrypts at a time, some tenth of a second."""
 _GROUP = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 """Number of points of the curve P-256."""
 
@@ -58,16 +62,40 @@ class Cipher:
 
     def encrypt(self, ids: Sequence[str]) -> bytes:
         """E of ids, in their order."""
-        client = self._psi.client.CreateFromKey(self._key, True)
-        return client.CreateRequest(list(ids)).SerializeToString()
 
-    def again(self, data: bytes, ordered: bool) -> list[bytes]:
-        """E of what somebody else has encrypted, in its order or sorted."""
+        def work(some: Sequence[str]) -> list[bytes]:
+            client = self._psi.client.CreateFromKey(self._key, True)
+            return list(client.CreateRequest(list(some)).encrypted_elements)
+
+        return self._request(_in_parts(work, ids), True).SerializeToString()
+
+    def again(self, data: bytes, ordered: bool, name: str = "Another party") -> list[bytes]:
+        """E of what somebody else, ``name``, has encrypted, in its order or sorted."""
+
+        def work(some: Sequence[bytes]) -> list[bytes]:
+            server = self._psi.server.CreateFromKey(self._key, True)
+            return list(server.ProcessRequest(self._request(some, True)).encrypted_elements)
+
+        try:
+            request = self._psi.Request()
+            request.ParseFromString(data)
+            found = _in_parts(work, list(request.encrypted_elements))
+        except Exception as error:  # protobuf's and the package's own kinds
+            raise PeerError(f"{name} sent ids that are no points of the curve P-256.") from error
+        return found if ordered else sorted(found)
+
+    def _request(self, elements: Sequence[bytes], ordered: bool) -> Any:
         request = self._psi.Request()
-        request.ParseFromString(data)
         request.reveal_intersection = ordered
-        server = self._psi.server.CreateFromKey(self._key, ordered)
-        return list(server.ProcessRequest(request).encrypted_elements)
+        request.encrypted_elements.extend(elements)
+        return request
+
+
+def _in_parts(work: Callable[[Sequence[Any]], list[bytes]], items: Sequence[Any]) -> list[bytes]:
+    """Work on all items in their order, by as many threads as there are cores."""
+    parts = [items[at : at + _PART] for at in range(0, len(items), _PART)]
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        return [one for part in pool.map(work, parts) for one in part]
 
 
 def intersect_as_holder(
@@ -80,7 +108,8 @@ def intersect_as_holder(
     for peer in others:
         transport.tell(peer, sent)
     for peer in others:
-        twice = cipher.again(transport.hear(peer, MOST_BYTES), ordered=False)
+        said = transport.hear(peer, MOST_BYTES)
+        twice = cipher.again(said, False, transport.names[peer])
         transport.tell(peer, b"".join(twice))
     common = _common_places(transport, network, np.zeros(len(ids), np.bool_))
     rows = [order[j] for j in np.flatnonzero(common)]
@@ -98,15 +127,16 @@ def intersect(
     cipher = Cipher(transport)
     order = _shuffled(transport, len(ids))
     transport.tell(holder, cipher.encrypt([ids[k] for k in order]))
-    theirs = cipher.again(transport.hear(holder, MOST_BYTES), ordered=True)
+    name = transport.names[holder]
+    theirs = cipher.again(transport.hear(holder, MOST_BYTES), True, name)
     size = len(theirs[0]) if theirs else 1
     mine = set(cut(transport.hear(holder, MOST_BYTES), size))
     common = _common_places(transport, network, np.array([one not in mine for one in theirs], bool))
     told = transport.hear(holder, MOST_BYTES)
     tokens = cut(told[32:])
     found = {token: k for k, token in enumerate(tokens_of(told[:32], ids))}
-    if len(tokens) != common.sum() or any(len(t) != TOKEN or t not in found for t in tokens):
-        name = transport.names[holder]
+    wrong = len(tokens) != common.sum() or len(set(tokens)) < len(tokens)
+    if wrong or any(token not in found for token in tokens):
         raise PeerError(f"{name} told common rows that this party does not have.")
     return [found[token] for token in tokens], tokens
 

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dual2.errors import Refusal
-from dual2.files import read_bytes
+from dual2.errors import ProblemError, Refusal
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import Learning
-from dual2.learn.federated.tables import Table
-from dual2.runtime.peers.identity import demand_private
+from dual2.learn.federated.tables import Table, number_of, word_of
+from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
 
@@ -51,8 +50,10 @@ def what_labels_show(learning: Learning) -> str:
         sure = keep_probability(learning.epsilon, 2)
         return (
             f"Labels: randomised before the run, ε = {learning.epsilon:g}. Every party sees the "
-            f"randomised ones; of two classes a label is the true one with probability {sure:.3f}, "
-            "and nobody can tell better from anything that is computed."
+            f"randomised ones; of two classes such a label is the true one with probability "
+            f"{sure:.3f}. All that is computed changes the odds of a row's true label by at most "
+            f"a factor {math.exp(learning.epsilon):.3g}, whatever else is known. What the model "
+            "predicts for a row from its features is not hidden: that is its purpose."
         )
     return (
         "Labels: every party learns the label of every training row. In each step all see the "
@@ -113,6 +114,7 @@ def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
                 f"which {learning.model} needs.",
                 "its labels are no numbers.",
             )
+        _demand_targets(own, table, numbers)
         return Labels(numbers)
     names = np.unique([str(value) for value in values]) if numbers is None else np.unique(numbers)
     found = np.array([str(value) for value in values]) if numbers is None else numbers
@@ -122,13 +124,30 @@ def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
             "its labels are all the same.",
         )
     codes = np.searchsorted(names, found)
-    words = tuple(_word(name) for name in names.tolist())
+    words = tuple(word_of(name) for name in names.tolist())
     if learning.epsilon is None:
         return Labels(codes.astype(np.float64), len(words), words)
     rows = [repr(table.column(own.id)[k]) for k in index] if own.id in table.columns else index
     key = _secret(own.party.state / SECRET)
     noisy = randomise(codes, [str(row) for row in rows], len(words), learning.epsilon, key)
+    gone = len(words) - len(np.unique(noisy))
+    if gone:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} has {gone} of {len(words)} classes so rare "
+            "that none of its rows is left when labels are randomised. Merge classes.",
+            "a class of its labels is too rare to be randomised.",
+        )
     return Labels(noisy.astype(np.float64), len(words), words, codes.astype(np.float64))
+
+
+def _demand_targets(own: LearnParty, table: Table, numbers: Array) -> None:
+    """Refuse numbers that the model does not take, as counts below 0."""
+    try:
+        own.study.learning.estimator()._targets(numbers)
+    except ProblemError as error:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r}: {error}", "its labels do not suit the model."
+        ) from error
 
 
 def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, rows: int) -> Labels:
@@ -143,15 +162,8 @@ def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, row
 
 
 def _numbers(values: Sequence[object]) -> Array | None:
-    try:
-        found = np.array([float(value) for value in values])  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        return None
+    found = np.array([number_of(value) for value in values])
     return found if np.isfinite(found).all() else None
-
-
-def _word(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _secret(file: Path) -> bytes:
@@ -159,5 +171,4 @@ def _secret(file: Path) -> bytes:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         create(file, os.urandom(32))
-    demand_private(file)
-    return read_bytes(file, 4096)
+    return read_private(file)

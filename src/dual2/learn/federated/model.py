@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 
 from dual2.errors import Dual2Error, Refusal
 from dual2.files import read_json
@@ -76,20 +76,40 @@ def load_model(own: LearnParty) -> PartyModel:
     found = read_json(file)
     if not isinstance(found, dict) or found.get("format") != FORMAT:
         raise Refusal(f"{file} is no model of format {FORMAT}.", "its model cannot be read.")
-    if (found["study"], found["party"]) != (own.study.digest.hex(), own.party.name):
+    study, party = str(found.get("study")), str(found.get("party"))
+    if (study, party) != (own.study.digest.hex(), own.party.name):
         raise Refusal(
-            f"{file} is the model of {found['party']} in another study ({found['study'][:12]}…, "
-            f"run {found['run']}); the study here is {own.study.digest.hex()[:12]}….",
+            f"{file} is the model of {party} in another study ({study[:12]}…, run "
+            f"{found.get('run')}); the study here is {own.study.digest.hex()[:12]}….",
             "its model is that of another study.",
         )
-    known = ("format", "party", "study", "run", "columns", "coefficients", "constants", "classes")
-    return PartyModel(
-        read_preparation(found["preparation"]),
-        np.array(found["coefficients"], dtype=np.float64).reshape(len(found["constants"]), -1),
-        np.array(found["constants"], dtype=np.float64),
-        tuple(found["classes"]),
-        {k: v for k, v in found.items() if k not in (*known, "preparation")},
-    )
+    try:
+        return _read(found)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Refusal(
+            f"{file} is damaged ({type(error).__name__}: {error}). Fit again: --force at all "
+            "parties.",
+            "its model cannot be read.",
+        ) from error
+
+
+def _read(found: dict[str, Any]) -> PartyModel:
+    """The parts of a model, if they fit together."""
+    constants = np.array(found["constants"], dtype=np.float64)
+    coefficients = np.array(found["coefficients"], dtype=np.float64)
+    preparation, classes = read_preparation(found["preparation"]), tuple(found["classes"])
+    shape = (len(constants), len(preparation.outputs))
+    if coefficients.size == 0:
+        coefficients = coefficients.reshape(shape)
+    if coefficients.shape != shape or constants.ndim != 1 or not len(constants):
+        raise ValueError(f"coefficients of shape {coefficients.shape}; {shape} expected")
+    if not (np.isfinite(coefficients).all() and np.isfinite(constants).all()):
+        raise ValueError("a coefficient is no finite number")
+    if classes and len(classes) != (2 if len(constants) == 1 else len(constants)):
+        raise ValueError(f"{len(classes)} classes and {len(constants)} decision functions")
+    kept = {"format", "party", "study", "run", "columns", "coefficients", "constants", "classes"}
+    about = {k: v for k, v in found.items() if k not in kept | {"preparation"}}
+    return PartyModel(preparation, coefficients, constants, classes, about)
 
 
 def choose_codes(scores: Array) -> Array:
@@ -104,8 +124,13 @@ def choose_codes(scores: Array) -> Array:
 
 
 def probabilities(scores: Array) -> Array:
-    """Of logistic scores: one column per class; one against the rest is normalised."""
-    rates = expit(scores)
+    """Of logistic scores: one column per class, their rates divided by the sum of all.
+
+    Examples
+    --------
+    >>> probabilities(np.array([[0.0]])), probabilities(np.zeros((1, 4)))
+    (array([[0.5, 0.5]]), array([[0.25, 0.25, 0.25, 0.25]]))
+    """
     if scores.shape[1] == 1:
-        return np.column_stack([expit(-scores[:, 0]), rates[:, 0]])
-    return rates / rates.sum(axis=1, keepdims=True)
+        return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
+    return softmax(scores, axis=1)

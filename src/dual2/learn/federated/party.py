@@ -15,7 +15,7 @@ from dual2.learn.federated.model import PartyModel, load_model
 from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import Predictions
 from dual2.learn.federated.session import summary
-from dual2.learn.federated.tables import Table, as_table, read_file
+from dual2.learn.federated.tables import as_table
 
 Array = np.ndarray
 
@@ -82,8 +82,7 @@ class Party:
         self, table: Any, name: str = "1", resume: bool = False, force: bool = False
     ) -> Predictions:
         """Predict for the rows of a new table (a frame, columns, or a file) that all have."""
-        new = read_new(table)
-        return prediction.predict(self._own, new, name, resume, force, self._say)
+        return prediction.predict(self._own, table, name, resume, force, self._say)
 
     @cached_property
     def model_(self) -> PartyModel:
@@ -110,10 +109,3 @@ class Party:
     def classes_(self) -> tuple[str, ...]:
         """See the class."""
         return self.model_.classes
-
-
-def read_new(table: Any) -> Table:
-    """A table of new rows: a file, a frame or columns."""
-    if isinstance(table, str | os.PathLike):
-        return read_file(Path(table))
-    return as_table(table, "the table of new rows")

@@ -42,7 +42,7 @@ from dual2.learn.federated.preparation import (
     Column,
 )
 from dual2.learn.federated.study import GIVEN, HASHES, LearnStudy, read_learn_study
-from dual2.learn.federated.tables import Table, read_file, read_sql
+from dual2.learn.federated.tables import UNREADABLE, Table, read_file, read_sql
 from dual2.processes.parties.party import NEEDED, OPTIONAL, Party, party_of
 from dual2.processes.parties.study import entries
 
@@ -80,8 +80,13 @@ class LearnParty:
 
     @cached_property
     def table(self) -> Table:
-        """The party's own table."""
-        return self.read()
+        """The party's own table; that it cannot be read is told to the others."""
+        try:
+            return self.read()
+        except Refusal:
+            raise
+        except Dual2Error as error:
+            raise Refusal(str(error), UNREADABLE) from error
 
     @property
     def holds_labels(self) -> bool:

@@ -7,7 +7,8 @@ everybody else, and takes them off again. With several receivers there is one su
 
 import csv
 import io
-from dataclasses import dataclass, field
+import math
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ import numpy as np
 from sklearn.metrics import log_loss, mean_squared_error
 
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
-from dual2.errors import Dual2Error, Refusal, counted, unknown_name
+from dual2.errors import Dual2Error, Refusal, counted
 from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.model import PartyModel, choose_codes, load_model, probabilities
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.session import Say, is_over, run_phase
-from dual2.learn.federated.study import GIVEN
-from dual2.learn.federated.tables import Table
+from dual2.learn.federated.study import GIVEN, Learning
+from dual2.learn.federated.tables import Table, number_of, read_new, word_of
 from dual2.learn.federated.validation import score
 from dual2.processes.parties.status import Board
 from dual2.processes.parties.study import NAME
@@ -52,6 +53,8 @@ class Predictions:
         Probabilities of the classes of a logistic regression.
     metrics : dict
         How good they are, at the holder of the labels if its table has them.
+    note : str
+        Why there are none, although it has labels.
     """
 
     rows: Rows
@@ -59,21 +62,23 @@ class Predictions:
     values: list[Any] = field(default_factory=list)
     chances: Array | None = None
     metrics: dict[str, float] = field(default_factory=dict)
+    note: str = ""
 
 
 def predict(
     own: LearnParty,
-    table: Table,
+    new: Any,
     name: str = "1",
     resume: bool = False,
     force: bool = False,
     say: Say = print,
 ) -> Predictions:
-    """Predict for the rows of a new table that all parties have.
+    """Predict for the rows of a new table (a file, a frame or columns) that all parties have.
 
     ``name`` is that of this set of predictions, the same at all parties. Who receives them keeps
     them in ``state/predictions-NAME.csv``.
     """
+    own = replace(own, read=lambda: read_new(new))
     if not NAME.fullmatch(name):
         raise Dual2Error(f"--name {name!r} found; expected letters, digits, - _ and dots.")
     phase, output = f"predict-{name}", own.party.state / f"predictions-{name}.csv"
@@ -81,29 +86,32 @@ def predict(
         raise Dual2Error(f"{output} is there: these predictions are made. Nothing is to be done.")
 
     def work(transport: Parties, board: Board) -> Predictions:
-        model = load_model(own)
+        model, table = load_model(own), own.table
         rows = match_rows(own, transport, table)
         for column, count in model.preparation.unknown(table, rows.index).items():
             say(f"{column}: {counted(count, 'value')} not met in training, counted as none.")
         found = _tell_scores(own, transport, model.scores(table, rows.index))
+        transport.confirm()
         if found is None:
             return Predictions(rows)
         made = _predictions(own, model, table, rows, found)
         _write(output, own, table, made)
         return made
 
-    made = run_phase(own, phase, work, lambda: _checked(own, table), resume, say)
+    made = run_phase(own, phase, work, lambda: _checked(own), resume, say)
     if own.party.me in own.study.learning.receivers:
         figures = ", ".join(f"{k} {v:.4f}" for k, v in made.metrics.items())
         say(f"{len(made.rows)} predictions: {output}{'. ' + figures if figures else ''}")
+        if made.note:
+            say(made.note)
     else:
         say(f"{len(made.rows)} rows were predicted; this study tells others the result.")
     return made
 
 
-def _checked(own: LearnParty, table: Table) -> str:
+def _checked(own: LearnParty) -> str:
     """Hash of what is read; an error for data of this party that cannot be used."""
-    model = load_model(own)
+    model, table = load_model(own), own.table
     model.preparation.apply(table, np.arange(len(table)))
     return table.digest(own.used(labelled=False)) + str(model.about.get("rows"))
 
@@ -156,46 +164,42 @@ def _predictions(
         chances = probabilities(scores) if learning.model == "LogisticRegression" else None
         values = [model.classes[k] for k in codes] if model.classes else codes
         made = Predictions(rows, scores, values, chances)
-    if own.label is not None and own.label in table.columns:
-        made.metrics.update(_metrics(own, model, table, made))
-    return made
-
-
-def _metrics(
-    own: LearnParty, model: PartyModel, table: Table, made: Predictions
-) -> dict[str, float]:
-    """How the predictions agree with the labels of the new table, if all are there."""
-    assert own.label is not None and made.scores is not None
+    if own.label is None or own.label not in table.columns:
+        return made
     column = table.column(own.label)
-    true = [column[k] for k in made.rows.index]
-    if any(value is None for value in true):
-        return {}
-    learning = own.study.learning
+    true = [column[k] for k in rows.index]
+    codes = _codes(true, model) if learning.classifier else [number_of(value) for value in true]
+    odd = sum(not math.isfinite(code) for code in codes)
+    if odd:
+        what = "of no class that was met in training" if learning.classifier else "no numbers"
+        note = f"No metrics: {odd} of {len(codes)} labels in the new table are missing or {what}."
+        return replace(made, note=note)
+    return replace(made, metrics=_metrics(learning, made, np.array(codes, dtype=np.float64)))
+
+
+def _metrics(learning: Learning, made: Predictions, true: Array) -> dict[str, float]:
+    """How the predictions agree with numbers, or with codes of classes."""
+    assert made.scores is not None
     if not learning.classifier:
-        labels = Labels(np.array([float(value) for value in true]))
-        error = float(np.sqrt(mean_squared_error(labels.values, made.values)))
-        return {"score": score(learning, labels, made.scores), "root mean squared error": error}
-    codes = np.array([_code(value, model.classes) for value in true])
-    found = {"accuracy": score(learning, Labels(codes, len(model.classes)), made.scores)}
+        error = float(np.sqrt(mean_squared_error(true, made.values)))
+        quality = score(learning, Labels(true), made.scores) if len(true) > 1 else math.nan
+        return {"score": quality, "root mean squared error": error}
+    count = max(2, made.scores.shape[1])
+    found = {"accuracy": score(learning, Labels(true, count), made.scores)}
     if made.chances is not None:
-        known = list(range(len(model.classes)))
-        found["log loss"] = float(log_loss(codes, made.chances, labels=known))
+        found["log loss"] = float(log_loss(true, made.chances, labels=list(range(count))))
     return found
 
 
-def _code(value: Any, classes: tuple[str, ...]) -> int:
-    words = [str(value)]
-    try:
-        words.append(f"{float(value):g}")
-    except (TypeError, ValueError):
-        pass
-    for word in words:
-        if word in classes:
-            return classes.index(word)
-    raise Refusal(
-        f"A label of the new table: {unknown_name('class', str(value), classes)}",
-        "a label of its new table is of no known class.",
-    )
+def _codes(values: list[Any], model: PartyModel) -> list[float]:
+    """Codes of classes, infinite where a value is none of them."""
+    codes = {name: float(k) for k, name in enumerate(model.classes)}
+    found = []
+    for value in values:
+        number = number_of(value)
+        words = (word_of(value), word_of(number) if math.isfinite(number) else "")
+        found.append(next((codes[word] for word in words if word in codes), math.inf))
+    return found
 
 
 def _write(output: Path, own: LearnParty, table: Table, made: Predictions) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dual2.errors import Refusal, counted
-from dual2.learn.federated.tables import Table
+from dual2.learn.federated.tables import Table, word_of
 
 Array = np.ndarray
 NUMBER, CATEGORY = "number", "category"
@@ -110,7 +110,17 @@ def read_preparation(document: list[dict[str, Any]]) -> Preparation:
     made = []
     for entry in document:
         fields: dict[str, Any] = entry | {"categories": tuple(entry["categories"])}
-        made.append(Prepared(**fields))
+        one = Prepared(**fields)
+        numbers = [one.mean, one.scale]
+        if one.kind == NUMBER:
+            numbers += [] if one.fill is None else [one.fill]
+        elif one.kind != CATEGORY or not all(isinstance(c, str) for c in one.categories):
+            raise ValueError(f"{one.name!r} is of no known kind")
+        if not all(isinstance(v, int | float) and math.isfinite(v) for v in numbers):
+            raise ValueError(f"{one.name!r} is prepared by what is no finite number")
+        if one.scale == 0:
+            raise ValueError(f"{one.name!r} is divided by 0")
+        made.append(one)
     return Preparation(tuple(made))
 
 
@@ -141,7 +151,14 @@ def _learn(column: Column, table: Table, rows: Any, standardize: bool) -> Prepar
     whole = _filled(numbers, table, Prepared(column.name, NUMBER, fill))
     if not standardize or not whole.size:
         return Prepared(column.name, NUMBER, fill)
-    mean, spread = float(whole.mean()), float(whole.std())
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread = float(whole.mean()), float(whole.std())
+    if not math.isfinite(spread):
+        raise Refusal(
+            f"{table.where}: column {column.name!r} has values so large that its spread is no "
+            "double. Use other units.",
+            _WRONG,
+        )
     flat = spread <= 10.0 * np.finfo(float).eps * abs(mean)
     return Prepared(column.name, NUMBER, fill, mean, 1.0 if flat else spread)
 
@@ -153,19 +170,10 @@ def _choose(counts: Counter[Any]) -> Any:
 
 def _numbers(table: Table, name: str, rows: Any) -> Array:
     """Values as doubles, NaN where there is none."""
-    values, found, wrong = table.column(name), np.full(len(rows), math.nan), []
-    for j, row in enumerate(rows):
-        value = values[row]
-        if value is None:
-            continue
-        try:
-            found[j] = float(value)
-        except (TypeError, ValueError):
-            wrong.append(int(row))
-            continue
-        if not math.isfinite(found[j]):
-            wrong.append(int(row))
-    if wrong:
+    rows = np.asarray(rows, dtype=np.int64)
+    found = table.numbers(name)[rows]
+    wrong = rows[np.isinf(found)]
+    if wrong.size:
         raise Refusal(
             f"{table.where}: column {name!r} has {counted(len(wrong), 'value')} that "
             f"{'is' if len(wrong) == 1 else 'are'} no finite number (the first in row "
@@ -177,7 +185,7 @@ def _numbers(table: Table, name: str, rows: Any) -> Array:
 
 def _texts(table: Table, name: str, rows: Any) -> list[str | None]:
     values = table.column(name)
-    return [None if values[row] is None else str(values[row]) for row in rows]
+    return [None if values[row] is None else word_of(values[row]) for row in rows]
 
 
 def _filled(numbers: Array, table: Table, one: Prepared) -> Array:

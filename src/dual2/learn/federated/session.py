@@ -85,6 +85,7 @@ def run_phase(
         mark = data()
     except Refusal as error:
         refusal = error
+        say(f"{error} The others are told as soon as they are there; Ctrl-C ends at once.")
 
     def attempt(transport: Parties, board: Board) -> Any:
         if refusal is not None:
@@ -94,8 +95,10 @@ def run_phase(
     try:
         return take_part(party, attempt, mark, 1, resume, say)
     except (Refusal, PeerError) as error:
-        if isinstance(error, Refusal) or STOPPED in str(error):
+        if refusal is not None or isinstance(error, Refusal) or STOPPED in str(error):
             forget(own, phase)
+        if refusal is not None and error is not refusal:
+            raise refusal from error  # nobody was there to be told
         raise
 
 

@@ -69,6 +69,7 @@ from dual2.processes.parties.study import (
     Study,
     check_members,
     entries,
+    read_carrier,
     read_members,
     shows_matrices,
 )
@@ -174,7 +175,7 @@ def read_learn_study(file: Path) -> LearnStudy:
     """Read a learning study; an error says what is wrong with it."""
     where = str(file)
     needed = {"run": str, "parties": list, "learn": dict, "labels": dict}
-    optional = {"sums": dict, "rows": dict, "predictions": dict, "search": dict}
+    optional = {"sums": dict, "carrier": str, "rows": dict, "predictions": dict, "search": dict}
     table = entries(read_toml(file), where, needed, optional)
     members = read_members(table["parties"], where, file.parent)
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
@@ -191,6 +192,7 @@ def read_learn_study(file: Path) -> LearnStudy:
         sums.get("masked", True),
         sums.get("matrices", False),
         Public(Zero(), _network(graph, members, learning.holder, where), options),
+        read_carrier(table, where),
         learning,
     )
     check_members(study, where)
@@ -281,6 +283,8 @@ def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
     needed = {"parameter": str, "values": list}
     search = Search(**entries(table, f"{where}: search", needed, kinds))
     search = replace(search, values=tuple(search.values))
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in search.values):
+        raise Dual2Error(f"{where}: search.values: expected numbers.")
     if not search.values or search.folds < 2 or search.seed < 0:
         raise Dual2Error(f"{where}: search needs values, folds of at least 2, and a seed ≥ 0.")
     for value in search.values:

@@ -3,17 +3,25 @@
 import csv
 import hashlib
 import io
+import math
+import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from dual2.errors import CapabilityError, Refusal, counted
 from dual2.files import read_bytes
 
+Array = np.ndarray
 MISSING = ("", "NA", "NaN", "nan", "NULL", "null")
 """Texts of a CSV file that mean that a value is missing."""
 SUFFIXES = (".csv", ".parquet", ".pq")
+UNREADABLE = "its table cannot be read."
 
 
 @dataclass(frozen=True)
@@ -39,10 +47,19 @@ class Table:
         """Hash of some columns: what a restart must find again."""
         total = hashlib.sha256()
         for name in names:
-            for value in (name, *self.column(name)):
-                data = repr(value).encode()
-                total.update(len(data).to_bytes(4, "little") + data)
+            total.update(repr((name, list(self.column(name)))).encode())
         return total.hexdigest()
+
+    def numbers(self, name: str) -> Array:
+        """The values of a column as doubles, read once: NaN if missing, infinite if no number."""
+        if name not in self._numbers:
+            read = (math.nan if v is None else number_of(v) for v in self.column(name))
+            self._numbers[name] = np.fromiter(read, np.float64, len(self))
+        return self._numbers[name]
+
+    @cached_property
+    def _numbers(self) -> dict[str, Array]:
+        return {}
 
 
 def as_table(source: Any, where: str = "the table") -> Table:
@@ -56,8 +73,16 @@ def as_table(source: Any, where: str = "the table") -> Table:
     if isinstance(source, Table):
         return source
     names = list(source.keys())
-    found = {str(name): [_plain(value) for value in list(source[name])] for name in names}
-    return _whole(where, found)
+    words = [str(name) for name in names]
+    _refuse_twice(where, words)
+    return _named(where, words, [[_plain(value) for value in list(source[n])] for n in names])
+
+
+def read_new(source: Any) -> Table:
+    """A table of new rows: a file, a frame or columns."""
+    if isinstance(source, str | os.PathLike):
+        return read_file(Path(source))
+    return as_table(source, "the table of new rows")
 
 
 def read_file(path: Path) -> Table:
@@ -87,16 +112,16 @@ def _read_csv(path: Path) -> Table:
         text = read_bytes(path).decode("utf-8-sig")
         rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except (UnicodeDecodeError, csv.Error) as error:
-        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", _UNREADABLE) from error
+        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", UNREADABLE) from error
     rows = [row for row in rows if row]
     if not rows:
-        raise Refusal(f"{path} is empty; expected a line with names, then rows.", _UNREADABLE)
+        raise Refusal(f"{path} is empty; expected a line with names, then rows.", UNREADABLE)
     names, wrong = rows[0], [k for k, row in enumerate(rows, 1) if len(row) != len(rows[0])]
     if wrong:
         raise Refusal(
             f"{path}: {counted(len(wrong), 'line')} (the first is {wrong[0]}) with other than "
             f"{len(names)} values.",
-            _UNREADABLE,
+            UNREADABLE,
         )
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ((),) * len(names)
     return _named(path, names, [[_or_none(value) for value in column] for column in columns])
@@ -113,7 +138,7 @@ def _read_parquet(path: Path) -> Table:
     try:
         found = read_table(io.BytesIO(read_bytes(path)))
     except ArrowException as error:
-        raise Refusal(f"{path} is no Parquet file: {error}.", _UNREADABLE) from error
+        raise Refusal(f"{path} is no Parquet file: {error}.", UNREADABLE) from error
     columns = [[_plain(value) for value in column.to_pylist()] for column in found.columns]
     return _named(path, found.column_names, columns)
 
@@ -144,25 +169,22 @@ def read_sql(url: str, query: str) -> Table:
     except (SQLAlchemyError, ImportError) as error:
         kind = type(error).__name__
         text = str(getattr(error, "orig", None) or kind)
-        raise Refusal(f"The query of the table failed ({kind}): {text}.", _UNREADABLE) from None
+        raise Refusal(f"The query of the table failed ({kind}): {text}.", UNREADABLE) from None
     columns = [[_plain(row[k]) for row in rows] for k in range(len(names))]
     return _named("the answer of the query", names, columns)
 
 
-_UNREADABLE = "its table cannot be read."
-
-
 def _named(where: Any, names: Sequence[str], columns: Sequence[list[Any]]) -> Table:
-    twice = sorted({name for name in names if names.count(name) > 1})
+    _refuse_twice(where, names)
+    if len({len(column) for column in columns}) > 1:
+        raise Refusal(f"{where} has columns of different lengths.", UNREADABLE)
+    return Table(str(where), dict(zip(names, columns, strict=True)))
+
+
+def _refuse_twice(where: Any, names: Sequence[str]) -> None:
+    twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise Refusal(f"{where}: two columns are called {twice[0]!r}.", _UNREADABLE)
-    return _whole(str(where), dict(zip(names, columns, strict=True)))
-
-
-def _whole(where: str, columns: dict[str, list[Any]]) -> Table:
-    if len({len(column) for column in columns.values()}) > 1:
-        raise Refusal(f"{where} has columns of different lengths.", _UNREADABLE)
-    return Table(where, columns)
+        raise Refusal(f"{where}: two columns are called {min(twice)!r}.", UNREADABLE)
 
 
 def _or_none(text: str) -> str | None:
@@ -171,6 +193,35 @@ def _or_none(text: str) -> str | None:
 
 def _plain(value: Any) -> Any:
     """A value as Python has it; NaN and the like of pandas are missing."""
-    if value is None or value != value:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return None
-    return value.item() if hasattr(value, "item") else value
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def number_of(value: Any) -> float:
+    """A value as a double, infinite where it is no number that others would read too.
+
+    Examples
+    --------
+    >>> number_of(" 1.5"), number_of("1_000"), number_of("two")
+    (1.5, inf, inf)
+    """
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
+        return math.inf  # Python reads them, nobody else does
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        return math.inf
+
+
+def word_of(value: Any) -> str:
+    """A value as text; whole numbers have the same in every kind of table.
+
+    Examples
+    --------
+    >>> word_of(3.0), word_of("3"), word_of(2.5)
+    ('3', '3', '2.5')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

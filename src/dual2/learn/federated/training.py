@@ -5,17 +5,18 @@ The model is that of the estimator, minimised as it is (see :mod:`dual2.learn.tr
     loss(Σ_i X_i w_i) + Σ_i Σ_j (ridge_ij/2)·w_ij² + l1_ij·|w_ij|.
 
 The intercept belongs to the holder of the labels. Every party centres its own columns where there
-is one and it is not penalised, so that a party's part of a score is (X_i - means_i)w_i.
+is one and it is not penalised, so that a party's part of a score is (X_i - means_i)w_i. A
+multinomial model has one w_i for each class.
 """
 
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_sample_weight
 
 from dual2.functions import Function, L1Norm, Quadratic, Zero
-from dual2.learn.base import Penalty, VerticalModel
+from dual2.learn.base import VerticalModel
+from dual2.learn.design import Design, make_design
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.study import LearnStudy
 from dual2.learn.training import Block, Loss
@@ -77,59 +78,44 @@ class Fitted:
 
 def train_here(place: Place, estimator: VerticalModel, X: Array, labels: Labels) -> Fitted:
     """Train with the other parties, on this party's columns of the training rows."""
-    targets, weight = targets_of(labels), _weights(estimator, labels)
-    if labels.count:  # of each decision function: a class against the rest
-        estimator.classes_ = np.array([-1.0, 1.0])
+    targets = estimator._targets(labels.values)
+    weight = estimator._weights(None, X, labels.values)
     parts = [_train_one(place, estimator, X, target, weight) for target in targets]
-    worst = max(parts, key=lambda part: (part[3].status != Status.CONVERGED, part[3].counts.sums))
-    coefficients, constants, scores, _ = zip(*parts, strict=True)
-    return Fitted(np.array(coefficients), np.array(constants), np.array(scores).T, worst[3])
-
-
-def targets_of(labels: Labels) -> list[Array]:
-    """One target per decision function: the numbers, or ±1 for a class against the rest."""
-    if not labels.count:
-        return [labels.values]
-    positive = [1] if labels.count == 2 else range(labels.count)
-    return [np.where(labels.values == k, 1.0, -1.0) for k in positive]
-
-
-def _weights(estimator: VerticalModel, labels: Labels) -> Array:
-    kind = getattr(estimator, "class_weight", None)
-    if kind is None:
-        return np.ones(len(labels.values))
-    return compute_sample_weight(kind, labels.values)
+    worst = max(parts, key=lambda part: (part.status != Status.CONVERGED, part.result.counts.sums))
+    return Fitted(
+        np.vstack([part.coefficients for part in parts]),
+        np.concatenate([part.constants for part in parts]),
+        np.hstack([part.scores for part in parts]),
+        worst.result,
+    )
 
 
 def _train_one(
     place: Place, estimator: VerticalModel, X: Array, target: Array, weight: Array
-) -> tuple[Array, float, Array, Result]:
-    """Coefficients, the constant of this party, scores of all, and the result."""
-    penalty = estimator._penalty()
-    centred = penalty.intercept in ("centred", "free")
-    means = np.average(X, axis=0, weights=weight) if centred else np.zeros(X.shape[1])
-    block = _block(place, X - means, penalty)
-    middle = float(np.average(target, weights=weight)) if penalty.intercept == "centred" else 0.0
-    w, result = _solve(place, block, estimator._loss(target - middle, weight))
-    coef, constant = w[: X.shape[1]], -float(means @ w[: X.shape[1]])
+) -> Fitted:
+    """One problem: a decision function, or those of all classes of a multinomial model."""
+    design, outputs = _design(place, estimator, X, weight), estimator._outputs
+    centred = estimator._penalty().intercept == "centred"
+    middle = float(np.average(target, weights=weight)) if centred else 0.0
+    w, result = _solve(place, design.blocks[0], estimator._loss(target - middle, weight))
+    coef, constant = design.coefficients([w])
+    coef, constant = np.atleast_2d(coef)[:, : X.shape[1]], np.atleast_1d(constant)
+    if outputs > 1:  # what all classes share changes no probability: none is kept
+        constant = constant - constant.mean()
+        coef = coef if design.penalty.l1 else coef - coef.mean(axis=0)
     if place.holder:
-        number = penalty.intercept if isinstance(penalty.intercept, float) else 1.0
-        column = penalty.intercept not in (None, "centred")
-        constant += middle + (float(w[-1]) * number if column else 0.0)
-    return coef, constant, result.y + middle, result
+        constant = constant + middle
+    return Fitted(coef, constant, result.y.reshape(-1, outputs) + middle, result)
 
 
-def _block(place: Place, X: Array, penalty: Penalty) -> Block:
-    """The party's columns; the intercept's is at the holder of the labels."""
-    ridge, l1 = np.full(X.shape[1], penalty.ridge), np.full(X.shape[1], penalty.l1)
-    if place.holder and penalty.intercept not in (None, "centred"):
-        free = penalty.intercept == "free"
-        number = 1.0 if free else float(penalty.intercept)  # type: ignore[arg-type]
-        X = np.column_stack([X, np.full(len(X), number)])
-        ridge, l1 = np.append(ridge, 0.0 if free else penalty.ridge), np.append(l1, 0.0)
+def _design(place: Place, estimator: VerticalModel, X: Array, weight: Array) -> Design:
+    """The party's columns, centred where the intercept is free; its column is at the holder."""
+    penalty = estimator._penalty()
+    if not place.holder and penalty.column is not None:
+        penalty = replace(penalty, intercept="centred" if penalty.intercept == "free" else None)
     if not X.shape[1]:  # a party with labels only: a coefficient that does nothing
-        X, ridge, l1 = np.zeros((len(X), 1)), np.ones(1), np.zeros(1)
-    return Block(np.ascontiguousarray(X), ridge, l1)
+        X = np.zeros((len(X), 1))
+    return make_design(X, [np.arange(X.shape[1])], weight, penalty, False, estimator._outputs)
 
 
 def _solve(place: Place, block: Block, loss: Loss) -> tuple[Array, Result]:
@@ -148,7 +134,7 @@ def _follow(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, 
     """Problem after problem, each with the parameter that suits the scores of the one before."""
     assert loss.follow is not None
     old, now = np.zeros(block.X.shape[1]), max(tol, _FIRST)
-    w, result = _solve_once(place, block, loss.follow(np.zeros(len(block.X))), now)
+    w, result = _solve_once(place, block, loss.follow(np.zeros(block.X.shape[0])), now)
     for _ in range(_MOST):
         if result.status != Status.CONVERGED:
             return w, result
@@ -166,7 +152,7 @@ def _solve_once(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Arr
     """One problem in columns of length one, with a loss of curvature about one."""
     root, factor = block.lengths, 1.0 / loss.curvature
     g: Function = L1Norm(factor * block.l1 / root) if block.l1.any() else Zero()
-    agent = Agent(block.X / root, Quadratic(factor * block.ridge / root**2), g)
+    agent = Agent(block.over(root), Quadratic(factor * block.ridge / root**2), g)
     network = place.study.network
     share = Share({place.me: agent}, loss.h(factor), network.n)
     options: dict[str, Any] = place.study.public.options | {"tol": tol, "atol": 1e-12}

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
+from sklearn.model_selection import KFold, StratifiedKFold
 
 from dual2.errors import Refusal
 from dual2.learn.federated.labels import Labels
@@ -32,15 +33,25 @@ class Choice:
     words: str
 
 
-def folds_of(rows: int, folds: int, seed: int) -> list[Array]:
-    """Rows of each fold, shuffled by the seed; as equal in number as can be.
+def folds_of(labels: Labels, folds: int, seed: int) -> list[Array]:
+    """Rows of each fold, shuffled by the seed: those of scikit-learn's ``KFold``.
+
+    Classes are shared out evenly, by its ``StratifiedKFold``.
 
     Examples
     --------
-    >>> [len(fold) for fold in folds_of(10, 3, 0)]
+    >>> [len(fold) for fold in folds_of(Labels(np.zeros(10)), 3, 0)]
     [4, 3, 3]
     """
-    return np.array_split(np.random.default_rng(seed).permutation(rows), folds)
+    count = len(labels.values)
+    fewest = int(np.bincount(labels.values.astype(int)).min()) if labels.count else count
+    if fewest < folds:
+        what = f"{count} common rows are" if not labels.count else f"a class of {fewest} rows is"
+        told = f"{what} too few for {folds} folds."
+        raise Refusal(f"{told} Use fewer, or merge classes.", told)
+    kind = StratifiedKFold if labels.count else KFold
+    cuts = kind(folds, shuffle=True, random_state=seed)
+    return [held for _, held in cuts.split(labels.values, labels.values)]
 
 
 def choose_value(
@@ -54,10 +65,7 @@ def choose_value(
     learning = place.study.learning
     search = learning.search
     assert search is not None, "asked for by the study"
-    if len(index) < 2 * search.folds:
-        told = f"{len(index)} common rows are too few for {search.folds} folds."
-        raise Refusal(told, told)
-    folds, means = folds_of(len(index), search.folds, search.seed), []
+    folds, means = folds_of(labels, search.folds, search.seed), []
     for value in search.values:
         estimator = learning.estimator(**{search.parameter: value})
         scores = []
