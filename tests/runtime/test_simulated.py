@@ -1,5 +1,7 @@
 """Networks that lose, delay and repeat messages."""
 
+from pathlib import Path
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -202,3 +204,19 @@ def test_the_same_seed_is_the_same_network(case):
         solve(case, "Newton", runtime=network)
         times.add(network.time)
     assert len(times) == 1
+
+
+def test_what_repetitions_cost_on_average():
+    """Of two agents: 1 + timeout·q/(1-q) for each way."""
+    pair = d2.Network([(0, 1)])
+    network = SimulatedNetwork(Faults(loss=0.3, seed=3), timeout=3.0)
+    for _ in range(2000):
+        network.travel(pair)
+    expected = 2 * (1 + 3 * 0.3 / 0.7)  # with a standard error of 2 %
+    assert abs(network.time / 2000 / expected - 1) < 0.06
+
+
+def test_the_example_of_the_documents(capsys):
+    text = (Path(__file__).resolve().parents[2] / "docs" / "losses.md").read_text()
+    exec(text.split("```python\n")[1].split("```")[0], {})
+    assert capsys.readouterr().out.strip() == text.split("prints `")[1].split("`")[0]

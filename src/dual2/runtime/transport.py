@@ -17,7 +17,7 @@ from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
 from dual2.runtime.team import Team
-from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
+from dual2.runtime.tree import Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -71,6 +71,11 @@ class Transport:
     def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
         """A function that sends rows of ``stage``, by rank and number, and fills others."""
         return lambda: None
+
+    @property
+    def any_order(self) -> bool:
+        """Whether sums are rounded in any order, so that a process may add up its own first."""
+        return False
 
     def travel(self, network: AnyNetwork) -> Tree:
         """The spanning tree along which the next sum or maximum of one process goes."""
@@ -210,6 +215,9 @@ class Agreement:
         tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
             return sum_on_a_walk(width, fill, tree, ROOM, self.run)
+        if transport.any_order and count * width > ROOM:
+            own = sum_in_parts(width, fill, count, ROOM)
+            return transport.sum(own[None], self.network)
         if self._room.size < count * width:
             self._room = np.empty(count * width)
         rows = self._room[: count * width].reshape(count, width)

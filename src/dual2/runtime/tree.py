@@ -178,3 +178,22 @@ def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int, run: Run) -> Ar
         top = run(walk_down, rows[: len(part)], depths[first : first + some], stack, top)
     fold(stack, top, 0, 0, width)
     return stack[0].copy()
+
+
+def sum_in_parts(width: int, fill: Fill, count: int, room: int) -> Array:
+    """The sum of what ``fill`` writes for so many agents, in their order.
+
+    Examples
+    --------
+    >>> def fill(rows, out):
+    ...     out[:] = rows[:, None]
+    >>> sum_in_parts(1, fill, 1000, 10)
+    array([499500.])
+    """
+    total, some = np.zeros(width), max(64, room // width)
+    rows = np.empty((min(some, count), width))
+    for first in range(0, count, some):
+        part = np.arange(first, min(first + some, count))
+        fill(part, rows[: len(part)])
+        total += rows[: len(part)].sum(axis=0)
+    return total
