@@ -74,7 +74,7 @@ def study(tmp_path_factory) -> Iterator[Seen]:
         done(offices.everyone(lambda own: align(own, **quiet)))
         models = done(offices.everyone(lambda own: fit(own, **quiet)))
         made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
-        yield Seen(offices, models, made, b"".join(sent), prices, totals)
+        yield Seen(offices, models, made, b"".join(sent), dict(prices), dict(totals))
 
 
 def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:

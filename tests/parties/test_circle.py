@@ -390,13 +390,16 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
         d2.Agent(draw.standard_normal((6, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
         for _ in range(4)
     ]
+    h = d2.SquaredLoss(np.arange(6.0))
+    network = d2.Network(EDGES)  # what has to be compiled is compiled before anybody waits
+    d2.solve(d2.Problem(agents, h), network, method="Newton", sums="exact", record=False)
     for order in ((0, 1, 2, 3), (2, 0, 3, 1)):
         sent.clear()
         circle = make()
 
         def solving(party: Parties, order=order, circle=circle) -> d2.Result:
             own = {party.rank: agents[order[party.rank]]}
-            share = Share(own, d2.SquaredLoss(np.arange(6.0)), 4)
+            share = Share(own, h, 4)
             return d2.solve(share, circle.network, method="Newton", runtime=party, record=False)
 
         found = circle.run(solving)
