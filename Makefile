@@ -8,7 +8,7 @@ OUT    ?= results
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test numerics lint types bench docs lock clean
+.PHONY: demo test numerics lint types bench docs release lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
@@ -34,6 +34,11 @@ bench: $(VENV)/dev.stamp
 
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python docs/check_site.py docs/_build/html
+
+# Wheel and sdist in clean environments of every supported Python that is here.
+release: $(VENV)/dev.stamp
+	$(BIN)/python tests/release_check.py
 
 # Newest versions that every supported Python can install, written as plain pins.
 COMPILE = $(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 \
@@ -45,7 +50,7 @@ lock: $(VENV)/dev.stamp
 	$(COMPILE) --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
 
 clean:
-	rm -rf $(VENV) build dist docs/_build .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) build dist docs/_build docs/gallery docs/methods docs/api/generated .pytest_cache .ruff_cache .import_linter_cache
 
 $(VENV)/created.stamp:
 	$(PYTHON) -c "import sys; assert sys.version_info >= (3, 11), 'dual2 needs Python 3.11 or newer: make PYTHON=python3.12 ...'"

@@ -44,7 +44,7 @@ POINTS = [
     "after sync said", "before send",
     "after send", "after receive", "before send UP", "before send DOWN", "before send ROWS",
 ]  # fmt: skip
-_send = Connection.send
+_put = Connection.put
 
 
 def program(party: Parties, network: Any) -> list[Any]:
@@ -78,11 +78,9 @@ class Schedule:
         self.draw = draw
 
 
-async def send_twice(self: Connection, *parts: bytes) -> None:
+def put_twice(self: Connection, *parts: bytes) -> bool:
     """A connection on which every numbered frame arrives twice."""
-    await _send(self, *parts)
-    if parts[0][4] in NUMBERED:
-        await _send(self, *parts)
+    return _put(self, *parts) and (parts[0][4] not in NUMBERED or _put(self, *parts) or True)
 
 
 def cut(circle: Circle, over: threading.Event, draw: random.Random) -> int:
@@ -104,7 +102,7 @@ def run(folder: Path, keys: Path, schedule: Schedule | None, counts: Counter[str
         (folder / file.name).chmod(0o600)
     loss = schedule is not None and schedule.power_loss
     circle = Circle(folder, EDGES, timing=replace(QUICK, patience=45.0), power_loss=loss)
-    Connection.send = send_twice if schedule is not None and schedule.twice else _send
+    Connection.put = put_twice if schedule is not None and schedule.twice else _put
     over, cutter = threading.Event(), None
     if schedule is not None and schedule.cuts:
 
@@ -117,7 +115,7 @@ def run(folder: Path, keys: Path, schedule: Schedule | None, counts: Counter[str
         fate = Fate(schedule.deaths if schedule is not None else None)
         return circle.run(lambda party: program(party, circle.network), fate)
     finally:
-        Connection.send = _send
+        Connection.put = _put
         over.set()
         if cutter is not None:
             cutter.join()
@@ -162,6 +160,7 @@ def report_processes(report: Report, options: argparse.Namespace) -> None:
     begun, counts, wrong = time.monotonic(), Counter[str](), []
     first, count = options.seed, options.schedules
     line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
+    line += [options.carrier]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -184,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
+    parser.add_argument("--carrier", default="tls", help="of the processes: tls or grpc")
     report_parts(PARTS, parse(parser, PARTS, schedules=2))
 
 

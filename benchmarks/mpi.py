@@ -3,7 +3,10 @@
 Two processes. First one round of a path of eight agents (four in each process) beside the same in
 one process, the same with one process's agents alone, mpi4py's bare exchange of the same row and,
 if it is installed, disropt's. Then one iteration of 64 agents on a ring, in one process and in two,
-for growing local problems. Contestants take turns; the smallest time of each counts.
+for growing local problems. Then sums: of one array from each process, beside ``MPI_Allreduce`` of
+the same array; and one sum of Newton's method for a dispatch (20 prices and their Jacobians at
+once), as many agents in two processes as in one (strong scaling) or twice as many (weak).
+Contestants take turns; the smallest time of each counts.
 """
 
 import argparse
@@ -18,9 +21,12 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
-from common.loops import ONE_SUBPROBLEM, Loop
+from common.growth import many
+from common.loops import ONE_SUBPROBLEM, Loop, OneSum
 from common.report import Report, parse
 from dual2.processes.launch import command, environment, find_mpiexec
+from dual2.runtime import Agreement
+from dual2.runtime.mpi import Mpi
 
 DIMS = (1, 2, 5, 20, 50, 100, 200, 500)
 METHODS: dict[str, dict[str, Any]] = {
@@ -132,6 +138,45 @@ def scaling(comm: Any, options: argparse.Namespace) -> dict[str, Any]:
     return best
 
 
+def sums(comm: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of ``MPI_Allreduce`` and of the library's sums, for arrays of some widths."""
+    pair, found = d2.Network([(0, 1)]), {}
+    agreements = {how: Agreement(pair, Mpi(comm, reduce=how)) for how in ("mpi", "tree")}
+    for width in options.widths:
+        own, answer = np.ones(width), np.empty(width)
+        contestants = {"raw": repeated(lambda a=own, b=answer: comm.Allreduce(a, b))}
+        for how, agreement in agreements.items():
+            ask = lambda a=agreement, w=width: a.total_of(w, lambda _, out: out.fill(1.0))  # noqa: E731
+            contestants[how] = repeated(ask)
+        steps = max(2, min(options.steps, 10**6 // width))
+        found[str(width)] = turns(comm, contestants, steps, options.repeats)
+    return found
+
+
+def growth(comm: Any, options: argparse.Namespace) -> dict[str, Any]:
+    """Seconds of one sum of Newton's method: wall clock, and processor time of a process."""
+    n, transport = options.units, Mpi(comm, reduce="mpi")
+    loops = {"strong": OneSum(*many(n), 20, 20, runtime=transport)}
+    loops["weak"] = OneSum(*many(2 * n), 20, 20, runtime=transport)
+    alone = OneSum(*many(n), 20, 20)
+    best = {name: [np.inf, np.inf] for name in ("alone", *loops)}
+    for _ in range(options.repeats):
+        for name, loop in loops.items():
+            comm.Barrier()
+            _note(best[name], loop)
+        if comm.rank == 0:
+            _note(best["alone"], alone)
+        _rest(comm)
+    return best
+
+
+def _note(best: list[float], loop: OneSum) -> None:
+    wall, used = time.perf_counter(), time.process_time()
+    loop.run()
+    ended = time.perf_counter() - wall, time.process_time() - used
+    best[:] = [min(old, new) for old, new in zip(best, ended, strict=True)]
+
+
 def _seconds(run: Callable[[int], Any], steps: int) -> float:
     begun = time.perf_counter()
     run(steps)
@@ -149,7 +194,15 @@ def work_in_process(options: argparse.Namespace) -> None:
     """Run the parts in this process, one of two; the first prints what was found."""
     from mpi4py import MPI
 
-    comm, parts = MPI.COMM_WORLD, {"round": one_round, "scaling": scaling}
+    comm, parts = (
+        MPI.COMM_WORLD,
+        {
+            "round": one_round,
+            "scaling": scaling,
+            "sums": sums,
+            "growth": growth,
+        },
+    )
     found = {part: parts[part](comm, options) for part in options.parts}
     if comm.rank == 0:
         print(json.dumps(found))
@@ -161,9 +214,9 @@ def work_in_process(options: argparse.Namespace) -> None:
 def in_processes(parts: Sequence[str], options: argparse.Namespace, rows: int) -> dict[str, Any]:
     """Run parts of this file in two processes; what the first of them found."""
     own = [sys.executable, __file__, "--parts", *parts, "--rows", str(rows)]
-    for name in ("steps", "repeats", "agents"):
+    for name in ("steps", "repeats", "agents", "units"):
         own += [f"--{name}", str(getattr(options, name))]
-    own += ["--dims", *map(str, options.dims)]
+    own += ["--dims", *map(str, options.dims), "--widths", *map(str, options.widths)]
     own += ["--path", options.path] if options.path else []
     done = subprocess.run(
         command(find_mpiexec(), 2, own),
@@ -211,25 +264,54 @@ def report_scaling(report: Report, found: dict[str, Any], agents: int, p: int) -
     report.say(f"p = {p}: two processes are faster for d_i = {', '.join(faster) or 'none'}.")
 
 
+def report_sums(report: Report, found: dict[str, Any]) -> None:
+    kinds = ("raw", "mpi", "tree")
+    rows = []
+    for width, times in found.items():
+        numbers = [1e6 * times[kind] for kind in kinds]
+        rows.append([int(width), *numbers, numbers[1] / numbers[0], numbers[2] / numbers[0]])
+    head = ["numbers", "MPI_Allreduce", "reduce='mpi'", "reduce='tree'", "mpi/raw", "tree/raw"]
+    report.table("One sum of an array from each of two processes (µs)", head, rows)
+
+
+def report_growth(report: Report, found: dict[str, Any], units: int) -> None:
+    alone, rows = found["alone"], []
+    for name, agents in (("alone", units), ("strong", units), ("weak", 2 * units)):
+        wall, used = found[name]
+        done = agents / units
+        ratio = [done * mine / other for mine, other in zip(alone, (wall, used), strict=True)]
+        processes = 1 if name == "alone" else 2
+        rows.append([name, processes, agents, 1e3 * wall, 1e3 * used, *ratio])
+    head = ["scaling", "processes", "agents", "wall ms", "CPU ms of a process"]
+    head += ["speed-up by the wall clock", "by CPU time of a process"]
+    report.table("One sum of Newton's method, dispatch over 24 periods", head, rows)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=500, help="rounds of one timing")
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--agents", type=int, default=64, help="on the ring")
     parser.add_argument("--dims", type=int, nargs="+", default=list(DIMS))
+    widths = [24, 324, 5000, 125_250]
+    parser.add_argument("--widths", type=int, nargs="+", default=widths, help="of summed arrays")
+    parser.add_argument("--units", type=int, default=8000, help="agents of the dispatch")
     parser.add_argument("--path", help="folder with further packages, disropt for instance")
     parser.add_argument("--rows", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--parts", nargs="+", help=argparse.SUPPRESS)
-    options = parse(parser, steps=20, repeats=1, agents=8, dims=[2])
+    small: dict[str, Any] = {"steps": 20, "repeats": 1, "agents": 8, "dims": [2]}
+    options = parse(parser, **small, widths=[24], units=16)
     if options.path:
         sys.path.append(options.path)
     if options.parts:
         work_in_process(options)
         return
     report = Report(options)
-    found = in_processes(["round", "scaling"], options, 20)
+    found = in_processes(["round", "scaling", "sums", "growth"], options, 20)
     report_round(report, found["round"])
     report_scaling(report, found["scaling"], options.agents, 20)
+    report_sums(report, found["sums"])
+    report_growth(report, found["growth"], options.units)
     if not options.smoke:
         found = in_processes(["scaling"], options, 200)
         report_scaling(report, found["scaling"], options.agents, 200)

@@ -29,8 +29,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common.report import Report, parse
-from dual2 import Agent, LogisticLoss, Network, Problem, SquaredNorm
+from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
 from dual2.experiments import experiment1
+from dual2.experiments.peer_report import predicted_seconds
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.parties import Parties
@@ -247,9 +248,16 @@ def report_wan(
         ("masked sums in all", len(sums)),
         ("seconds from first to last", sums[-1] - sums[0]),
         ("of them waiting for light", 2 * network.tree.height * delay * len(sums)),
+        ("predicted as in dual2 bench peers", _predicted(here, delay)),
         ("seconds with the start of the processes", seconds),
     ]
     report.table(f"{title}, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
+
+
+def _predicted(here: Result, delay: float) -> float:
+    """Seconds by the model of the comparison with rivals, from the run in one process."""
+    counts = here.counts
+    return predicted_seconds(delay, counts.latency, counts.floats, here.seconds)
 
 
 def report_sums(report: Report, widths: list[int], found: list[Any], where: str | None) -> None:

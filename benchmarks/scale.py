@@ -1,7 +1,8 @@
-"""Many agents in one process: a dispatch by sums, an elastic net by gossip.
+"""Many agents, many rows, in one process: how time and memory grow, and with how many threads.
 
 ``dispatch``: n units with quadratic costs and limits of their own on a square grid meet a demand in
-each of 24 periods, KKT residual 1e-8; seconds, memory, and how both grow with n and with threads.
+each of 24 periods, KKT residual 1e-8; processor time and memory (beyond those of a process that has
+solved such a problem of nine units), and how both grow with n.
 
 ``elastic``: agent i holds d columns of a standardised design matrix X (zero mean, unit variance).
 Together they minimise, over θ = (x_1, …, x_n),
@@ -10,11 +11,21 @@ Together they minimise, over θ = (x_1, …, x_n),
 
 y = X θ_true + noise with a sparse θ_true, y standardised. l1 is a fraction of the smallest value
 at which θ = 0. A centralised coordinate descent gives the answer to compare with.
+
+``exponents``: processor time of one sum and memory of what it needs, against n, p and d, each alone
+over a factor of eight or more; slopes of the logarithms beside the predicted ones. Memory is what
+Python allocates from the problem's data on (the interpreter and its libraries are not in it).
+
+``rows``: p = 10 000 rows to the end, by Newton's primal mode and by L-BFGS.
+
+``model``: seconds of nine sums among 10³ to 10⁶ processes, by a formula; nothing is measured.
+
+``threads``: one sum by two threads and by one, in turns: wall clock, and the processor time of the
+first thread, which is what the wall clock would be on two idle cores.
 """
 
 import argparse
 import json
-import math
 import os
 import resource
 import subprocess
@@ -24,57 +35,26 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
-import scipy.sparse as sp
+from scipy.stats import linregress
 
 import dual2 as d2
+from common.elastic import coordinate_descent, elastic_net_data
+from common.growth import (
+    DELAYS,
+    FITS,
+    dense,
+    dispatch,
+    grid,
+    many,
+    measure,
+    message,
+    seconds_of_a_sum,
+    trees,
+)
+from common.loops import OneSum
 from common.report import Report, parse
 
-PERIODS = 24
 DISTANCE = "|x - x_ref|/|x_ref|"
-
-
-def elastic_net_data(
-    agents: int, rows: int, dim: int, share: float, seed: int
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """X (rows × agents·dim), y, l1, l2."""
-    rng = np.random.default_rng(seed)
-    columns = agents * dim
-    X = rng.standard_normal((rows, columns))
-    X = (X - X.mean(axis=0)) / X.std(axis=0)
-    truth = np.zeros(columns)
-    chosen = rng.choice(columns, min(20, columns // 2 or 1), replace=False)
-    truth[chosen] = rng.choice([-1.0, 1.0], len(chosen)) * rng.uniform(0.5, 2.0, len(chosen))
-    signal = X @ truth
-    y = signal + 0.1 * signal.std() * rng.standard_normal(rows)
-    y = (y - y.mean()) / y.std()
-    l1 = share * float(np.abs(X.T @ y).max()) / rows
-    return X, y, l1, l1
-
-
-def coordinate_descent(
-    X: np.ndarray, y: np.ndarray, l1: float, l2: float, tol: float = 1e-13
-) -> np.ndarray:
-    """Cyclic coordinate descent for |Xθ-y|²/(2p) + l1|θ|₁ + (l2/2)|θ|², on an active set."""
-    p, columns = X.shape
-    theta, residual = np.zeros(columns), y.copy()
-    X = np.asfortranarray(X)
-    curvature = np.einsum("ij,ij->j", X, X) / p
-    while True:
-        slopes = X.T @ residual / p
-        active = np.flatnonzero((theta != 0) | (np.abs(slopes) > l1))
-        before = theta[active].copy()
-        for _ in range(10_000):
-            change = 0.0
-            for j in active:
-                old, column = theta[j], X[:, j]
-                u = column @ residual / p + curvature[j] * old
-                theta[j] = np.sign(u) * max(abs(u) - l1, 0.0) / (curvature[j] + l2)
-                residual += (old - theta[j]) * column
-                change = max(change, abs(theta[j] - old))
-            if change <= tol:
-                break
-        if np.abs(theta[active] - before).max(initial=0.0) <= 10 * tol:
-            return theta
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
@@ -135,40 +115,19 @@ def report_elastic(report: Report, options: argparse.Namespace) -> None:
 # -- dispatch by exact sums ------------------------------------------------------------------------
 
 
-def dispatch(n: int, seed: int) -> d2.Problem:
-    """n units with quadratic costs and hourly limits of their own, a demand for each period."""
-    rng = np.random.default_rng(seed)
-    upper, unit = rng.uniform(1, 5, (n, PERIODS)), sp.csc_array(sp.eye_array(PERIODS))
-    curves, slopes = rng.uniform(0.5, 2, n).tolist(), rng.uniform(1, 9, n).tolist()
-    agents = [
-        d2.Agent(unit, d2.PiecewiseQuadratic(curvature=a, slope=b), d2.IndicatorBox(0.0, most))
-        for a, b, most in zip(curves, slopes, upper, strict=True)
-    ]
-    share = 0.45 + 0.25 * np.sin(2 * np.pi * np.arange(PERIODS) / PERIODS)
-    return d2.Problem(agents, d2.IndicatorPoint(share * upper.sum(axis=0)))
-
-
-def grid(n: int) -> d2.Network:
-    """n agents row by row on a square grid."""
-    side, places = math.isqrt(n - 1) + 1, np.arange(n)
-    right, below = places[(places % side < side - 1) & (places + 1 < n)], places[places + side < n]
-    ends = np.concatenate([right, below]), np.concatenate([right + 1, below + side])
-    return d2.Network(np.column_stack(ends))
-
-
 def run_dispatch(options: argparse.Namespace) -> dict[str, Any]:
     """Build and solve the first of the sizes with the first number of threads."""
     n = options.sizes[0]
     os.environ["DUAL2_THREADS"] = str(options.threads[0])
     quiet = {"method": "Newton", "tol": 1e-8, "record": False, "progress": False}
     d2.solve(dispatch(9, 0), grid(9), **quiet)  # kernels are compiled, or read
-    begun, spent = time.perf_counter(), time.process_time()
+    base, begun = peak_memory(), time.process_time()
     problem = dispatch(n, options.seed)
-    built = time.perf_counter()
+    built = time.process_time()
     network = grid(n)
-    height, wired, used = network.tree.height, time.perf_counter(), time.process_time()
+    height, wired, first = network.tree.height, time.process_time(), time.thread_time()
     result = d2.solve(problem, network, **quiet)
-    solved, ended = time.perf_counter(), time.process_time()
+    ended, peak = time.process_time(), peak_memory()
     return {
         "agents": n,
         "threads": options.threads[0],
@@ -176,13 +135,13 @@ def run_dispatch(options: argparse.Namespace) -> dict[str, Any]:
         "height": height,
         "sums": result.counts.sums,
         "KKT": result.certificate.kkt,
-        "s problem": built - begun,
-        "s network": wired - built,
-        "s loop": result.seconds,
-        "s solve": solved - wired,
-        "CPU s, all": ended - spent,
-        "CPU µs per agent, solve": 1e6 * (ended - used) / n,
-        "GB": peak_memory(),
+        "CPU s: problem": built - begun,
+        "network": wired - built,
+        "solve": ended - wired,
+        "first thread": time.thread_time() - first,
+        "µs per agent": 1e6 * (ended - wired) / n,
+        "GB": peak,
+        "KB per agent": 1e6 * (peak - base) / n,
     }
 
 
@@ -196,15 +155,82 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     for (n, threads), run in zip(runs, found, strict=True):
         first = next(r for r in found if r["threads"] == threads)
         one = next(r for r in found if r["agents"] == n)
-        work = [r["CPU µs per agent, solve"] / r["sums"] for r in (run, first)]
-        rows.append([n, threads, work[0] / work[1], one["s loop"] / run["s loop"]])
-    head = [
-        "agents",
-        "threads",
-        "CPU per agent and sum over the first size",
-        "speed-up of the loop",
-    ]
-    report.table("How it grows", head, rows)
+        grown = [run[what] / first[what] for what in ("µs per agent", "KB per agent")]
+        rows.append([n, threads, *grown, one["first thread"] / run["first thread"]])
+        fine = options.smoke or max(abs(ratio - 1) for ratio in grown) <= 0.2
+        report.expect(fine, f"{n} agents: time or memory is not linear within 20 %.")
+    head = ["agents", "threads", "CPU per agent", "memory per agent", "solve over first thread's"]
+    report.table("Over the first size, and over one thread", head, rows)
+
+
+# -- exponents -------------------------------------------------------------------------------------
+
+
+def report_exponents(report: Report, options: argparse.Namespace) -> None:
+    rows, slopes = [], []
+    OneSum(*dense(4, 3, 2), 1, 1).run()  # kernels are compiled, or read
+    for fit in (FITS[k] for k in options.fits):
+        sizes = [max(4, size // options.shrink) for size in fit.sizes]
+        found = np.array([measure(fit, size, options.repeats) for size in sizes])
+        rows += [[fit.name, size, 1e3 * t, m] for size, (t, m) in zip(sizes, found, strict=True)]
+        for what, column, told in zip(("time", "memory"), found.T, fit[3:], strict=True):
+            line = linregress(np.log(sizes), np.log(column))
+            slopes.append([fit.name, what, line.slope, line.stderr, told])
+            off = abs(line.slope - told)
+            fine = off <= 0.1 or options.smoke
+            report.expect(fine, f"{fit.name}: {what} grows as {line.slope:.2f}, expected {told}.")
+    report.table("One sum", ["what grows", "size", "CPU ms", "MB"], rows)
+    head = ["what grows", "of", "exponent", "standard error", "predicted"]
+    report.table("Exponents", head, slopes)
+
+
+def report_rows(report: Report, options: argparse.Namespace) -> None:
+    rows = []
+    for method in ("Newton", "L-BFGS"):
+        problem, network = dense(20, options.many, 10)
+        begun = time.process_time()
+        result = d2.solve(problem, network, method=method, record=False, progress=False)
+        used = time.process_time() - begun
+        status, mode = str(result.status), result.parameters.get("mode", ("dual", ""))[0]
+        report.expect(status == "CONVERGED", f"{method}, p = {options.many}: {status}.")
+        sums, kkt = result.counts.sums, result.certificate.kkt
+        rows.append([method, mode, problem.p, sums, kkt, used, result.counts.floats])
+    head = ["method", "mode", "p", "sums", "KKT", "CPU s", "floats sent"]
+    report.table("20 agents of 10 variables and many rows, to 1e-8", head, rows)
+
+
+def report_model(report: Report, options: argparse.Namespace) -> None:
+    rows = []
+    for p, jacobians, kind in ((24, 20, "Newton"), (1000, 1, "Newton"), (1000, 0, "L-BFGS")):
+        numbers = message(p, jacobians)
+        for count in (10**3, 10**4, 10**5, 10**6):
+            for tree, (height, children) in trees(count).items():
+                sent = 8 * numbers * (1 + children) / 1e6
+                times = [
+                    9 * seconds_of_a_sum(height, children, numbers, t) for t in DELAYS.values()
+                ]
+                rows.append([f"{kind}, p = {p}", count, tree, height, sent, *times])
+    head = ["message", "processes", "tree", "height", "MB sent by one, at most"]
+    report.table("Seconds of nine sums at 100 Mbit/s, by 2h(α + c·8w/β)", [*head, *DELAYS], rows)
+
+
+def report_threads(report: Report, options: argparse.Namespace) -> None:
+    problem, network = many(options.team)
+    teams = {threads: OneSum(problem, network, 20, 20, threads) for threads in (1, 2)}
+    best = {threads: [np.inf, np.inf] for threads in teams}
+    for _ in range(5 * options.repeats):
+        for threads, one in teams.items():
+            begun = time.perf_counter(), time.thread_time()
+            one.run()
+            ended = time.perf_counter(), time.thread_time()
+            own = best[threads]
+            best[threads] = [min(b, y - x) for b, x, y in zip(own, begun, ended, strict=True)]
+    same = np.array_equal(*(one.run() for one in teams.values()))
+    report.expect(same, "two threads and one differ.")
+    rows = [[t, 1e3 * wall, 1e3 * first] for t, (wall, first) in best.items()]
+    rows.append(["ratio", best[1][0] / best[2][0], best[1][1] / best[2][1]])
+    head = ["threads", "wall ms", "CPU ms of the first thread"]
+    report.table(f"One sum of {options.team} agents, smallest times", head, rows)
 
 
 # -- processes -------------------------------------------------------------------------------------
@@ -224,7 +250,14 @@ def in_child(part: str, *arguments: str) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-PARTS = {"dispatch": report_dispatch, "elastic": report_elastic}
+PARTS = {
+    "dispatch": report_dispatch,
+    "elastic": report_elastic,
+    "exponents": report_exponents,
+    "model": report_model,
+    "rows": report_rows,
+    "threads": report_threads,
+}
 RUNS = {"dispatch": run_dispatch, "elastic": run}
 
 
@@ -232,7 +265,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     sizes = parser.add_argument_group("dispatch")
     sizes.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
-    sizes.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    sizes.add_argument("--threads", type=int, nargs="+", default=[1])
     parser.add_argument("--agents", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=50, help="p, the number of samples")
     parser.add_argument("--dim", type=int, default=2, help="d, columns per agent")
@@ -244,7 +277,15 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true", help="record a trace while solving")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
-    options = parse(parser, PARTS, agents=200, rows=20, tol=1e-8, sizes=[100, 400], threads=[1])
+    parser.add_argument("--repeats", type=int, default=5, help="of a measured sum")
+    every = list(range(len(FITS)))
+    parser.add_argument("--fits", type=int, nargs="+", default=every, help="some of the fits")
+    parser.add_argument("--shrink", type=int, default=1, help="sizes of the fits over this")
+    parser.add_argument("--many", type=int, default=10_000, help="p of the part rows")
+    parser.add_argument("--team", type=int, default=20_000, help="agents of the part threads")
+    smoke = {"agents": 200, "rows": 20, "tol": 1e-8, "sizes": [100, 400], "threads": [1]}
+    smoke |= {"repeats": 1, "shrink": 32, "many": 40, "team": 400}
+    options = parse(parser, PARTS, **smoke)
     if options.here:
         print(json.dumps(RUNS[options.parts[0]](options)))
         return

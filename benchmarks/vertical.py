@@ -43,20 +43,21 @@ class Meter:
     """Counts what the parties of this process send."""
 
     def __init__(self) -> None:
-        self.sent, self._original = 0, Connection.send
+        self.sent, self._original = 0, Connection.put
 
     def __enter__(self) -> "Meter":
         meter, original = self, self._original
 
-        async def counted(self: Connection, *parts: bytes) -> None:
-            meter.sent += sum(len(part) for part in parts)
-            await original(self, *parts)
+        def counted(self: Connection, *parts: bytes) -> bool:
+            done = original(self, *parts)
+            meter.sent += sum(len(part) for part in parts) if done else 0
+            return done
 
-        Connection.send = counted  # type: ignore[method-assign]
+        Connection.put = counted  # type: ignore[method-assign]
         return self
 
     def __exit__(self, *error: object) -> None:
-        Connection.send = self._original  # type: ignore[method-assign]
+        Connection.put = self._original  # type: ignore[method-assign]
 
 
 def take_part(own: LearnParty, work: str) -> dict[str, Any]:

@@ -1,5 +1,11 @@
+import os
 import re
+import sys
 from importlib.metadata import version as installed
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent / "_extensions"))
+os.environ.setdefault("MPLBACKEND", "Agg")
 
 project = "dual2"
 author = "The dual2 authors"
@@ -9,23 +15,64 @@ version = release = installed("dual2")
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
-    "sphinx.ext.mathjax",
+    "sphinx.ext.autosummary",
     "sphinx.ext.viewcode",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+    "sphinxcontrib.bibtex",
     "numpydoc",
+    "mathjax_bundled",
+    "generated_pages",
 ]
-myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
+myst_enable_extensions = ["dollarmath", "amsmath", "deflist", "colon_fence"]
 myst_heading_anchors = 3
-source_suffix = {".md": "markdown"}
-exclude_patterns = ["_build"]
+source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
+exclude_patterns = [
+    "_build",
+    "_extensions",
+    "_templates",
+    "gallery/*.ipynb",
+    "**/GALLERY_HEADER.rst",
+]
+templates_path = ["_templates"]
+bibtex_bibfiles = ["references.bib"]
+bibtex_default_style = "unsrt"
+bibtex_reference_style = "author_year"
 
-autosummary_generate = False
+autosummary_generate = True
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
 
+sphinx_gallery_conf = {
+    "examples_dirs": ["../examples"],
+    "gallery_dirs": ["gallery"],
+    "filename_pattern": r"\.py$",
+    "ignore_pattern": r"__init__",
+    "image_scrapers": ("matplotlib", "figures_of_examples"),
+    "matplotlib_animations": False,
+    "download_all_examples": False,
+    "remove_config_comments": True,
+    "show_memory": False,
+    "show_signature": False,
+    "min_reported_time": 1e9,
+    "write_computation_times": False,
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "copyfile_regex": r".*\.rst",
+}
+
 html_theme = "furo"
 html_title = f"dual2 {release}"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_js_files = ["search.js"]
+html_show_sourcelink = True
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#00629b", "color-brand-content": "#00629b"},
+    "dark_css_variables": {"color-brand-primary": "#6db9e8", "color-brand-content": "#6db9e8"},
+}
 
 
 def escape_bars(app, what, name, obj, options, lines):

@@ -87,7 +87,7 @@ class Row:
 
     def cases(self) -> dict[str, tuple]:
         """Runs in several processes: on the first problem that the method takes, and its own."""
-        able = [p for p in (LASSO, BOXED, EQUATION, RESOURCE) if not self.method.lack(p)]
+        able = [p for p in (LASSO, BOXED, EQUATION, RESOURCE, SMOOTH) if not self.method.lack(p)]
         own = {self.name: (able[0], {})} | self.runs if self.discrete else {}
         return {label: (self.method, *case) for label, case in own.items()}
 
@@ -169,6 +169,12 @@ ROWS = [
     row("DPMM", [*ON_POINT, *CONES], {"DPMM at most": (AT_MOST, {})}),
     row("IDEA", IN_A_SET[:1], discrete=False, long=20_000),
     row("Proj-IDEA", IN_A_SET, discrete=False, long=20_000),
+    row("CoLA"),
+    row("CoCoA+"),
+    row("Sharing-ADMM"),
+    row("Sharing-ADMM-AA", runs={"Sharing-ADMM-AA warm": (BOXED, _warm(BOXED, 0.1))}),
+    row("FISTA", runs={"FISTA logistic": (LOGISTIC, {})}),
+    row("VF-L-BFGS", runs={"VF-L-BFGS": (SMOOTH, {})}),
     row("Newton", runs={"Newton logistic": (LOGISTIC, {}), "Newton flat": (FLAT, {}),
                         "Newton warm": (BOXED, _warm(BOXED, 0.1))}),
     row(PRIMAL, [*PAIRS[:4], PAIRS[6], (d2.Zero(), d2.HingeLoss(1.0))],

@@ -1,7 +1,7 @@
 """Parties that are processes, under random faults: kill -9, pauses, disturbed links, new ports.
 
-``python party_campaign.py FIRST COUNT`` runs the schedules of some seeds and prints a JSON line for
-each. Processes are forked from this one, which has everything loaded and no threads.
+``python party_campaign.py FIRST COUNT [CARRIER]`` runs the schedules of some seeds and prints a
+JSON line for each. Processes are forked from this one, which has everything loaded and no threads.
 """
 
 import json
@@ -61,16 +61,15 @@ def expected(options: dict[str, Any]) -> list[Any]:
 class Run:
     """One run: four parties, a process between them, and what happens to them."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, carrier: str) -> None:
         self.draw, self.counts = random.Random(seed), Counter[str]()
         self.options = OPTIONS[seed % len(OPTIONS)]
         ports = free_ports(len(EDGES))
         self.edges = {(max(e), min(e)): port for e, port in zip(EDGES, ports, strict=True)}
         extra = "dead = 1.5\npatience = 60\n"
         where = folder / str(seed)
-        self.offices = Offices(
-            where, problem(), network(), self.options, addresses=self.edges, extra=extra
-        )
+        more = {"addresses": self.edges, "extra": extra, "carrier": carrier}
+        self.offices = Offices(where, problem(), network(), self.options, **more)
         self.living: dict[int, int] = {}
         self.paused: dict[int, float] = {}
         self.dead: dict[int, float] = {}
@@ -183,11 +182,23 @@ class Run:
         found = {"counts": dict(self.counts), "method": self.options["method"]}
         found["codes"] = [self.codes.get(i) for i in range(4)]
         if hanging:
-            return found | {"end": f"hanging: {hanging}"}
+            return found | {"end": f"hanging: {hanging}", "events": self.events()}
         if any(self.codes.values()):
-            return found | {"end": "error", "said": self.words()}
+            return found | {"end": "error", "said": self.words(), "events": self.events()}
         same = bits([self.offices.answer(i) for i in range(4)]) == expected(self.options)
         return found | {"end": "same bits" if same else "OTHER BITS"}
+
+    def events(self) -> list[list[str]]:
+        """The last lines of the parties' logs."""
+        found = []
+        for name in self.offices.names:
+            log = self.offices.folder / name / "state" / "audit.jsonl"
+            lines = log.read_text().splitlines()[-12:] if log.exists() else []
+            last = [json.loads(line) for line in lines]
+            found.append(
+                [{k: v for k, v in one.items() if k not in ("run", "prev")} for one in last]
+            )
+        return found
 
     def words(self) -> list[str]:
         """What the parties said last."""
@@ -196,14 +207,14 @@ class Run:
         return [re.sub(r"\s+", " ", text)[-300:] for text in texts]
 
 
-def main(first: int, count: int) -> None:
+def main(first: int, count: int, carrier: str) -> None:
     """Run the schedules of ``count`` seeds."""
     for options in OPTIONS:
         expected(options)
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(first, first + count):
-            print(json.dumps({"seed": seed} | Run(Path(folder), seed).run()), flush=True)
+            print(json.dumps({"seed": seed} | Run(Path(folder), seed, carrier).run()), flush=True)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]))
+    main(int(sys.argv[1]), int(sys.argv[2]), *(sys.argv[3:] or ["tls"]))

@@ -15,9 +15,11 @@ from typing import Any
 
 from dual2.network import Network
 from dual2.runtime.peers import crash_points
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.carrier import Carrier, Neighbour
+from dual2.runtime.peers.carrier_grpc import GrpcCarrier
+from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.hello import Meaning
-from dual2.runtime.peers.hub import Failure, Hub, Neighbour, Place, Timing
+from dual2.runtime.peers.hub import Failure, Hub, Place, Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -84,9 +86,10 @@ class Circle:
         timing: Timing = QUICK,
         masked: bool = True,
         power_loss: bool = False,
+        grpc: bool = False,
     ) -> None:
         self.folder, self.edges, self.network = folder, edges, Network(edges)
-        self.timing, self.masked, self.power_loss = timing, masked, power_loss
+        self.timing, self.masked, self.power_loss, self.grpc = timing, masked, power_loss, grpc
         self.names = [f"party{i}" for i in range(self.network.n)]
         if not (folder / "party0.pem").exists():
             make_trial(folder, self.names)
@@ -108,17 +111,21 @@ class Circle:
             )
             for i in others
         ]
-        files = self.folder / f"{self.names[me]}.key", self.folder / f"{self.names[me]}.pem"
-        trusted = [self.certificates[i] for i in others]
-        place = Place(
-            ("127.0.0.1", self.ports.get(me, 0)),
-            make_context(*files, trusted, server=True),
-            make_context(*files, trusted, server=False),
-            self.limit,
-        )
+        place = Place(("127.0.0.1", self.ports.get(me, 0)), self.carrier(me, others))
         audit = lambda event, **details: self.events.append((me, event, details))  # noqa: E731
         meaning = meaning or Meaning(RUN, STUDY, "versions")
         return Hub(me, neighbours, meaning, place, self.timing, audit)
+
+    def carrier(self, me: int, others: list[int]) -> Carrier:
+        """What carries the frames of a party."""
+        files = self.folder / f"{self.names[me]}.key", self.folder / f"{self.names[me]}.pem"
+        trusted, rest = [self.certificates[i] for i in others], (self.limit, self.timing.dead)
+        if self.grpc:
+            key, certificate = (file.read_bytes() for file in files)
+            pins = {i: [self.certificates[i]] for i in others}
+            return GrpcCarrier(key, certificate, pins, *rest)
+        contexts = [make_context(*files, trusted, server) for server in (True, False)]
+        return TlsCarrier(*contexts, *rest)
 
     def listen(self, hub: Hub) -> Hub:
         """Start a hub; its port is known from then on."""
@@ -142,10 +149,11 @@ class Circle:
             hub = self.hub(me)
             self.parties[me] = party = Parties(hub, journal, self.network, self.names, secret.own)
             self.listen(hub)
-            if self.masked:
-                known = party.exchange_keys(secret.entry)
-                party.masks = Masks(secret, me, self._publics(known, me), RUN, STUDY)
+            known = party.exchange_keys(secret.entry)
+            party.pairs = Masks(secret, me, self._publics(known, me), RUN, STUDY)
+            party.masks = party.pairs if self.masked else None
             found = work(party)
+            party.confirm()
             party.leave()
             return found
         except Exception as error:

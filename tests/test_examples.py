@@ -1,5 +1,6 @@
 """Every example runs without a warning, is short, and prints something."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ def test_example(script, tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", str(script)],
         cwd=tmp_path,
+        env=os.environ | {"MPLBACKEND": "Agg"},
         capture_output=True,
         text=True,
         timeout=120,

@@ -14,7 +14,9 @@ import numpy as np
 
 import dual2 as d2
 from dual2.methods import Settings, find_method
-from dual2.runtime import find_transport, share_of
+from dual2.methods.newton.agents import Agents, Question, Springs
+from dual2.methods.newton.message import Layout
+from dual2.runtime import Runtime, Transport, find_transport, share_of
 
 FOR_EVER = 1e9
 ONE_SUBPROBLEM = {"check": 10**8}
@@ -86,6 +88,44 @@ class Loop:
     def count(self, name: str) -> int:
         """Calls of an oracle so far, by the names of :class:`dual2.Counts`."""
         return self._algorithm.oracle_calls()[name]
+
+
+class OneSum:
+    """One sum of Newton's dual mode, ready to be repeated: prices answered by all agents, added up.
+
+    Parameters
+    ----------
+    problem, network
+        As for :func:`dual2.solve`.
+    trials, jacobians : int
+        Prices that are tried at once, and how many of them come with Σ A_i J_i A_iᵀ.
+    threads : int
+        Threads of the agents' work.
+    runtime : str or Transport
+        Where the agents are.
+    """
+
+    def __init__(
+        self,
+        problem: d2.Problem,
+        network: d2.Network,
+        trials: int,
+        jacobians: int,
+        threads: int = 1,
+        runtime: str | Transport = "stacked",
+    ) -> None:
+        share = share_of(problem, network, find_transport(runtime))
+        with _threads(threads):
+            self._agents = Agents(Runtime(share, network))
+        p, n, size = share.p, len(share.agents), sum(share.dims)
+        prices = np.random.default_rng(0).standard_normal((trials, p)) / np.sqrt(p)
+        layout = Layout(p, trials, jacobians)
+        self._question = Question(layout, prices, np.zeros((0, p)), np.zeros(p))
+        self._springs = Springs(np.zeros(n), np.zeros(size), np.zeros(size))
+
+    def run(self) -> np.ndarray:
+        """The sum."""
+        return self._agents.total(self._question, self._springs, 1e-8)
 
 
 @contextmanager

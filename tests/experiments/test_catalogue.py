@@ -9,7 +9,8 @@ from dual2.experiments.claims import AIMS, ORDERS
 from dual2.methods import find_method
 
 DUAL = {"iD2A-iDAPG, ρ = ρ*", "MiD2A-iDAPG, ρ = ρ*"}
-OTHERS = {"APAPC-Chebyshev", "iD2A, our defaults", "MiD2A, our defaults", "Newton, our method"}
+OURS = {"iD2A, our defaults", "MiD2A, our defaults", "Newton, our method", "L-BFGS, our method"}
+OTHERS = {"APAPC-Chebyshev"} | OURS
 PDPG = {"iD2A-PDPG, ρ = ρ*", "MiD2A-PDPG, ρ = ρ*"}
 CURVES = {
     "exp1": {"iD2A-iDAPG, ρ = 0", "MiD2A-iDAPG, ρ = 0", "DCPA", "NPGA-EXTRA", "NPGA-ED"},

@@ -21,6 +21,12 @@ def problem(f=None, g=None, h=None, A=None):
     return d2.Problem([agent] * 3, h or d2.IndicatorPoint(np.ones(2)))
 
 
+def coupling(method):
+    """A point, or a loss for the methods that need a smooth h."""
+    point = d2.IndicatorPoint(np.ones(2))
+    return d2.SquaredLoss(np.ones(2)) if "smooth" in method.needs.h.lack(point) else point
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_every_name_is_known_in_any_case(name):
     found = find_method(name.upper())
@@ -90,12 +96,12 @@ def test_what_is_able_solves():
 def test_every_parameter_that_is_listed_may_be_given():
     """What ``dual2 methods`` lists is accepted, and the result says that it was given."""
     agents = [d2.Agent(np.eye(2), d2.Quadratic([1.0 + i, 2.0], [1.0, -1.0])) for i in range(3)]
-    easy = d2.Problem(agents, d2.IndicatorPoint(np.ones(2)))
     M = np.eye(3) - NETWORK.W.toarray()
     other = {"subsolver": "iDAPG", "accuracy": "relative", "constants": "tight", "restart": True,
              "mapping": "auto", "degree": 2, "spectrum": "exact", "theta": 1, "B2": M, "C": 0 * M,
              "D": np.eye(3) - M, "integrator": "RK45"}  # fmt: skip
     for name, method in METHODS.items():
+        easy = d2.Problem(agents, coupling(method))
         base = {"B2": M, "D": np.eye(3) - M} if name == "NPGA" else {}
         short = {"method": name, "max_rounds": 5, "record": False, **base}
         found = d2.solve(easy, NETWORK, **short).parameters
@@ -138,7 +144,8 @@ def test_methods_describes_one(capsys, monkeypatch):
 
 @pytest.mark.parametrize("name", [m.name for m in METHODS.values() if m.name != "NPGA"])
 def test_explanations_say_what_the_lists_say(name):
-    text = d2.solve(problem(A=np.eye(2)), NETWORK, method=name, max_rounds=1).explain()
+    easy = problem(A=np.eye(2), h=coupling(METHODS[name]))
+    text = d2.solve(easy, NETWORK, method=name, max_rounds=1).explain()
     remark = METHODS[name].remark
     assert f"{name}: {remark}." in text if remark else "reconstructed" not in text
 

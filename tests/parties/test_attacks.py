@@ -1,21 +1,25 @@
 """Strangers and impostors at the door of a party: refused, logged, and the run goes on."""
 
 import asyncio
+import json
+import select
 import socket
 import ssl
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dual2.runtime.peers import carrier_tls
+from dual2.runtime.peers import carrier
 from dual2.runtime.peers.carrier_tls import dial, make_context
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.hello import Meaning
+from dual2.runtime.peers.hello import Meaning, Mismatch
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import make_certificate, make_key, write_certificate
+from dual2.runtime.peers.strangers import Strangers
 from party_circle import QUICK, RUN, STUDY, Circle
 
 EDGES = [(0, 1)]
@@ -114,7 +118,7 @@ def test_an_expired_certificate_of_the_study_is_refused(tmp_path):
 
 def test_a_certificate_of_the_study_that_may_not_dial_is_a_stranger(circle, hub):
     files = circle.folder / "party0.key", circle.folder / "party0.pem"
-    hub.place.server.load_verify_locations(cadata=circle.certificates[0])
+    hub.place.carrier.server.load_verify_locations(cadata=circle.certificates[0])
     assert knock(hub, circle, files, hello()) is None
     assert len(wait_for(circle, "stranger")["fingerprint"]) == 64
 
@@ -134,7 +138,7 @@ def test_tls_1_2_and_plain_text_are_refused(circle, hub):
 
 
 def test_who_says_nothing_is_gone_after_a_while(circle, hub, monkeypatch):
-    monkeypatch.setattr(carrier_tls, "HANDSHAKE", 0.2)
+    monkeypatch.setattr(carrier, "HANDSHAKE", 0.2)
     with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
         plain.settimeout(20)
         assert plain.recv(1) == b""
@@ -248,12 +252,110 @@ def test_a_slow_sender_is_cut_off(tmp_path):
         hub.stop()
 
 
-def test_at_most_so_many_strangers_at_once(circle, hub, monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.hub.MOST_STRANGERS", 0)
-    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
-        plain.settimeout(20)
-        assert plain.recv(1) == b""
-    assert wait_for(circle, "refused")["why"] == "too many strangers"
+def test_of_too_many_strangers_the_oldest_goes(circle, hub, monkeypatch):
+    """Whoever floods the door cannot keep out the one that may come in."""
+    monkeypatch.setattr("dual2.runtime.peers.strangers.MOST_STRANGERS", 3)
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
+            for _ in range(4)
+        ]
+        silent[0].settimeout(20)
+        assert silent[0].recv(1) == b""
+        assert wait_for(circle, "refused")["why"] == "too many strangers"
+        assert knock(hub, circle, own(circle), hello()) is not None
+        assert wait_for(circle, "link_up")["peer"] == "party1"
+
+
+def test_a_flood_of_strangers_does_not_fill_the_log():
+    lines: list[dict] = []
+    strangers = Strangers(lambda event, **details: lines.append(details))
+    for _ in range(5000):
+        strangers.log("stranger", address="203.0.113.9")
+    assert len(lines) < 200
+    strangers._room = 1.0
+    strangers.log("stranger", address="203.0.113.9")
+    assert lines[-1]["left_out"] == 5000 - (len(lines) - 1)
+
+
+def test_what_is_put_in_front_of_a_handshake_is_not_believed(tmp_path):
+    """Somebody on the way greets in plain text and then passes everything on to the real party."""
+    circle = Circle(tmp_path, EDGES, masked=False)
+    first = circle.listen(circle.hub(0))
+    forged = Meaning(RUN, STUDY, "versions").hello(0, 1, 1).packed()
+    forged += frame_of(Kind.ABORT, RUN, b'["party0", "forged"]').packed()
+    with socket.create_server(("127.0.0.1", 0)) as between:
+        circle.ports[0] = between.getsockname()[1]
+        second = circle.hub(1)
+        second.start()
+        try:
+            between.settimeout(20)
+            caller, _ = between.accept()
+            with caller, socket.create_connection(("127.0.0.1", first.port), 10) as real:
+                caller.sendall(forged)
+                carry(caller, real)
+            assert second.failure is None and not second.connections
+        finally:
+            second.stop()
+            first.stop()
+
+
+def carry(*ends: socket.socket) -> None:
+    """Pass on what two sockets say to each other until one of them ends."""
+    while True:
+        for one in select.select(ends, [], [], 20)[0]:
+            data = one.recv(65536)
+            if not data:
+                return
+            ends[one is ends[0]].sendall(data)
+
+
+def test_a_connection_that_ends_in_the_handshake_is_tried_again(tmp_path):
+    """Whoever listens hangs up after the first bytes, more than once; then the party is there."""
+    circle = Circle(tmp_path, EDGES, masked=False)
+    with socket.create_server(("127.0.0.1", 0)) as early:
+        circle.ports[0] = early.getsockname()[1]
+        second = circle.hub(1)
+        second.start()
+        early.settimeout(20)
+        for _ in range(3):
+            caller, _ = early.accept()
+            caller.recv(100)
+            caller.close()
+    first = circle.listen(circle.hub(0))  # at the same port
+    try:
+        assert wait_for(circle, "link_up")["peer"] == "party1"
+    finally:
+        second.stop()
+        first.stop()
+
+
+def test_a_greeting_that_was_overtaken_ends_nothing(circle, hub):
+    """One that was held up on the way wants frames that the party has confirmed since."""
+    meaning = Meaning(RUN, STUDY, "versions")
+    link = hub.links[1]
+    link.make(frame_of(Kind.ROWS, RUN, np.ones(3)))
+    knock(hub, circle, own(circle), meaning.hello(1, 2, 2, attempt=2).packed())
+    wait_for(circle, "link_up")
+    assert link.forgotten == 2
+    knock(hub, circle, own(circle), meaning.hello(1, 1, 1, attempt=1).packed())
+    assert wait_for(circle, "late")["peer"] == "party1" and hub.failure is None
+    later = Meaning(RUN, STUDY, "versions")
+    knock(hub, circle, own(circle), later.hello(1, 2, 2).packed())
+    wait_for(circle, "peer_restarted")
+    circle.events.clear()
+    knock(hub, circle, own(circle), meaning.hello(1, 1, 1, attempt=3).packed())
+    assert wait_for(circle, "late")["peer"] == "party1" and hub.failure is None
+
+
+def test_what_peers_say_cannot_forge_lines_of_a_terminal(circle, hub):
+    said = json.dumps(["lab\n", "ended\ndual2: all well \x1b[2J"]).encode()
+    knock(hub, circle, own(circle), hello(), frame_of(Kind.ABORT, RUN, said).packed())
+    wait_for(circle, "abort")
+    assert hub.failure is not None and hub.failure.text == "ended?dual2: all well ?[2J"
+    with pytest.raises(Mismatch, match=r"\(0\.1\?\[31m\)"):
+        odd = Meaning(RUN, STUDY, "0.1\x1b[31m").hello(1, 1, 1)
+        Meaning(RUN, STUDY, "versions").demand_same(odd, 1, "lab")
 
 
 def test_a_name_on_the_list_with_another_key_is_not_dialled(tmp_path):

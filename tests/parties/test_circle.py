@@ -1,19 +1,22 @@
 """Parties over loopback: sums, maxima and rows, deaths at every point, planted bugs, strangers."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
+from dual2.runtime import Share
 from dual2.runtime.peers.carrier_tls import Connection
-from dual2.runtime.peers.frames import NUMBERED
+from dual2.runtime.peers.frames import NUMBERED, mark_of
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.parties import Parties
-from party_circle import QUICK, RUN, Circle, Fate, Hanging
+from party_circle import QUICK, Circle, Fate, Hanging
 
 # A death that is acted leaves sockets to the garbage collector, a real one to the system.
 pytestmark = [
@@ -183,14 +186,12 @@ def take_twice(patch) -> None:
 
 def send_twice(patch) -> None:
     """Frames that arrive twice, which no connection does by itself."""
-    right = Connection.send
+    right = Connection.put
 
-    async def send(self, *parts):
-        await right(self, *parts)
-        if parts[0][4] in NUMBERED:
-            await right(self, *parts)
+    def put(self, *parts):
+        return right(self, *parts) and (parts[0][4] not in NUMBERED or right(self, *parts) or True)
 
-    patch.setattr(Connection, "send", send)
+    patch.setattr(Connection, "put", put)
 
 
 def test_frames_that_arrive_twice_are_consumed_once(make, monkeypatch):
@@ -270,19 +271,57 @@ def test_an_abort_reaches_everybody(make):
     assert all("no more" in str(one) for one in found)
 
 
+def lie_to(patch, liar: int, victim: int, when: Callable[[int], bool], books: bool = False) -> None:
+    """A relay tells one of its children another total; with ``books`` it also keeps its chain."""
+    right, chains = Parties._send_all, {}
+
+    def lie(self, peers, kind, values, tag):
+        if self.rank != liar or kind.name != "DOWN" or victim not in peers:
+            return right(self, peers, kind, values, tag)
+        false = values.copy()
+        false[0, 0] += np.uint64(when(tag))
+        right(self, [peer for peer in peers if peer != victim], kind, values, tag)
+        true = self._chain
+        self._chain = chains.get(victim, true) if books else true
+        right(self, [victim], kind, false, tag)
+        chains[victim] = mark_of(self._chain, false.data)
+        self._chain = true
+
+    right_numbers = Parties._numbers
+
+    def numbers(self, peer, kind, tag, like):
+        true = self._chain
+        if books and (self.rank, peer) == (liar, victim):
+            self._chain = chains.get(victim, true)
+        try:
+            return right_numbers(self, peer, kind, tag, like)
+        finally:
+            self._chain = true
+
+    patch.setattr(Parties, "_send_all", lie)
+    patch.setattr(Parties, "_numbers", numbers)
+
+
 def test_who_lies_about_totals_is_found_by_the_chain(make, monkeypatch):
-    right = Parties._send
-
-    def lie(self, peer, kind, values, tag):
-        if self.rank == ROOT and kind.name == "DOWN" and peer == 3 and tag == 2:
-            values = values.copy()
-            values[0, 0] += np.uint64(1)
-        right(self, peer, kind, values, tag)
-
-    monkeypatch.setattr(Parties, "_send", lie)
+    lie_to(monkeypatch, ROOT, 3, lambda tag: tag == 2)
     found = make(masked=False).run(work)
     assert any("has seen other totals" in str(one) for one in found)
     assert all(isinstance(one, PeerError) for one in found)
+
+
+@pytest.mark.parametrize("masked", [True, False])
+@pytest.mark.parametrize("last", [False, True], ids=["two books", "last total"])
+def test_different_totals_are_found_before_an_answer_is_written(make, monkeypatch, masked, last):
+    """Also where nobody compares: a relay that keeps two chains, or lies in the last sum."""
+
+    def summing(party: Parties) -> list:
+        network = party.test_network  # type: ignore[attr-defined]
+        return [party.sum(numbers(party.rank, k), network).tolist() for k in range(2)]
+
+    lie_to(monkeypatch, ROOT, LEAF, lambda tag: tag == 1 or not last, books=not last)
+    found = make(masked=masked).run(summing)
+    assert all(isinstance(one, PeerError) for one in found)
+    assert any("have seen different totals" in str(one) for one in found)
 
 
 def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):
@@ -298,22 +337,33 @@ def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):
     assert any("do not cancel" in str(one) for one in found)
 
 
-def test_two_runs_look_alike_on_the_wire(make, monkeypatch):
-    """With masks: same kinds and lengths, and bytes that no chi-square test tells from noise."""
-    sent: dict[int, list] = {}
-    right = Parties._send
+def record(patch) -> list[tuple]:
+    """All that the parties send from now on: who, to how many, kind, shape, and the bytes."""
+    sent: list[tuple] = []
+    right = Parties._send_all
 
-    def record(self, peer, kind, values, tag):
-        if kind.name == "UP":
-            entry = (self.rank, kind.name, values.shape, values.tobytes())
-            sent.setdefault(len(sent) if not sent else max(sent), []).append(entry)
-        right(self, peer, kind, values, tag)
+    def send(self, peers, kind, values, tag):
+        data = values if isinstance(values, bytes) else np.ascontiguousarray(values).tobytes()
+        sent.append((self.rank, len(peers), kind.name, np.shape(values), data))
+        right(self, peers, kind, values, tag)
 
-    monkeypatch.setattr(Parties, "_send", record)
-    shapes = []
+    patch.setattr(Parties, "_send_all", send)
+    return sent
+
+
+def demand_noise(sent: list[tuple]) -> None:
+    """No chi-square test tells what goes up the tree from random bytes."""
+    data = np.frombuffer(b"".join(one[-1] for one in sent if one[2] == "UP"), np.uint8)
+    counts = np.bincount(data, minlength=256)
+    chi = float(((counts - data.size / 256) ** 2).sum() / (data.size / 256))
+    assert data.size > 50_000 and abs(chi - 255) < 6 * math.sqrt(2 * 255)
+
+
+def test_two_runs_of_the_same_sums_look_alike_on_the_wire(make, monkeypatch):
+    """With masks: as many messages, of the same kinds and lengths, whatever the private numbers."""
+    sent, looks = record(monkeypatch), []
     for scale in (1.0, 1e-3):
         sent.clear()
-        sent[0] = []
         circle = make()
 
         def summing(party: Parties, scale=scale) -> None:
@@ -323,9 +373,37 @@ def test_two_runs_look_alike_on_the_wire(make, monkeypatch):
 
         circle.run(summing)
         circle.forget()
-        shapes.append(sorted(entry[:3] for entry in sent[0]))
-        data = np.frombuffer(b"".join(entry[3] for entry in sent[0]), np.uint8)
-        counts = np.bincount(data, minlength=256)
-        chi = float(((counts - data.size / 256) ** 2).sum() / (data.size / 256))
-        assert data.size > 50_000 and abs(chi - 255) < 6 * math.sqrt(2 * 255)
-    assert shapes[0] == shapes[1] and RUN
+        looks.append([sorted(one[:4] for one in sent if one[0] == i) for i in range(4)])
+        demand_noise(sent)
+    assert looks[0] == looks[1]
+
+
+def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
+    """How many messages there are, and how long, follows from totals, which all parties see.
+
+    The parties solve a problem, then the same one with their private data exchanged: other words
+    at every party, the same totals, and message by message the same kinds and lengths.
+    """
+    sent, looks, words = record(monkeypatch), [], []
+    draw = np.random.default_rng(1)
+    agents = [
+        d2.Agent(draw.standard_normal((6, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
+        for _ in range(4)
+    ]
+    for order in ((0, 1, 2, 3), (2, 0, 3, 1)):
+        sent.clear()
+        circle = make()
+
+        def solving(party: Parties, order=order, circle=circle) -> d2.Result:
+            own = {party.rank: agents[order[party.rank]]}
+            share = Share(own, d2.SquaredLoss(np.arange(6.0)), 4)
+            return d2.solve(share, circle.network, method="Newton", runtime=party, record=False)
+
+        found = circle.run(solving)
+        assert {one.status for one in found} == {d2.Status.CONVERGED}
+        circle.forget()
+        looks.append([[one[:4] for one in sent if one[0] == i] for i in range(4)])
+        words.append({one[-1] for one in sent if one[2] == "UP"})
+        demand_noise(sent)
+    assert looks[0] == looks[1] and len(looks[0][0]) > 10
+    assert not words[0] & words[1]

@@ -85,19 +85,33 @@ def test_mutated_headers_are_frames_or_frame_errors(seed):
 
 
 def test_the_payload_of_a_refused_frame_is_not_waited_for():
-    class Nobody:
-        """A writer whose other end is gone."""
-
-        def get_extra_info(self, name):
-            return None
-
     async def read() -> None:
-        reader = asyncio.StreamReader()
+        connection = Connection(10**6, 5.0)
         large = Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31)
-        reader.feed_data(large.header(0, 0))
-        connection = Connection(reader, Nobody(), 10**6, 5.0)  # type: ignore[arg-type]
+        connection.data_received(large.header(0, 0))
         async with asyncio.timeout(5.0):
             await connection.receive()
 
     with pytest.raises(FrameError, match="expected at most"):
         asyncio.run(read())
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 300), max_size=6), st.lists(st.integers(1, 400), max_size=30))
+def test_frames_come_whole_however_their_bytes_are_cut(lengths, cuts):
+    frames = [
+        replace(frame_of(Kind.ROWS, RUN, np.arange(k, dtype=np.uint8)), seq=1 + i)
+        for i, k in enumerate(lengths)
+    ]
+    data = b"".join(frame.packed() for frame in frames)
+
+    async def read() -> list[Frame | None]:
+        connection, rest = Connection(1000, 5.0), data
+        for cut in cuts:
+            connection.data_received(rest[:cut])
+            rest = rest[cut:]
+        connection.data_received(rest)
+        connection.connection_lost(None)
+        return [await connection.receive() for _ in range(len(frames) + 1)]
+
+    assert asyncio.run(read()) == [*frames, None]

@@ -12,7 +12,6 @@ from dual2.runtime.peers import identity
 from dual2.runtime.peers.audit import Audit, verify
 from dual2.runtime.peers.frames import Kind, frame_of
 from dual2.runtime.peers.identity import (
-    demand_private,
     fingerprint,
     load_key,
     make_certificate,
@@ -20,6 +19,7 @@ from dual2.runtime.peers.identity import (
     make_request,
     make_trial,
     read_certificate,
+    read_private,
     validity,
     write_certificate,
 )
@@ -81,6 +81,84 @@ def test_what_was_said_outlives_a_lost_journal(tmp_path):
     again.close()
 
 
+def test_a_lost_part_of_a_state_never_uses_a_mask_twice(tmp_path):
+    """Without what was said nothing goes on, and keys of a deleted state are not used again."""
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    assert journal.new
+    journal.say(0, b"words")
+    journal.close()
+    said, keys = tmp_path / "said", tmp_path / "mask.key"
+    keys.touch()
+    kept = said.read_bytes()
+    said.unlink()
+    with pytest.raises(Dual2Error, match=r"said is missing, beside .*journal"):
+        Journal(tmp_path, ABOUT, resume=True)
+    said.write_bytes(kept)
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert not again.new
+    again.close()
+    journal.file.unlink()
+    said.unlink()
+    anew = Journal(tmp_path, ABOUT, resume=True)
+    assert anew.new and not keys.exists()
+    anew.close()
+
+
+def test_without_syncs_a_state_belongs_to_one_start_of_the_machine(tmp_path, monkeypatch):
+    """It outlives a killed process; after a loss of power nothing is known, and all is refused."""
+    synced = []
+    monkeypatch.setattr("os.fdatasync", synced.append)
+    start = "dual2.runtime.peers.journal.start_of_machine"
+    monkeypatch.setattr(start, lambda: "monday")
+    journal = Journal(tmp_path, ABOUT, resume=False, sync=False)
+    journal.say(0, b"words")
+    journal.close()
+    again = Journal(tmp_path, ABOUT, resume=True, sync=False)
+    assert not again.say(0, b"words") and not synced
+    again.close()
+    with pytest.raises(Dual2Error, match="another way of keeping what was said"):
+        Journal(tmp_path, ABOUT, resume=True, sync=True)
+    monkeypatch.setattr(start, lambda: "tuesday")
+    with pytest.raises(Dual2Error, match=r"\(since the start monday\) than now"):
+        Journal(tmp_path, ABOUT, resume=True, sync=False)
+
+
+def test_a_damaged_record_of_what_was_said_is_noticed(tmp_path):
+    """The last one may be torn, by the death of the process; one before it never is."""
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    begin = journal.said.size
+    for index in range(4):
+        journal.say(index, b"words")
+    journal.close()
+    whole = journal.said.file.read_bytes()
+    record = (journal.said.size - begin) // 4
+    torn = bytearray(whole)
+    torn[begin + 3 * record + 20] ^= 1
+    journal.said.file.write_bytes(torn)
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert again.say(3, b"others") and not again.say(2, b"words")
+    again.close()
+    damaged = bytearray(whole)
+    damaged[begin + 20] ^= 1
+    journal.said.file.write_bytes(damaged)
+    with pytest.raises(Dual2Error, match=f"is damaged at byte {begin}"):
+        Journal(tmp_path, ABOUT, resume=True)
+
+
+def test_a_state_folder_of_others_is_refused(tmp_path):
+    state = tmp_path / "state"
+    state.mkdir()
+    os.chmod(state, 0o777)
+    with pytest.raises(Dual2Error, match=r"Others may write in .* chmod 700"):
+        Journal(state, ABOUT, resume=False)
+    os.chmod(state, 0o700)
+    (tmp_path / "elsewhere").write_text("precious")
+    (state / ".said.new").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError):
+        Journal(state, ABOUT, resume=False)
+    assert (tmp_path / "elsewhere").read_text() == "precious"
+
+
 def test_other_words_under_the_same_mask_are_refused(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     journal.say(17, b"words")
@@ -114,7 +192,7 @@ def test_keys_that_others_may_read_are_refused(tmp_path):
         with pytest.raises(Dual2Error, match=f"rights {rights:04o}.*chmod 600"):
             load_key(key)
     with pytest.raises(Dual2Error, match="cannot be read"):
-        demand_private(tmp_path / "none.key")
+        read_private(tmp_path / "none.key")
     key.write_text("no key")
     os.chmod(key, 0o600)
     with pytest.raises(Dual2Error, match="no private key"):
@@ -164,6 +242,7 @@ def test_an_audit_log_shows_what_was_changed(tmp_path):
     audit.close()
     with file.open("a") as stream:
         stream.write('{"t": 1, "half a li')  # killed while it wrote
+    Audit(file, "run").close()
     again = Audit(file, "run")
     again("end", status="CONVERGED")
     again.close()

@@ -137,3 +137,45 @@ def test_gaps_are_noticed_at_the_next_frame_and_at_a_ping():
         link.accept(replace(number(0), seq=2))
     with pytest.raises(Gap):
         link.accept(frame_of(Kind.PING, RUN, tag=2))
+
+
+def test_a_party_whose_state_was_deleted_is_told():
+    """Its peers have frames that it never made: with new keys nothing would fit any more."""
+    link = Link(1, "lab")
+    link.fresh = True
+    link.make(number(0))
+    assert link.greet(2, 1) == 0
+    with pytest.raises(PeerError, match="lab has 4 frames of an earlier attempt of its neighbour"):
+        link.greet(5, 1)
+    link.fresh = False  # a state that goes on makes them again
+    link.greet(5, 1)
+
+
+def test_a_peer_cannot_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 500)
+    link, sent = Link(1, "lab"), 0
+    with pytest.raises(PeerError, match=r"lab sent \d+ bytes ahead; expected at most 600"):
+        for seq in range(1, 100):
+            link.accept(replace(frame_of(Kind.BYE, RUN), seq=seq, ack=1, stable=1), 100)
+            sent = seq
+    assert 5 < sent < 10
+    while link.inbox:
+        link.consume()
+    assert link.accept(replace(frame_of(Kind.BYE, RUN), seq=sent + 1, ack=1, stable=1), 100)
+
+
+def test_what_cannot_be_stable_is_refused():
+    with pytest.raises(PeerError, match="lab calls frames below 7 stable"):
+        Link(1, "lab").accept(replace(frame_of(Kind.ACK, RUN), ack=3, stable=7))
+
+
+def test_only_the_last_frames_are_compared(monkeypatch):
+    """What is remembered of frames does not grow with the run."""
+    link = Link(1, "lab")
+    for seq in range(1, 6001):
+        link.accept(replace(number(seq), seq=seq))
+        link.consume()
+    assert len(link._digests) < 6000
+    assert not link.accept(replace(number(0), seq=1))
+    with pytest.raises(PeerError, match="again with another content"):
+        link.accept(replace(number(0), seq=6000))

@@ -185,7 +185,56 @@ def targets():
     return cp.Minimize(cost), [cp.sum(u) + cp.sum(v) == 3], [u, v]
 
 
+def broadcasting():
+    u, v = cp.Variable(name="u"), cp.Variable(5, name="v")
+    cost = cp.sum_squares(v - u) + cp.sum_squares(v - np.arange(5.0)) + u
+    return cp.Minimize(cost), [v + u <= 3], [u, v]
+
+
+def matrices():
+    """Matrix variables, one of them symmetric, and parameters."""
+    X, Y = cp.Variable((2, 2), name="X", symmetric=True), cp.Variable((2, 2), name="Y")
+    weight, wanted = cp.Parameter(nonneg=True, value=0.3), cp.Parameter((2, 2))
+    wanted.value = np.array([[1.0, 2.0], [4.0, -3.0]])
+    cost = cp.sum_squares(X - wanted) + weight * cp.norm1(Y) + cp.sum_squares(X @ [1, 2] + Y[0])
+    return cp.Minimize(cost), [cp.sum(X, axis=0) == cp.sum(Y, axis=1)], [X, Y]
+
+
+def tube():
+    """Support vector regression: no loss within a distance of 0.3."""
+    (u, v), bias = pair(), cp.Variable(name="bias")
+    loss = cp.sum(cp.pos(cp.abs(residual(u, v) + bias) - 0.3))
+    cost = 0.5 * cp.sum_squares(u) + 0.5 * cp.sum_squares(v) + 2 * loss
+    return cp.Minimize(cost), [], [u, [v, bias]]
+
+
+def trend():
+    """A piecewise linear part and one of few entries, of a series that is their sum."""
+    u, v = pair(12, 12)
+    cost = 0.5 * cp.sum_squares(Y - u - v) + cp.norm1(cp.diff(u, k=2)) + 0.5 * cp.norm1(v)
+    return cp.Minimize(cost), [], [u, v]
+
+
+def stock():
+    u, v = pair(4, 4, nonneg=True)
+    limits = [cp.cumsum(u + v) >= [1, 1.5, 3, 5], v <= 1]
+    return cp.Minimize(cp.sum_squares(u) + 2 * cp.sum(v)), limits, [u, v]
+
+
+def places():
+    """Distances to given points and to each other."""
+    u, v = pair(2, 2)
+    near = sum(cp.norm(u - point) + cp.norm(v - 2 * point) for point in B[:4, :2])
+    return cp.Minimize(near + cp.norm(u - v)), [], [u, v]
+
+
 MODELS = [
+    broadcasting,
+    matrices,
+    tube,
+    trend,
+    stock,
+    places,
     targets,
     lasso,
     ridge,

@@ -13,6 +13,7 @@ from dual2.runtime import Agreement, Runtime, Transport, share_of
 from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
 from dual2.runtime.rows import own_edges
+from dual2.runtime.team import Team
 
 P = 3
 GRAPHS = {
@@ -163,6 +164,42 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
     answers, _ = in_threads(network, 2, lambda t: total(Agreement(network, t)))
     for found, _, agreement in answers:
         assert np.array_equal(found, here.total(values)) and agreement.sums == 1
+
+
+@pytest.mark.parametrize("threads", [2, 3])
+def test_threads_share_the_columns_of_a_sum(threads, monkeypatch):
+    network, width = d2.Network(nx.random_labeled_tree(300, seed=2)), 71
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    values = np.random.default_rng(6).standard_normal((300, width)) ** 7
+    agreement, expected = Agreement(network), Agreement(network).total(values)
+    agreement.run = Team(threads).run
+    found = agreement.total_of(width, lambda rows, out: np.copyto(out, values[rows]))
+    assert np.array_equal(found, expected)
+
+
+def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
+    class Free(Transport):
+        any_order = True
+        size = 2
+
+        def owners(self, network):
+            return np.zeros(network.n, np.int64)
+
+        def sum(self, rows, network):
+            assert len(rows) == 1
+            return rows[0]
+
+    network, width, most = d2.Network(nx.path_graph(300)), 70, []
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    values = np.random.default_rng(7).standard_normal((300, width))
+
+    def fill(rows, out):
+        most.append(len(rows))
+        out[:] = values[rows]
+
+    found = Agreement(network, Free()).total_of(width, fill)
+    assert max(most) == 65
+    np.testing.assert_allclose(found, values.sum(axis=0), rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", GRAPHS)

@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -11,11 +12,20 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands.options import Force
+from dual2.errors import Dual2Error
+from dual2.experiments import peers
 from dual2.experiments.catalogue import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw
-from dual2.experiments.harness import Outcome, run_cases
+from dual2.experiments.harness import LINES, Outcome, run_cases
+from dual2.experiments.peer_report import (
+    peers_csv,
+    peers_figure,
+    peers_json,
+    peers_markdown,
+    standing,
+)
 from dual2.experiments.store import Store
 from dual2.experiments.study import (
     KINDS,
@@ -56,17 +66,23 @@ def bench(
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Make finished runs again.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Of peers: fewer, shorter runs.")] = False,
 ) -> None:
     """Run problems × networks × methods × seeds; continues where an earlier run stopped.
 
-    CONFIG may be paper (its three experiments) or scaling (growth with κ_f, κ_C, n and p).
+    CONFIG may be peers (ours beside rivals), paper (its three experiments) or scaling (growth with
+    κ_f, κ_C, n and p).
     """
     require("matplotlib")
+    if config == peers.NAME and not Path(config).exists():
+        raise typer.Exit(bench_peers(out, workers, force, quick))
+    if quick:
+        raise Dual2Error("--quick is for 'dual2 bench peers' only; shorten the config instead.")
     plan = read_config(config)
     folder = out or Path("results") / plan.name
     store = Store(folder)
     _refuse_foreign(folder, force)
-    outcome = run_cases(plan.cases, store, workers=workers, force=force)
+    outcome = run_cases(plan.cases, store, workers=workers, force=force, progress=LINES)
     runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
     if lines:
@@ -75,11 +91,38 @@ def bench(
     raise typer.Exit(outcome.exit_code)
 
 
-def _refuse_foreign(folder: Path, force: bool) -> None:
+def bench_peers(out: Path | None, workers: int | None, force: bool, quick: bool) -> int:
+    """Ours beside rivals: runs, tables (md, csv, json) and a figure; the exit code."""
+    name = f"{peers.NAME}-quick" if quick else peers.NAME
+    folder = out or Path("results") / name
+    store, cases = Store(folder), peers.peer_cases(quick)
+    _refuse_foreign(folder, force, {peers.NAME: ("md", "csv", "json", "png")})
+    outcome = run_cases(cases, store, workers=workers, force=force, progress=LINES)
+    runs = [store.load(case) for case in cases if store.has(case)]
+    if runs:
+        found, title = [standing(run) for run in runs], "Ours beside rivals"
+        text = peers_markdown(found, title)
+        print(text)
+        write_atomically(folder / f"{peers.NAME}.md", text)
+        write_atomically(folder / f"{peers.NAME}.csv", peers_csv(found))
+        write_atomically(folder / f"{peers.NAME}.json", peers_json(found))
+        write_figure(peers_figure(runs, title), folder / f"{peers.NAME}.png")
+    for run in outcome.failed:
+        print(f"FAILED: {run.case.label} on {run.case.group}: {run.reason}", file=sys.stderr)
+    _tell_end(outcome, folder)
+    return outcome.exit_code
+
+
+TABLES = {"summary": ("csv", "png"), "studies": ("csv", "png")}
+
+
+def _refuse_foreign(
+    folder: Path, force: bool, files: Mapping[str, tuple[str, ...]] = TABLES
+) -> None:
     """An error before any work if the tables would replace files that no benchmark wrote."""
     own = force or (folder / "plan.json").is_file()
-    for name in ("summary", "studies"):
-        for suffix in ("csv", "png"):
+    for name, suffixes in files.items():
+        for suffix in suffixes:
             refuse_existing(folder / f"{name}.{suffix}", own)
 
 
@@ -153,6 +196,10 @@ def _tell(outcome: Outcome, folder: Path) -> None:
             names = list(dict.fromkeys(groups))
             more = f" and {len(names) - 1} more" if len(names) > 1 else ""
             print(f"{word}: {label} on {names[0]}{more}: {reason}", file=sys.stderr)
+    _tell_end(outcome, folder)
+
+
+def _tell_end(outcome: Outcome, folder: Path) -> None:
     more = "; interrupted, run the same command to continue." if outcome.interrupted else "."
     print(f"{folder}: {outcome}{more}")
 

@@ -15,6 +15,7 @@ from rich.table import Table
 from dual2.compiled import cache_directory
 from dual2.errors import counted
 from dual2.methods import METHODS, Method, Settings, find_method
+from dual2.methods.guide import GUIDES
 from dual2.methods.registry import AUTO
 from dual2.problem import Problem
 from dual2.runtime import share_of
@@ -113,7 +114,7 @@ def _verdicts(problem: Problem) -> Table:
 def _describe(method: Method) -> Table:
     """One method in full."""
     table = Table.grid(padding=(0, 2))
-    needs = method.needs
+    needs, guide = method.needs, GUIDES.get(method.name)
     rows = {
         "method": method.name + (f" ({method.remark})" if method.remark else ""),
         "what it is": method.summary,
@@ -124,6 +125,7 @@ def _describe(method: Method) -> Table:
         "sends": f"{counted(method.vectors, 'p-vector')} per neighbour in "
         f"{counted(method.rounds, 'round')} per iteration",
         "leaves an agent": method.reveals,
+        **({"guarantee": guide.guarantee, "when to use": guide.when} if guide else {}),
         **method.sources,
     }
     for key, value in rows.items():

@@ -167,26 +167,28 @@ def climb(total, children, parents):
 
 
 @compiled
-def walk_down(rows, depths, stack, top):
+def walk_down(rows, depths, stack, top, member):
     """Take the rows of consecutive agents of a walk; returns how deep the last one is.
 
     ``stack`` has the partial sums of the agents from the root to the last one, ``top`` the depth
     of the one before the first row (-1: none). Each agent's own row comes first, then the sums of
-    its children in their order: what :func:`climb` computes, with less memory.
+    its children in their order: what :func:`climb` computes, with less memory. Every thread takes
+    its own columns.
     """
+    first, last = own_rows(member, stack.shape[1])
     for e in range(depths.shape[0]):
-        fold(stack, top, depths[e])
+        fold(stack, top, depths[e], first, last)
         top = depths[e]
-        for k in range(stack.shape[1]):
+        for k in range(first, last):
             stack[top, k] = rows[e, k]
     return top
 
 
 @compiled
-def fold(stack, top, depth):
+def fold(stack, top, depth, first, last):
     """Add the partial sums from depth ``top`` up to ``depth`` to those above them."""
     while top >= depth and top > 0:
-        for k in range(stack.shape[1]):
+        for k in range(first, last):
             stack[top - 1, k] += stack[top, k]
         top -= 1
     return top

@@ -1,6 +1,7 @@
 """Problem builders: a name and its arguments in, a :class:`Setting` out."""
 
 import hashlib
+import inspect
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,6 +14,7 @@ from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
 from dual2.experiments.experiment import Experiment
+from dual2.experiments.peer_problems import MAKERS
 from dual2.experiments.topologies import build_network
 from dual2.functions import (
     Function,
@@ -136,6 +138,25 @@ def _paper(found: Experiment) -> Setting:
     return Setting(found.problem, found.network, found.reference, facts)
 
 
+def _on_network(make: Callable[..., Problem]) -> Callable[..., Setting]:
+    """A builder with a network from a maker of problems, whose arguments stay as they are."""
+
+    def build(seed: int, network: dict[str, Any], **options: Any) -> Setting:
+        found = make(seed, **options)
+        return _setting(found, build_network(found.n, **network), False)
+
+    own = inspect.signature(make)
+    place = inspect.Parameter("network", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    first, *rest = own.parameters.values()
+    build.__signature__ = own.replace(  # pyright: ignore[reportFunctionMemberAccess]
+        parameters=[first, place.replace(annotation=dict[str, Any]), *rest],
+        return_annotation=Setting,
+    )
+    build.__annotations__ = make.__annotations__ | {"network": dict[str, Any], "return": Setting}
+    build.__name__, build.__doc__ = make.__name__, make.__doc__
+    return build
+
+
 BUILDERS: dict[str, Callable[..., Setting]] = {
     "exp1": exp1,
     "exp2": exp2,
@@ -143,6 +164,7 @@ BUILDERS: dict[str, Callable[..., Setting]] = {
     "random": random,
     "elastic_net": elastic_net,
     "folder": folder,
+    **{name: _on_network(make) for name, make in MAKERS.items()},
 }
 """Each takes the seed first, then the case's ``problem_options``."""
 

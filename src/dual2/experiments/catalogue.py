@@ -117,12 +117,15 @@ def _rules(group: str, methods: Sequence[str]) -> list[Case]:
 
 
 def _ours(group: str) -> list[Case]:
-    """The paper's methods as we parameterise them, and Newton's method, which is ours."""
+    """The paper's methods as we parameterise them; Newton's method and L-BFGS, which are ours."""
     found = [
         _case(group, f"{method}, our defaults", {"method": method}, ours=True)
         for method in ("iD2A", "MiD2A")
     ]
-    return [*found, _case(group, "Newton, our method", {"method": "Newton"}, ours=True)]
+    return found + [
+        _case(group, f"{method}, our method", {"method": method}, ours=True)
+        for method in ("Newton", "L-BFGS")
+    ]
 
 
 def _limited(found: list[Case], quick: bool, cut: int) -> list[Case]:

@@ -1,6 +1,7 @@
 """One case from its problem to a stored run: build, tune, warm up, solve."""
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
@@ -65,7 +66,9 @@ def _measured(
     with _alone():
         _whole(solve(problem, network, **{**arguments, **WARM_UP}).status)
     measured = {"reference": setting.reference, "progress": False, "callback": watch}
+    begun = time.process_time()
     result = solve(problem, network, **{**arguments, **measured})
+    machine = machine | {"processor": time.process_time() - begun}
     _whole(result.status)
     told = {k: list(v) for k, v in result.parameters.items()}
     ended = str(result.status), result.advice, result.seconds

@@ -49,8 +49,8 @@ class StoredRun:
     # versions, facts: of the packages; of the setting
     versions: dict[str, str] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    # workers that ran at the same time, threads of each, cores. With more than one
-    # worker seconds are noisy.
+    # workers that ran at the same time, threads of each, cores; processor: seconds that the solve
+    # kept the processor busy. With more than one worker the other seconds are noisy.
     machine: dict[str, Any] = field(default_factory=dict)
     # if parameters were searched for: summary, budget, tol and every trial
     tuning: dict[str, Any] = field(default_factory=dict)

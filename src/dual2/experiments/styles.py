@@ -17,7 +17,7 @@ from dual2.solving.result import Status
 OURS = Style("#a83fd1", marker="*", width=2.8, order=-1)
 """Our own defaults: a wide line beneath the others, so that a curve they share is seen."""
 
-OUR_DASHES = {"MiD2A": "dashed", "Newton": "dashdot"}
+OUR_DASHES = {"MiD2A": "dashed", "Newton": "dashdot", "L-BFGS": "dotted"}
 """Kinds of their lines; the others are solid."""
 
 BASES = {

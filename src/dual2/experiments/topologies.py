@@ -44,6 +44,19 @@ def erdos_renyi(
     )
 
 
+def geometric(
+    n: int, radius: Annotated[float, Range(0, 2, open=True)] = 0.45, seed: Count = 0
+) -> nx.Graph:
+    """Random places in the unit square, linked within ``radius``: the first connected graph."""
+    for shift in range(TRIES):
+        graph = nx.random_geometric_graph(n, radius, seed=seed + shift)
+        if nx.is_connected(graph):
+            return graph
+    raise NetworkError(
+        f"No connected graph of {n} agents within radius {radius} in {TRIES} tries: raise radius."
+    )
+
+
 def conditioned(n: int, kappa: Annotated[float, Range(1, open=True)] = 10.0) -> np.ndarray:
     """A gossip matrix with a given κ_C for the same n: a path, and everyone to everyone weakly.
 
@@ -73,11 +86,12 @@ TOPOLOGIES: dict[str, Callable[..., Any]] = {
     "grid": grid,
     "circulant": circulant,
     "erdos_renyi": erdos_renyi,
+    "geometric": geometric,
     "conditioned": conditioned,
 }
 """Each takes n, then the arguments of its own."""
 
-DENSE = ("complete", "erdos_renyi", "conditioned")
+DENSE = ("complete", "erdos_renyi", "geometric", "conditioned")
 """Networks in which every pair of agents is looked at."""
 MOST_PAIRS = 1_000_000
 """Most pairs of agents that a config may ask for: the graph takes some 500 bytes for each."""

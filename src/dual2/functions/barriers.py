@@ -4,6 +4,7 @@ Both need the root z of σ·z + κ·f'(z) = r. With σ = 1, κ = t·scale it is 
 κ = scale it gives the prox of f* as κ·f'(z), without the cancellation of v - s·z.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,9 +28,9 @@ class Barrier(Function):
         """Always."""
         return True
 
+    @abstractmethod
     def root(self, sigma: Entries, kappa: Entries, r: Array) -> tuple[Array, Array]:
         """The root z of sigma·z + kappa·f'(z) = r, f with scale 1, and kappa·f'(z)."""
-        raise NotImplementedError
 
     def _prox(self, v: Array, step: Entries) -> Array:
         return self.root(1.0, step * self.scale, v)[0]

@@ -18,6 +18,7 @@ from dual2.functions.calculus import Affined
 from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
+from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import SpectralFunction
 from dual2.functions.stacked import Stacked
 
@@ -130,6 +131,11 @@ def _(f: IndicatorSecondOrderCone, w: Array) -> Array:
 
 
 @_barrier.register
+def _(f: IndicatorPolyhedron, w: Array) -> Array:
+    return w - _recession(f, w)
+
+
+@_barrier.register
 def _(f: PiecewiseLinear, w: Array) -> Array:
     first, last = np.isinf(f.slopes[[0, -1]])
     return np.where(w > 0, w * last, w * first)
@@ -196,6 +202,14 @@ def _(f: NegativeLog, u: Array) -> Array:
 @_recession.register
 def _(f: IndicatorSecondOrderCone, u: Array) -> Array:
     return f.prox(u, 1.0)
+
+
+@_recession.register
+def _(f: IndicatorPolyhedron, u: Array) -> Array:
+    lower, upper = (np.broadcast_to(side, len(f.M)) for side in (f.lower, f.upper))
+    held = np.isfinite(lower) | np.isfinite(upper)
+    ends = (np.where(np.isfinite(side[held]), 0.0, side[held]) for side in (lower, upper))
+    return IndicatorPolyhedron(f.M[held], *ends).prox(u, 1.0) if held.any() else u
 
 
 @_recession.register

@@ -52,7 +52,6 @@ class VerticalModel(BaseEstimator):
 
     _gain: ClassVar[float] = 0.1
     _patient: ClassVar[bool] = False
-    _auto: ClassVar[str] = "auto"
 
     fit_intercept: bool = True
     max_iter: int = MANY
@@ -284,7 +283,7 @@ class VerticalModel(BaseEstimator):
         return TrainingSettings(
             tol=float(self.tol),
             max_rounds=int(self.max_iter),
-            method=self._auto if self.method == "auto" else self.method,
+            method=self.method,
             runtime=self.runtime,
             gain=self._gain,
             patient=self._patient,

@@ -177,8 +177,7 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
     """Ridge regression whose predictions on the training rows are nonnegative.
 
     Minimises 1/(2n)·|y - Xw - b|² + ½·alpha·|w|² subject to Xw + b ≥ 0: prices, loads or counts
-    that cannot be negative. New rows may still be predicted below zero. ``method="auto"`` is iD2A:
-    Newton's method stalls where many predictions are at their bound.
+    that cannot be negative. New rows may still be predicted below zero.
 
     Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
 
@@ -189,8 +188,6 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
     >>> bool((model.predict(X) >= -1e-6).all())
     True
     """
-
-    _auto = "iD2A"
 
     def __sklearn_tags__(self) -> Any:
         """The constraint may keep the model from a target that is negative."""

@@ -1,6 +1,7 @@
 """The options of iD2A, and how accurately they ask subproblems to be solved."""
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
@@ -75,13 +76,13 @@ class AccuracyRule:
     def begin(self, value_gap: Callable[[], float]) -> None:
         """Begin a run; ``value_gap()`` bounds F_ρ(y⁰) - F_ρ(y*) by an agreement."""
 
+    @abstractmethod
     def target(self, k: int) -> float | None:
         """Residual to aim at in outer iteration k; None before any residual is known."""
-        raise NotImplementedError
 
+    @abstractmethod
     def local_target(self, k: int, scale: Array) -> Array | float:
         """The same for agents on their own, ``scale`` being the last outer step of each."""
-        raise NotImplementedError
 
     def observe(self, residual: float) -> None:
         """Look at the residual that a test has found."""

@@ -5,6 +5,8 @@ from dataclasses import replace
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.admm import ADMM_METHODS
 from dual2.methods.apapc import APAPC_METHODS
+from dual2.methods.cocoa import COCOA, COLA
+from dual2.methods.fista import FISTA
 from dual2.methods.id2a import plan_id2a
 from dual2.methods.idea import IDEA_METHODS
 from dual2.methods.method import Method
@@ -12,6 +14,8 @@ from dual2.methods.nedic import NEDIC
 from dual2.methods.newton import LBFGS, NEWTON
 from dual2.methods.npga_methods import NPGA_METHODS
 from dual2.methods.parameters import Parameter
+from dual2.methods.sharing import SHARING_METHODS
+from dual2.methods.vector_free import VECTOR_FREE
 from dual2.problem import Problem
 from dual2.theory.conditions import DUAL_H, PROX_G, STRONG_F, Needs
 
@@ -46,6 +50,11 @@ _ALL = [
     NEDIC,
     *ADMM_METHODS,
     *IDEA_METHODS,
+    COLA,
+    COCOA,
+    *SHARING_METHODS,
+    FISTA,
+    VECTOR_FREE,
     NEWTON,
     LBFGS,
 ]
@@ -106,7 +115,4 @@ def require(method: Method, problem: Problem) -> None:
         return
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
-    some_flat = problem.first([not agent.f.mu > 0 for agent in problem.agents]) is not None
-    if method.needs.f is STRONG_F and some_flat:
-        advice += " Or add a small quadratic, for instance f.plus_quadratic(1e-3)."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")

@@ -91,15 +91,21 @@ def spanning_tree(n: int, edges: NDArray[np.int64]) -> Tree:
     >>> tree.root, tree.height, [level.tolist() for level in tree.levels]
     (2, 2, [[0, 4], [1, 3]])
     """
-    adjacency = sp.csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
-    adjacency = sp.csr_array(adjacency + adjacency.T)
+    adjacency = adjacency_of(n, edges)
     root = approximate_centre(adjacency)
     depth = distances(adjacency, root)
     _, predecessor = breadth_first_order(adjacency, root, directed=False)
     parent = np.where(predecessor < 0, -1, predecessor).astype(np.int64)
-    height = int(depth.max())
-    levels = [np.flatnonzero(depth == k).astype(np.int64) for k in range(height, 0, -1)]
+    height, order = int(depth.max()), np.argsort(depth, kind="stable").astype(np.int64)
+    above = np.cumsum(np.bincount(depth))[:-1]
+    levels = np.split(order, above)[:0:-1]
     return Tree(root, parent, levels, height)
+
+
+def adjacency_of(n: int, edges: NDArray[np.int64]) -> sp.csr_array:
+    """The symmetric matrix with 1 where two agents are neighbours."""
+    half = sp.csr_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n, n))
+    return sp.csr_array(half + half.T)
 
 
 def approximate_centre(adjacency: sp.csr_array) -> int:

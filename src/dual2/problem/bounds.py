@@ -147,8 +147,7 @@ def _error_bound(problem: Problem, known: Evidence) -> ErrorBound:
         flat = problem.first(strong_convexity(problem) <= 0)
         return ErrorBound(
             None,
-            f"f + g of agent {flat} is not strongly convex, so that x* need not be "
-            "unique; add plus_quadratic(weight) to its f.",
+            f"f + g of agent {flat} is not strongly convex, so that x* need not be unique.",
         )
     if step is None:
         return ErrorBound(None, "The point has entries that are not finite.")

@@ -23,6 +23,9 @@ EPS = float(np.finfo(np.float64).eps)
 ROUNDING = 16.0
 """A residual of at most this times ε times the magnitude of its own terms is rounding."""
 
+KNOWN = 1e-5
+"""Rounding of L|x| may be at most this part of the forces, else it hides them."""
+
 PRODUCT = 10.0
 """How much more than tol of the objective the products of prices and violations may be."""
 
@@ -46,7 +49,8 @@ class KKT:
     are one block, judged in the Euclidean norm with one t. For an h without prox, y is ∇h*(λ). L_i
     is the smoothness constant of f_i; where it is 0 or infinite, φ_i/|x_i| takes its place (1 where
     either is 0), which has the same units. A residual at the rounding level of its own terms counts
-    as 0.
+    as 0. Where ε·L_i|x_i| itself is beyond 1e-5 of all forces u_i, at x_i and at 0, x_i being that
+    far away, the residual with u_i/|x_i| instead of L_i must be small as well.
 
     Attributes
     ----------
@@ -113,6 +117,10 @@ def kkt(
         local, magnitudes = local_terms(group, X, lam)
         pulls = (norms * np.abs(lam)).sum(axis=1)
         ratios[at], forces = judge_agents(local, group.f.mu, pulls, floors[at])
+        far = longer_steps(group, X, lam, local, np.maximum(forces, pulls))
+        if far is not local:
+            again = judge_agents(far, group.f.mu, pulls, floors[at])[0]
+            ratios[at] = np.maximum(ratios[at], again)
         products = group.A.apply(X)
         own = products, group.A.sizes(X, products), norms * forces[:, None], norms**2
         for k, part in enumerate(own):
@@ -149,6 +157,28 @@ def judge_agents(
     own = local.L * local.size + local.gradient + pulls
     left = np.where(local.residual > rounding * EPS * own, local.residual - atol, 0.0)
     return ratios_of(left, force), force
+
+
+def longer_steps(group: Group, X: Vector, lam: Vector, local: Local, usual: Vector) -> Local:
+    """The same with L_i = u_i/|x_i| where the rounding of L_i|x_i| would hide ``usual`` forces u_i.
+
+    Those at 0, L_i|prox_{g_i/L_i}(−∇f_i(0)/L_i)|, count as usual too: where they cancel, what is
+    left of the forces may be nothing but rounding.
+    """
+    level = ROUNDING * EPS * local.L * local.size
+    if not np.any(level > KNOWN * usual):
+        return local
+    first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], 1.0 / local.L)
+    usual = np.maximum(usual, local.L * norms_of(first))
+    hidden = (level > KNOWN * usual) & (usual > 0)
+    L = np.where(hidden, quotients(usual, local.size), local.L)
+    force = group.f.gradients(X) + group.A.adjoint(lam)
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = L * norms_of(X - group.g.prox(X - force / L[:, None], 1.0 / L))
+    seen = hidden & np.isfinite(moved)
+    return local._replace(
+        residual=np.where(seen, moved, local.residual), L=np.where(seen, L, local.L)
+    )
 
 
 def judge_rows(

@@ -20,8 +20,8 @@ from dual2.recognise.terms import short
 from dual2.solving.result import Result, Status
 
 Array = np.ndarray
-_KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds"}
-"""Attributes of cvxpy variables that become bounds."""
+_KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds", "symmetric"}
+"""Attributes of cvxpy variables that become bounds, or equations of their owner."""
 _DENSE = 4096
 """Entries up to which an agent's A is kept dense."""
 _STATUS = {
@@ -250,18 +250,23 @@ def _check_variable(cp: Any, name: str, variable: Any) -> None:
     if marked:
         raise ProblemError(
             f"Variable {variable.name()} is declared {', '.join(marked)}; expected a real "
-            "variable, at most with bounds or a sign."
+            "variable, at most symmetric, with bounds or a sign."
         )
 
 
 def _read(problem: Any, names: list[str], groups: list[list[Any]]) -> Reading:
     """The model as a minimum; new variables join the groups."""
+    from cvxpy import upper_tri
+
     sign = -1.0 if type(problem.objective).__name__ == "Maximize" else 1.0
     reading = Reading(names, groups)
     with zeroed([variable for group in groups for variable in group]):
         reading.objective(sign * problem.objective.expr)
         for constraint in problem.constraints:
             reading.constraint(constraint)
+        for variable in (v for group in groups for v in group):
+            if variable.attributes["symmetric"] and variable.size > 1:
+                reading.constraint(upper_tri(variable) == upper_tri(variable.T))
     reading.close()
     return reading
 

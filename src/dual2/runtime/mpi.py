@@ -108,10 +108,16 @@ class Mpi(Transport):
             requests.append(self.neighbours.Isend(array, rank, _AGREE))
         self.wait(requests, [*incoming, *outgoing], kind, [a.size for a in incoming.values()])
 
+    @property
+    def any_order(self) -> bool:
+        """Whether MPI's own reduction adds up."""
+        return self.reduce == "mpi" and self.size > 1 and not self.exact
+
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Along the tree, or by MPI's own reduction."""
-        direct = self.reduce == "mpi" and self.size > 1 and not self.exact
-        return self._all(self.MPI.SUM, rows.sum(axis=0)) if direct else super().sum(rows, network)
+        if self.any_order:
+            return self._all(self.MPI.SUM, rows.sum(axis=0))
+        return super().sum(rows, network)
 
     def max(self, rows: Array, network: AnyNetwork) -> Array:
         """Along the tree, or by MPI's own reduction."""

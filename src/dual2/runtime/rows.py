@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,69 +11,15 @@ from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
-from dual2.engine.threads import EXCHANGE, Member
 from dual2.errors import PeerError
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import Local
-from dual2.runtime.transport import share_of
+from dual2.runtime.share import share_of
+from dual2.runtime.team import Team, choose_threads
 
 Array = np.ndarray
-WORTH = 1.0e5
-"""Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
-
-
-def choose_threads(work: float) -> int:
-    """Threads for an iteration of ``work`` multiply-adds: one below ``WORTH``.
-
-    ``DUAL2_THREADS`` overrides it; the default never takes more threads than cores.
-
-    Examples
-    --------
-    >>> choose_threads(100.0)
-    1
-    """
-    asked = os.environ.get("DUAL2_THREADS")
-    if asked:
-        return max(1, int(asked))
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
-    return int(max(1, min(cores, 8, work // WORTH + 1 if work >= WORTH else 1)))
-
-
-class Team:
-    """Runs ``kernel(..., member)`` on a number of threads.
-
-    Parameters
-    ----------
-    threads : int
-        How many.
-    exchange : int
-        Address of the callbacks by which the first of them exchanges rows with other processes.
-
-    Examples
-    --------
-    >>> Team(1).run(lambda x, member: x + member.threads, 4)
-    5
-    """
-
-    def __init__(self, threads: int, exchange: int = 0) -> None:
-        self.threads = threads
-        barrier = np.zeros(24, dtype=np.int64)
-        barrier[EXCHANGE] = exchange
-        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
-        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-
-    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
-        """Run the kernel on all threads and return the first thread's answer."""
-        first, *rest = self._members
-        if self._pool is None:
-            return kernel(*args, first)
-        others = [self._pool.submit(kernel, *args, member) for member in rest]
-        answer = kernel(*args, first)
-        for other in others:
-            other.result()
-        return answer
 
 
 class Runtime:
@@ -115,12 +60,13 @@ class Runtime:
         self.packed = packed = packing.pack(self.problem, smooth)
         self.block, self.n, self.p = packed.block, packed.n, packed.p
         self._connect(packed.work, packed.has_callbacks)
+        self.agreement.run = self.team.run
 
     def _connect(self, work: float, alone: bool) -> None:
         """Set what the exchange needs: links, edges and team, of one thread if ``alone``."""
-        recurrence = _recurrence(self.network)
-        if self.agreement.size > 1:
-            self._connect_processes(recurrence, alone)
+        recurrence, agreement = _recurrence(self.network), self.agreement
+        if agreement.size > 1 or agreement.transport.by_edge:
+            self._connect_by_messages(recurrence, alone)
             return
         buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
         self.links = Links(*self.network.neighbours, recurrence, buffers)
@@ -128,20 +74,22 @@ class Runtime:
         work += 3.0 * self.links.nidx.size * self.p * self.network.rounds
         self.team = Team(1 if alone else choose_threads(work))
 
-    def _connect_processes(self, recurrence: Array, alone: bool) -> None:
+    def _connect_by_messages(self, recurrence: Array, alone: bool) -> None:
         """Neighbours elsewhere are ghost rows of the stage.
 
         Before the compiled loops take differences they call back, and the transport exchanges the
         rows that neighbours need.
         """
-        found = own_edges(self.network, self.agreement.owners, self.agreement.rank)
+        owners, rank = self.agreement.owners, self.agreement.rank
+        alike = self.agreement.transport.by_edge
+        found = every_edge(self.network) if alike else own_edges(self.network, owners, rank)
         self.edges = found.edges
         buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
         self.links = Links(*found.neighbours, recurrence, buffers)
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
         callbacks, exchange = self.packed.callbacks, self.agreement.transport.exchange
         ship = exchange(buffers[STAGE], found.outgoing, found.incoming)
-        guard = Guard(buffers[STAGE], found.ghosts, self.agreement.owners)
+        guard = Guard(buffers[STAGE], found.ghosts, owners)
         callbacks.add(SHIP, 0, lambda: (ship(), guard.check()))
         self.team = Team(threads, callbacks.address)
 
@@ -298,6 +246,20 @@ def own_edges(network: AnyNetwork, owners: Array, rank: int) -> OwnEdges:
         {r: np.unique(place[starts[owners[ends] == r]]) for r in others},
         {r: len(owned) + np.flatnonzero(owners[ghosts] == r) for r in others},
     )
+
+
+def every_edge(network: AnyNetwork) -> OwnEdges:
+    """The view of one process in which every row has each of its neighbours as a ghost of its own.
+
+    Examples
+    --------
+    >>> found = every_edge(Network([(0, 1), (1, 2)]))
+    >>> found.neighbours[1].tolist(), found.ghosts.tolist()
+    ([3, 4, 5, 6], [1, 0, 2, 1])
+    """
+    pointers, ends, weights = network.neighbours
+    places = network.n + np.arange(len(ends))
+    return OwnEdges((pointers, places, weights), np.arange(len(ends)), ends, {0: ends}, {0: places})
 
 
 def _recurrence(network: AnyNetwork) -> Array:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import cache, cached_property
+from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dual2.engine.gossip import climb
-from dual2.errors import CapabilityError, NetworkError, ProblemError
-from dual2.functions import Function, as_function
+from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
-from dual2.problem import Agent, Problem
-from dual2.problem.groups import Group, find_groups
-from dual2.problem.singular import Sigma, squared_singular_values
 from dual2.runtime.exact import ExactSums, add_on_route
-from dual2.runtime.tree import Fill, Route, combine, find_route, sum_on_a_walk
+from dual2.runtime.team import Team
+from dual2.runtime.tree import Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -52,10 +49,15 @@ class Transport:
     exact : bool
         Whether sums are formed in fixed point (:mod:`dual2.runtime.exact`), whose bits do not
         depend on the order; else they are rounded in the order of the tree.
+    by_edge : bool
+        Whether the agents of one process exchange their rows over ``exchange`` too, edge by edge.
+    counted : bool
+        Whether what is agreed on now belongs to the method; else it serves an observer.
     """
 
     rank, size = 0, 1
-    settled = strict = exact = False
+    settled = strict = exact = by_edge = False
+    counted = True
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
@@ -70,18 +72,28 @@ class Transport:
         """A function that sends rows of ``stage``, by rank and number, and fills others."""
         return lambda: None
 
+    @property
+    def any_order(self) -> bool:
+        """Whether sums are rounded in any order, so that a process may add up its own first."""
+        return False
+
+    def travel(self, network: AnyNetwork) -> Tree:
+        """The spanning tree along which the next sum or maximum of one process goes."""
+        return network.tree
+
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Sum over all agents of a network, the same everywhere; ``rows`` are those of here."""
         if self.exact:
             return self._exact_sums.sum(rows, network)
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
-            return _sum_here(total, network.tree)
+            return _sum_here(total, self.travel(network))
         return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """Sum of whole numbers (width, limbs), and whether the numbers of all fitted."""
         if self.size == 1:
+            self.travel(network)
             return words, fits
         own = int(np.count_nonzero(self.owners(network) == self.rank))
         return add_on_route(self.route(network), self.swap, own, words, fits)
@@ -95,6 +107,7 @@ class Transport:
     def max(self, rows: Array, network: AnyNetwork) -> Array:
         """Maximum over all agents of a network."""
         if self.size == 1:
+            self.travel(network)
             return np.max(rows, axis=0)
         total = np.array(rows, dtype=np.float64, order="C")
         return combine(self.route(network), np.maximum, total, self.swap, self.strict)
@@ -160,6 +173,8 @@ class Agreement:
         What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
     sums : int
         How often ``total_of`` was called.
+    run : callable
+        ``run(kernel, *args)`` on the threads of this process; by default there is one.
 
     Examples
     --------
@@ -175,7 +190,7 @@ class Agreement:
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting, self._room = True, np.empty(0)
+        self._counting, self._room, self.run = True, np.empty(0), Team(1).run
 
     def total_of(self, width: int, fill: Fill) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -197,13 +212,17 @@ class Agreement:
         self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
         count, transport = len(self.owned), self.transport
         here = self.size == 1 and not transport.exact
+        tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, self.network.tree, ROOM)
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
+        if transport.any_order and count * width > ROOM:
+            own = sum_in_parts(width, fill, count, ROOM)
+            return transport.sum(own[None], self.network)
         if self._room.size < count * width:
             self._room = np.empty(count * width)
         rows = self._room[: count * width].reshape(count, width)
         fill(np.arange(count), rows)
-        return _sum_here(rows, self.network.tree) if here else transport.sum(rows, self.network)
+        return _sum_here(rows, tree) if here else transport.sum(rows, self.network)
 
     def total(self, rows: ArrayLike) -> Array:
         """Sum over the agents, column by column; (rows, m) to (m,)."""
@@ -226,10 +245,11 @@ class Agreement:
     def uncounted(self) -> Iterator[None]:
         """For what serves the observer alone, a trace for instance."""
         before, self._counting = self._counting, False
+        self.transport.counted = False
         try:
             yield
         finally:
-            self._counting = before
+            self._counting = self.transport.counted = before
 
     def _counted(self, rows: ArrayLike) -> Array:
         values = np.asarray(rows, dtype=np.float64)
@@ -269,146 +289,3 @@ def find_transport(runtime: Any, sums: str | None = None) -> Transport:
         raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
     found.exact = sums == "exact"
     return found
-
-
-Vector = NDArray[np.float64]
-
-
-class Share(Problem):
-    """Some agents of a problem, with the number of all and the public h.
-
-    Reads like a :class:`Problem` whose ``agents`` are those of this process. What concerns all
-    agents (``total``, ``largest``, ``objective``, ``kkt``, …) is agreed with the other processes,
-    so all of them must ask for it, in the same order.
-
-    Parameters
-    ----------
-    agents : mapping of int to Agent
-        The agents of this process by number.
-    h : Function
-        The public function.
-    n : int
-        Number of all agents.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> share = Share({1: d2.Agent([[1.0]], d2.SquaredNorm(1.0))}, d2.Zero(), n=3)
-    >>> share.n, share.owned.tolist(), share.complete
-    (3, [1], False)
-    """
-
-    _agreement: Agreement | None = None
-    whole: Problem
-    """The problem with all agents where these are here and sums are plain, else the share."""
-
-    def __init__(self, agents: Mapping[int, Agent], h: Function | Any, n: int) -> None:
-        numbers = sorted(agents)
-        if numbers and not 0 <= numbers[0] <= numbers[-1] < n:
-            raise ProblemError(f"Agents {numbers} found; expected numbers below n = {n}.")
-        members = tuple(agents[i] for i in numbers)
-        self._take(members, np.array(numbers, dtype=np.int64), n, as_function(h))
-        self.whole = self
-
-    def __repr__(self) -> str:
-        return f"Share({len(self.agents)} of {self.n} agents, p={self.p}, h={self.h!r})"
-
-    def with_agents(self, agents: Iterable[Agent], h: Function | Any) -> Share:
-        """Another problem with agents of the same numbers, agreed in the same way."""
-        share = Share(dict(zip(self.owned.tolist(), agents, strict=True)), h, self.n)
-        share._agreement = self._agreement
-        return share
-
-    @cached_property
-    def sigma(self) -> Sigma:
-        """Squared extreme singular values of the A_i in this process."""
-        if self.whole is not self:
-            return self.whole.sigma
-        return squared_singular_values([agent.A for agent in self.agents])
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        """The agents of this process, those that are alike together."""
-        return find_groups(self.agents) if self.whole is self else self.whole.groups
-
-    # -- over all agents ----------------------------------------------------------------------
-    @property
-    def agreement(self) -> Agreement:
-        """Who agrees, or an error if the share has not been given a place."""
-        if self._agreement is None:
-            raise ProblemError(
-                f"{self!r} is not placed: the other agents are unknown. Solve it with "
-                "runtime='mpi' in every process."
-            )
-        return self._agreement
-
-    def total(self, rows: ArrayLike) -> Vector:
-        """Sum over all agents, agreed."""
-        alone = self._agreement is None and self.complete
-        return super().total(rows) if alone else self.agreement.total(rows)
-
-    def largest(self, rows: ArrayLike) -> Vector:
-        """Maximum over all agents, agreed."""
-        alone = self._agreement is None and self.complete
-        return super().largest(rows) if alone else self.agreement.largest(rows)
-
-    def _values(self, x: list[Vector]) -> Vector:
-        """f_i(x_i) + g_i(x_i), NaN where a user's function came without its value."""
-        try:
-            return super()._values(x)
-        except CapabilityError:
-            return np.full((len(self.agents), 1), np.nan)
-
-
-def share_of(problem: Problem, network: AnyNetwork, transport: Transport | None = None) -> Share:
-    """The part of a problem that belongs to this process, agreed over ``transport``.
-
-    Without one, a share that has been given its place already is returned as it is, and any other
-    problem must have all agents here.
-    """
-    if transport is None:
-        if isinstance(problem, Share) and problem._agreement is not None:
-            return problem
-        transport = Transport()
-    if type(transport) is Transport and not problem.complete:
-        raise ProblemError(
-            f"{problem!r} has some of the agents only. Use runtime='mpi' in every process, or "
-            "give the whole Problem."
-        )
-    transport.settled = False
-    share = _take(problem, Agreement(network, transport))
-    if transport.size > 1:
-        _compare_couplings(share)
-    return share
-
-
-def _take(problem: Problem, agreement: Agreement) -> Share:
-    own, owned = dict(zip(problem.owned.tolist(), problem.agents, strict=True)), agreement.owned
-    missing = [int(i) for i in owned if int(i) not in own]
-    if missing:
-        raise ProblemError(
-            f"Process {agreement.rank} owns agents {owned.tolist()}, but {problem!r} lacks agent "
-            f"{missing[0]}."
-        )
-    share = Share.__new__(Share)
-    share.agents, share.owned = tuple(own[int(i)] for i in owned), owned
-    share.n, share.p, share.h = problem.n, problem.p, problem.h
-    share.dims = tuple(agent.dim for agent in share.agents)
-    share._agreement = agreement
-    share.whole = problem if share.complete and not agreement.transport.exact else share
-    return share
-
-
-def _compare_couplings(share: Share) -> None:
-    """An error unless all processes have the same p, which Σ p and Σ p² show in one message."""
-    own = np.full((len(share.agents), 2), [share.p, share.p**2])
-    with share.agreement.uncounted():
-        first, second = map(int, share.total(own))
-        if first**2 == share.n * second:  # equal only where all numbers are
-            return
-        most, least = share.largest(own[:, :1] * [1, -1])
-    if most + least > 0:
-        raise NetworkError(
-            f"The coupling has {share.p} rows here and {most:g} or {-least:g} in other processes. "
-            "Give all of them the same public data."
-        )

@@ -17,6 +17,8 @@ Array = np.ndarray
 Messages = Mapping[int, Array]
 Fill = Callable[[Array, Array], object]
 """``fill(rows, out)`` writes the arrays of the agents in places ``rows`` to the rows of ``out``."""
+Run = Callable[..., Any]
+"""``run(kernel, *args)`` calls ``kernel(*args, member)`` on each thread; the first one's answer."""
 Swap = Callable[[Messages, Messages, str], None]
 """Sends arrays to ranks and fills those that come from ranks; the last is the kind of message."""
 
@@ -162,14 +164,36 @@ def _demand_numbers(values: Array, rank: int) -> Array:
     return values
 
 
-def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int) -> Array:
-    """The sum of what ``fill`` writes, all agents here, ``room`` numbers at a time."""
+def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int, run: Run) -> Array:
+    """The sum of what ``fill`` writes, all agents here, ``room`` numbers at a time.
+
+    ``run(kernel, *args)`` runs a kernel on the threads.
+    """
     order, depths = tree.walk
     some, top = max(64, room // width), -1
     stack, rows = np.empty((tree.height + 1, width)), np.empty((min(some, len(order)), width))
     for first in range(0, len(order), some):
         part = order[first : first + some]
         fill(part, rows[: len(part)])
-        top = walk_down(rows[: len(part)], depths[first : first + some], stack, top)
-    fold(stack, top, 0)
+        top = run(walk_down, rows[: len(part)], depths[first : first + some], stack, top)
+    fold(stack, top, 0, 0, width)
     return stack[0].copy()
+
+
+def sum_in_parts(width: int, fill: Fill, count: int, room: int) -> Array:
+    """The sum of what ``fill`` writes for so many agents, in their order.
+
+    Examples
+    --------
+    >>> def fill(rows, out):
+    ...     out[:] = rows[:, None]
+    >>> sum_in_parts(1, fill, 1000, 10)
+    array([499500.])
+    """
+    total, some = np.zeros(width), max(64, room // width)
+    rows = np.empty((min(some, count), width))
+    for first in range(0, count, some):
+        part = np.arange(first, min(first + some, count))
+        fill(part, rows[: len(part)])
+        total += rows[: len(part)].sum(axis=0)
+    return total

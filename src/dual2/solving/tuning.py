@@ -29,6 +29,8 @@ SEARCHED = {
     "DC-ADMM": ("c",),
     "IDC-ADMM": ("c",),
     "DPMM": ("gamma",),
+    "Sharing-ADMM": ("rho",),
+    "Sharing-ADMM-AA": ("rho",),
 }
 """What is searched for unless the caller says otherwise: the penalty."""
 

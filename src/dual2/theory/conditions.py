@@ -128,8 +128,8 @@ def require_strong_convexity(problem: Problem, method: str) -> None:
         names = ", ".join(map(str, weak[:8])) + (", …" if len(weak) > 8 else "")
         raise CapabilityError(
             f"{method} needs every f_i strongly convex (mu > 0); found mu = {first.f.mu:g} for "
-            f"agent {names}: f = {first.f!r}. Add a small quadratic, for instance "
-            "f.plus_quadratic(1e-3), or move curvature from g into f."
+            f"agent {names}: f = {first.f!r}. Move curvature from g into f where there is some; "
+            "method='auto' takes the problem as it is."
         )
     for number, agent in zip(problem.owned, problem.agents, strict=True):
         if not np.isfinite(agent.f.L):
@@ -297,6 +297,19 @@ def lipschitz_f(agent: Agent) -> str:
     return "" if known else f"f must be smooth with a finite L; found {agent.f!r}"
 
 
+def lipschitz_h(h: Function) -> str:
+    """Whether ∇h has a known Lipschitz constant.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> lipschitz_h(d2.HingeLoss([1.0])), lipschitz_h(d2.SquaredLoss([1.0]))
+    ('h must be smooth with a finite L; found HingeLoss(labels=[1.], scale=1)', '')
+    """
+    known = h.smooth and math.isfinite(h.L)
+    return "" if known else f"h must be smooth with a finite L; found {h!r}"
+
+
 def point_h(h: Function) -> str:
     """Whether h is the indicator of a point."""
     return "" if is_point(h) else f"h must be the indicator of a point; found {h!r}"
@@ -338,6 +351,8 @@ LIPSCHITZ_F = Condition("convex, L known", lipschitz_f)
 PROX_G = Condition("prox-friendly")
 ZERO_G = Condition("zero", zero_g)
 SET_G = Condition("indicator of a closed set", closed_set)
+LIPSCHITZ_H = Condition("smooth, L known", lipschitz_h)
+SMOOTH_H = Condition("smooth", lambda h: "" if h.smooth else f"h must be smooth; found {h!r}")
 POINT_H = Condition("a point", point_h)
 PROX_H = Condition("prox-friendly", prox_h)
 DUAL_H = Condition("with prox or smooth conjugate", dual_h)

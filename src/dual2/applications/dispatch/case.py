@@ -27,6 +27,8 @@ from dual2.solving.result import NotSolved, Result, Status
 from dual2.solving.storage.answers import read_result
 
 COUPLINGS = ("equal", "at least")
+OPTIONS = ("graph", "lines", "coupling", "reserve", "interfaces", "grid", "zones", "shed")
+"""What a dispatch can be told beside its units and the demand."""
 
 
 class Dispatch:

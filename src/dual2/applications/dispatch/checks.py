@@ -1,16 +1,40 @@
 """What cannot be dispatched is said before any work: too much demand, or too fast."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dual2.applications.dispatch.units import Generator, Unit
-from dual2.errors import ProblemError
+from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array, entries
 
 if TYPE_CHECKING:
     from dual2.applications.dispatch.case import Dispatch
+
+
+REPLACED = {
+    "min_curvature": "Costs are taken as they are, linear and piecewise linear ones too: leave it "
+    "out. A cost that really is quadratic belongs to the units."
+}
+"""Arguments that readers of nets and cases had once, and what to do instead."""
+
+
+def check_options(options: Mapping[str, Any], allowed: Iterable[str]) -> None:
+    """Refuse further arguments of a reader that no dispatch has.
+
+    Examples
+    --------
+    >>> check_options({"min_curvature": 1e-3}, ["reserve", "shed"])
+    Traceback (most recent call last):
+    ...
+    dual2.errors.ProblemError: min_curvature is gone. Costs are taken as they are, ...
+    """
+    for name in options:
+        if name in REPLACED:
+            raise ProblemError(f"{name} is gone. {REPLACED[name]}")
+        if name not in allowed:
+            raise ProblemError(unknown_name("argument", name, allowed))
 
 
 def check_capacity(case: "Dispatch", low: Array, high: Array) -> None:

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, PeerError, Refusal
-from dual2.files import read_bytes, read_json
+from dual2.files import read_json
 from dual2.learn.federated.ids import TOKEN, cut, digest_of, read_ids, tokens_of
 from dual2.learn.federated.intersection import MOST_BYTES, intersect, intersect_as_holder
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import GIVEN, PSI
 from dual2.learn.federated.tables import Table
-from dual2.runtime.peers.identity import demand_private
+from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
 
@@ -128,8 +128,7 @@ def _others(own: LearnParty) -> list[int]:
 
 def _row_key(own: LearnParty) -> bytes:
     assert own.row_key is not None, "checked when the file was read"
-    demand_private(own.row_key)
-    key = read_bytes(own.row_key, 4096).strip()
+    key = read_private(own.row_key).strip()
     if len(key) < 2 * TOKEN:
         raise Refusal(
             f"{own.row_key} has {len(key)} bytes; expected at least {2 * TOKEN} random ones: "

@@ -33,6 +33,7 @@ def align(own: LearnParty, resume: bool = False, force: bool = False, say: Say =
 
     def work(transport: Parties, board: Board) -> Rows:
         rows = match_rows(own, transport, own.table)
+        transport.confirm()
         save_rows(own, rows)
         return rows
 
@@ -52,6 +53,7 @@ def fit(own: LearnParty, resume: bool = False, force: bool = False, say: Say = p
         rows = load_rows(own, own.table)
         agree_on_rows(own, transport, rows)
         model = _train(own, transport, board, rows)
+        transport.confirm()
         save_model(own, model)
         return model
 

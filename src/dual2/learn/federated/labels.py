@@ -18,11 +18,10 @@ from pathlib import Path
 import numpy as np
 
 from dual2.errors import ProblemError, Refusal
-from dual2.files import read_bytes
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import Learning
 from dual2.learn.federated.tables import Table, number_of, word_of
-from dual2.runtime.peers.identity import demand_private
+from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.journal import create
 from dual2.runtime.peers.parties import Parties
 
@@ -172,5 +171,4 @@ def _secret(file: Path) -> bytes:
     if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         create(file, os.urandom(32))
-    demand_private(file)
-    return read_bytes(file, 4096)
+    return read_private(file)

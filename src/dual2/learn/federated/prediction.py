@@ -91,6 +91,7 @@ def predict(
         for column, count in model.preparation.unknown(table, rows.index).items():
             say(f"{column}: {counted(count, 'value')} not met in training, counted as none.")
         found = _tell_scores(own, transport, model.scores(table, rows.index))
+        transport.confirm()
         if found is None:
             return Predictions(rows)
         made = _predictions(own, model, table, rows, found)

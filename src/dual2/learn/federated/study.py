@@ -69,6 +69,7 @@ from dual2.processes.parties.study import (
     Study,
     check_members,
     entries,
+    read_carrier,
     read_members,
     shows_matrices,
 )
@@ -174,7 +175,7 @@ def read_learn_study(file: Path) -> LearnStudy:
     """Read a learning study; an error says what is wrong with it."""
     where = str(file)
     needed = {"run": str, "parties": list, "learn": dict, "labels": dict}
-    optional = {"sums": dict, "rows": dict, "predictions": dict, "search": dict}
+    optional = {"sums": dict, "carrier": str, "rows": dict, "predictions": dict, "search": dict}
     table = entries(read_toml(file), where, needed, optional)
     members = read_members(table["parties"], where, file.parent)
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
@@ -191,6 +192,7 @@ def read_learn_study(file: Path) -> LearnStudy:
         sums.get("masked", True),
         sums.get("matrices", False),
         Public(Zero(), _network(graph, members, learning.holder, where), options),
+        read_carrier(table, where),
         learning,
     )
     check_members(study, where)

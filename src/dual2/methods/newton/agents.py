@@ -54,6 +54,10 @@ STRONG = 1e-10
 """Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
 
 
+RESTING = 1e-3
+"""Least move of the anchor, beside the size of x, of an agent that runs away."""
+
+
 @dataclass(frozen=True)
 class Question:
     """What a sum asks: prices, directions, and what stands in the message."""
@@ -107,6 +111,7 @@ class Agents:
         self.tried = np.zeros(n, dtype=np.int64)
         self.survey: dict[int, Array] = {}
         self.asked = 0
+        self.strength = np.zeros(n)
 
     # -- strong convexity -------------------------------------------------------------------------
     def flat(self) -> Array:
@@ -119,6 +124,7 @@ class Agents:
         mu, top = np.where(self.faced, plain, mu), np.where(self.faced, block.lip, top)
         for i, part in self.locals.items():
             mu[i], top[i] = part.strength
+        self.strength = mu
         return ~(mu > STRONG * top)
 
     # -- a sum ------------------------------------------------------------------------------------
@@ -193,8 +199,7 @@ class Agents:
     def _fill_rows(self, rows: Array, out: Array, r: Array) -> None:
         """|A_i,j|²/m_i and σ̄²(A_i)/m_i, m_i the strong convexity of f_i + g_i with its spring."""
         for e, i in enumerate(rows):
-            agent = self.problem.agents[i]
-            strong = float(agent.f.mu) + min(float(agent.g.mu), 1e300) + float(r[i])
+            agent, strong = self.problem.agents[i], min(self.strength[i], 1e300) + float(r[i])
             out[e, :-1], out[e, -1] = agent.row_norms**2 / strong, agent.sigma_max2 / strong
 
     def _fill_survey(self, rows: Array, out: Array) -> None:
@@ -282,19 +287,27 @@ class Agents:
                 terms = np.abs(agent.f.grad(own)) + abs(agent.A).T @ np.abs(price)
                 own[np.abs(own) <= NOISE * terms / strong] = 0.0
 
-    def find_ray(self, springs: Springs) -> Array:
-        """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever."""
+    def find_ray(self, springs: Springs, D: Array, spare: float, fall: float) -> Array:
+        """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever.
+
+        Left out are those who come to rest, moving by little beside where they are, and those who
+        matter neither to the rows, up to ``spare``, nor to the ``fall`` of the objective.
+        """
         ray, xptr = np.zeros_like(springs.x), self.runtime.block.xptr
         for i, agent in enumerate(self.problem.agents):
             own = slice(xptr[i], xptr[i + 1])
             d = springs.x[own] - springs.anchor[own]
             size = float(np.linalg.norm(d))
-            if springs.r[i] > 0 and size > 0:
+            if springs.r[i] > 0 and size > RESTING * float(np.linalg.norm(springs.x[own])):
                 unit = to_recession(agent.g, to_recession(agent.f, d / size))
                 length = float(np.linalg.norm(unit))
                 unit = unit / length if length > 1e-6 else np.zeros_like(unit)
                 rate = rate_along(agent.f, unit) + rate_along(agent.g, unit)
-                ray[own] = size * length * unit if np.isfinite(rate) else 0.0
+                part = size * length * unit
+                idle = size * length * rate > -fall and bool(
+                    np.linalg.norm(D * agent.apply(part)) <= spare
+                )
+                ray[own] = part if np.isfinite(rate) and not idle else 0.0
         return ray
 
 

@@ -36,9 +36,9 @@ from dual2.methods.newton.shared import (
     unpacked,
 )
 from dual2.methods.newton.stopping import (
+    falls_along,
     judge,
     proves_infeasible,
-    proves_unbounded,
     separators,
 )
 from dual2.runtime import Runtime
@@ -50,6 +50,13 @@ _HEAVY = 2e9
 """Multiply-adds for the Jacobians of all trials above which only the first has one."""
 _FINAL = 1e-13
 """Residual, relative to what rows are made of, that is nothing but rounding."""
+_LOOSELY, _EXACTLY = 0.1, 1e-11
+"""How much may be left of the inner problem, beside the move, before the anchors are moved: in
+general, and where the last move looked like one along which the objective falls for ever."""
+_LITTLE = 1e-6
+"""Part of the rows' slack and of the objective's fall that one agent need not contribute."""
+_NO_PRICE = 1e-12
+"""Length of a price, relative to the longest one, that is nothing but rounding."""
 _IDLE = 3
 """Steps without progress after which a point is final."""
 
@@ -238,13 +245,20 @@ class Newton(OverSums):
         self._take_jacobian(layout.read_jacobian(total, 0))
         now.best, now.idle, now.steps, now.around = self.point.residual, 0, 0, 0.0
         now.largest = max(now.largest, self.point.objective)
-        if layout.ray and proves_unbounded(
-            self.h, self.scaling, layout.read_ray(total), now.longest, self.point.objective
-        ):
-            now.end = "UNBOUNDED"
+        if layout.ray:
+            self._follow(layout.read_ray(total))
         self._test()
-        if not now.end and now.flat and self._inner_done(1e-6):
+        if not now.end and now.flat and self._inner_done(min(1e-6, now.share)):
             self._move_anchors(stuck=self.point.numbers[MOVED] == 0)
+
+    def _follow(self, ray: Array) -> None:
+        """Whether the objective falls for ever along the last move, or may: then move exactly."""
+        now = self.now
+        fall = falls_along(self.h, self.scaling, ray, now.longest, self.point.objective)
+        now.share = _EXACTLY if fall.nearly else _LOOSELY
+        now.spare, now.fall = _LITTLE * fall.spare, _LITTLE * fall.rate
+        if fall.proven:
+            now.end = "UNBOUNDED"
 
     def _step(self, question: Question, total: Array, deltas: Array) -> None:
         """Take the best of the trials."""
@@ -274,11 +288,15 @@ class Newton(OverSums):
             self._move_anchors(stuck=False)
 
     def _accept(self, point: Point, trial: int) -> None:
-        """Take a price and the answers to it; entries that differ from z by rounding become z."""
+        """Take a price and the answers to it; entries that differ from z by rounding become z.
+
+        No price stays none: z has none but for rounding, which nothing could be compared with.
+        """
         now = self.now
         self.agents.settle(point.lam, trial, self.springs)
         noise = 8.0 * EPS * (np.abs(point.S) + np.abs(point.y)) / self.scaling.steps
-        price = np.where(np.abs(point.lam - point.z) <= noise, point.z, point.lam)
+        near = (np.abs(point.lam - point.z) <= noise) & (point.lam != 0)
+        price = np.where(near, point.z, point.lam)
         self.point = self._look(price, point.S, point.load, point.numbers)
         now.lam, now.S, now.load, now.numbers = (np.array(part) for part in self.point[:4])
         now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
@@ -312,13 +330,14 @@ class Newton(OverSums):
             if proves_infeasible(self.h, u, numbers, question.y):
                 now.end, now.separator = "INFEASIBLE", u.copy()
 
-    def _inner_done(self, share: float = 0.1) -> bool:
+    def _inner_done(self, share: float | None = None) -> bool:
         """Whether the inner problem is solved well enough to move the anchors.
 
         What is left must be at most this ``share`` of how far they move. Before the price has
         moved it must be next to nothing: x alone would run away along an old price.
         """
         now, at = self.now, self.point
+        share = now.share if share is None else share
         left, moved = self._left(), float(np.sqrt(at.numbers[MOVED]))
         near = left <= share * moved or left <= _FINAL * self._scale()
         return near or now.steps >= springs_of.STEPS
@@ -353,7 +372,7 @@ class Newton(OverSums):
         if stuck and now.retreats >= springs_of.RETREATS:
             self._give_up()
             return
-        springs.ray = self.agents.find_ray(springs)
+        springs.ray = self.agents.find_ray(springs, self.scaling.D, now.spare, now.fall)
         springs.anchor[:] = springs_of.next_anchor(self.sizes, springs, self.runtime.block.xptr)
         if stuck:
             now.retreats += 1
@@ -363,6 +382,10 @@ class Newton(OverSums):
             tol = max(self.tol, 1e-13)
             grow = springs_of.growth(now.steps, now.M, now.lam, now.widest, tol)
             least = np.where(self.flat, springs_of.LEAST * self.runtime.block.lip, 0.0)
-            springs.r = np.maximum(springs.r / grow, np.maximum(least, self.floor))
+            usual = springs_of.usual_growth(now.steps)
+            r = springs_of.weakened(self.agents, self.flat, springs.r, now.M, grow, usual)
+            springs.r = np.maximum(r, np.maximum(least, self.floor))
         now.largest = max(now.largest, self.point.objective)
+        if np.linalg.norm(now.lam / self.scaling.D) <= _NO_PRICE * now.longest:
+            now.lam = np.zeros_like(now.lam)  # a price of rounding has no scale to be judged by
         now.outers, now.phase = now.outers + 1, FIRST

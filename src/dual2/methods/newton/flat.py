@@ -23,6 +23,8 @@ STEPS = 25
 LEAST = 1e-12
 """Least r_i relative to L_i."""
 RETREATS = 6
+_SMALL = 0.1
+"""Part of M up to which an agent's own does not matter."""
 _NOISE, _NOTHING = 64.0, 1e-11
 """Units in the last place of the force, and share of x_i's size, up to which x_j is rounding."""
 
@@ -74,7 +76,7 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
     """
     p, own = agents.p, agents.problem.agents
     columns, known, count = total[:p], total[p + WIDTHS], total[p + KNOWN]
-    target = np.abs(agents.problem.h.prox(np.zeros(p), 1.0))
+    target = np.abs(_target(agents.problem.h, columns))
     both = (columns > 0) & (target > 0)
     share = float(np.median(target[both] / columns[both])) if both.any() else 0.0
     mean, usual = (known / count, total[p + COSTS] / count) if count else (0.0, 0.0)
@@ -85,6 +87,13 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
         w = w or 1.0
         r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or 1.0
     return r
+
+
+def _target(h: Function, columns: Array) -> Array:
+    """prox_h(0) with steps in the square of the rows' units, alike within the blocks of h."""
+    log, groups = np.log(np.where(columns > 0, columns, 1.0)), h.groups(len(columns))
+    steps = np.exp(2.0 * np.bincount(groups, log) / np.maximum(np.bincount(groups), 1))
+    return h.prox(np.zeros(len(columns)), steps[groups])
 
 
 def next_anchor(sizes: Sizes, springs: Springs, xptr: Array) -> Array:
@@ -124,12 +133,37 @@ def reach_of(M: Array, lam: Array) -> Array:
     return roots * float(roots @ lam)
 
 
+def usual_growth(steps: int) -> float:
+    """By how much the r_i are divided unless rounding forbids it."""
+    return next(factor for most, factor in GROWTH if steps <= most)
+
+
+def weakened(agents: Agents, flat: Array, r: Array, M: Array, grow: float, usual: float) -> Array:
+    """r_i/grow, and less, r_i/usual at the least, while an agent's part of M is below a tenth.
+
+    Where rounding forbids to weaken all proximal terms, those that are far stronger than the others
+    (the first guess of the size of x_i was too small) may still catch up: max_j |A_i,j|²/(r_i M_jj)
+    bounds an agent's part.
+    """
+    new = r / grow
+    if grow >= usual:
+        return new
+    diagonal = np.diag(M) if M.ndim == 2 else M[:-1]
+    for i in np.flatnonzero(flat).tolist():
+        square = agents.problem.agents[i].row_norms ** 2
+        room = np.divide(
+            _SMALL * diagonal * r[i], square, out=np.full_like(square, np.inf), where=square > 0
+        )
+        new[i] = r[i] / max(min(usual, float(room.min())), grow)
+    return new
+
+
 def growth(steps: int, M: Array, lam: Array, scale: Array, tol: float) -> float:
     """By how much the r_i are divided after an inner solution in so many steps.
 
     One unit in the last place of λ must not move a row by a tenth of the tolerance.
     """
-    grow = next(factor for most, factor in GROWTH if steps <= most)
+    grow = usual_growth(steps)
     noise = EPS * reach_of(M, np.abs(lam))
     limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=noise > 0)
     return float(max(min(grow, limits.min(initial=np.inf)), min(grow, 1.0 / 3.0)))

@@ -25,7 +25,9 @@ class Shared:
 
     ``around`` is the last regularisation that was needed, ``best`` the least |r| since the anchors
     moved, ``widest`` the largest scale of each row and ``largest`` the largest objective seen,
-    ``longest`` the longest scaled price, ``flat`` how many agents lack strong convexity and
+    ``longest`` the longest scaled price, ``share`` how much of a move may be left of the inner
+    problem before the anchors are moved, ``spare`` and ``fall`` what an agent may leave out of a
+    ray, ``flat`` how many agents lack strong convexity and
     ``variables`` how many there are in all; ``reached`` are the S of the last trials, and ``M``
     bounds the dual function's curvature.
     """
@@ -53,6 +55,9 @@ class Shared:
     around: float = 0.0
     largest: float = 0.0
     longest: float = 0.0
+    share: float = 0.1
+    spare: float = 0.0
+    fall: float = 0.0
     kkt: float = np.inf
     end: str = ""
 

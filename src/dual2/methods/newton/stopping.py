@@ -27,8 +27,9 @@ ROUNDING = 64.0 * EPS
 CONE, AHEAD, FAR = 1e-9, 1e-10, 1e4
 """Of a separating direction: distance to the barrier cone that counts as none, least gap relative
 to its terms, and how many times larger than seen a feasible point would have to be."""
-FALL = 1e-6
-"""Least rate, relative to its terms, at which an unbounded objective falls."""
+FALL, CLOSE = 1e-6, 1e-3
+"""Least rate, relative to its terms, at which an unbounded objective falls, and how far from the
+recession cone of h, relative to their own terms, rows may be that are worth a closer look."""
 
 
 class Judgement(NamedTuple):
@@ -143,13 +144,25 @@ def proves_infeasible(h: Function, u: Array, numbers: Array, y: Array) -> bool:
     return bool(numbers[OUTSIDE] == 0 and gap > AHEAD * size and gap > FAR * numbers[MISSED])
 
 
-def proves_unbounded(
+class Fall(NamedTuple):
+    """Whether it is proven that the objective falls for ever, and whether it looks like that.
+
+    Then ``rate`` is how fast it does, and rows may be off by ``spare`` in all.
+    """
+
+    proven: bool = False
+    nearly: bool = False
+    rate: float = 0.0
+    spare: float = 0.0
+
+
+def falls_along(
     h: Function, scaling: Scaling, ray: Array, longest: float, objective: float
-) -> bool:
+) -> Fall:
     """Whether the objective falls for ever along the agents' directions d_i; see :mod:`.message`.
 
     s = Σ A_i d_i must lie in the recession cone of h, up to rounding and up to what no price of ten
-    thousand times the length seen could pay for.
+    thousand times the length seen could pay for. It looks like that where one of the two holds.
     """
     p = len(scaling.D)
     s, load, rate, size = ray[:p], ray[p : 2 * p], float(ray[2 * p]), float(ray[2 * p + 1])
@@ -157,8 +170,11 @@ def proves_unbounded(
     t = length * to_recession(h, s / length) if length > 0 else s
     along = float(np.linalg.norm(t))
     rate += along * rate_along(h, t / along) if along > 0 else 0.0
-    off = s - t
-    if not np.isfinite(rate) or np.any(np.abs(off) > CONE * load):
-        return False
-    allowed = FAR * float(np.linalg.norm(scaling.D * off)) * max(longest, np.sqrt(objective))
-    return bool(rate < -FALL * size and -rate > allowed)
+    off = np.abs(s - t)
+    if not np.isfinite(rate) or not rate < -FALL * size:
+        return Fall()
+    spare = -rate / (FAR * max(longest, np.sqrt(objective), 1e-300))
+    if np.any(off > CLOSE * load) and np.linalg.norm(scaling.D * off) > spare:
+        return Fall()
+    proven = np.all(off <= CONE * load) and np.linalg.norm(scaling.D * off) < spare
+    return Fall(bool(proven), True, -rate, float(spare))

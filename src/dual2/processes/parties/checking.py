@@ -4,19 +4,23 @@ import asyncio
 import datetime
 import os
 import ssl
+import time
 from dataclasses import dataclass, replace
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.processes.parties.party import Party
 from dual2.processes.parties.session import open_hub
 from dual2.processes.parties.study import versions_in_words
-from dual2.runtime.peers.carrier_tls import HANDSHAKE, dial
+from dual2.runtime.peers.carrier import HANDSHAKE, Neighbour
 from dual2.runtime.peers.frames import Kind
 from dual2.runtime.peers.hello import CHECKING
-from dual2.runtime.peers.hub import Hub, Neighbour
+from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import read_certificate, validity
 from dual2.runtime.peers.journal import lock
 from dual2.solving.storage.folder import load_agent
+
+_CLOCK = 60
+"""Seconds by which two clocks may differ: certificates have dates."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +33,9 @@ class Finding:
 
 
 def check_party(party: Party, seconds: float = HANDSHAKE) -> list[Finding]:
-    """Look at files, keys, dates, clock and hashes, and try to reach every neighbour.
+    """Look at files, keys, dates, clock and hashes, and try to reach whom this party dials.
 
-    Neighbours that dial this party are waited for, ``seconds`` long.
+    Each is tried for ``seconds``; who dials this party finds out by its own check.
     """
     study = party.study
     now = datetime.datetime.now(datetime.UTC)
@@ -71,7 +75,7 @@ async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
         return Finding(one.name, True, "dials this party; it tells when it checks")
     try:
         async with asyncio.timeout(seconds):
-            connection = await dial(one.address, hub.place.client, hub.place.limit, seconds)
+            connection = await hub.place.carrier.dial(one)
             try:
                 if connection.fingerprint not in one.fingerprints:
                     text = f"presents {connection.fingerprint[:8]}…, not that of the study"
@@ -81,8 +85,13 @@ async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
                 frame = await connection.receive()
                 if frame is None or frame.kind != Kind.HELLO:
                     return Finding(one.name, False, "closed the connection; its audit log says why")
-                hub.meaning.demand_same(frame, one.number, one.name)
-                return Finding(one.name, True, f"reached at {connection.address}, same study")
+                said = hub.meaning.demand_same(frame, one.number, one.name)
+                late = said["time"] - int(time.time())
+                clock = (
+                    f"; its clock is {late:+d} s from the one here" if abs(late) > _CLOCK else ""
+                )
+                words = f"reached at {connection.address}, same study{clock}"
+                return Finding(one.name, not clock, words)
             finally:
                 connection.close()
     except ssl.SSLError as error:

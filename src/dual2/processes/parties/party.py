@@ -10,6 +10,7 @@
     listen = "0.0.0.0:7443"
     state = "state"
     status = "127.0.0.1:7480"         # read-only page, optional
+    sync = true                       # what was said is on the disk before it is said
 
     [peers.hospital]                  # whom this party dials
     address = "dual2.hospital.example:7443"
@@ -23,7 +24,8 @@ from typing import Any
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_toml
 from dual2.processes.parties.study import Study, entries, read_study
-from dual2.runtime.peers.hub import Neighbour, Timing
+from dual2.runtime.peers.carrier import Neighbour
+from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -40,6 +42,7 @@ OPTIONAL: dict[str, type] = {
     "status": str,
     "patience": float,
     "dead": float,
+    "sync": bool,
     "peers": dict,
 }
 
@@ -59,6 +62,7 @@ class Party:
     status: tuple[str, int] | None
     neighbours: tuple[Neighbour, ...]
     timing: Timing
+    sync: bool = True
 
     @property
     def name(self) -> str:
@@ -94,6 +98,7 @@ def party_of(table: dict[str, Any], file: Path, study: Study) -> Party:
         _page(table, where),
         _neighbours(table.get("peers", {}), study, me, where),
         timing,
+        table.get("sync", True),
     )
     _check_identity(party)
     waits = [n.name for n in party.neighbours if n.address is None]

@@ -6,6 +6,7 @@ Three threads: this one listens to the operator, one computes, one holds the lin
 import hashlib
 import os
 import signal
+import ssl
 import sys
 import threading
 import time
@@ -21,10 +22,18 @@ from dual2.processes.parties.status import Board, serve
 from dual2.processes.parties.study import versions_in_words
 from dual2.runtime import Share
 from dual2.runtime.peers.audit import Audit
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.carrier import Carrier
+from dual2.runtime.peers.carrier_grpc import GrpcCarrier
+from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
-from dual2.runtime.peers.identity import load_key, parse_certificate, read_certificate, validity
+from dual2.runtime.peers.identity import (
+    load_key,
+    parse_certificate,
+    read_certificate,
+    read_private,
+    validity,
+)
 from dual2.runtime.peers.journal import KEY_FILE, Journal, create
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
@@ -68,6 +77,7 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
 
     def work(transport: Parties, board: Board) -> Result:
         result = _solve(party, transport, agent, board)
+        transport.confirm()
         document = {"party": party.name, "agent": party.me} | result.as_dict()
         create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
         return result
@@ -103,7 +113,7 @@ def take_part(
     say : callable
         Told how it goes.
     """
-    journal = Journal(party.state, _about(party, data), resume)
+    journal = Journal(party.state, _about(party, data), resume, party.sync)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
     board = Board(party.state / "status.json", party)
     hub = open_hub(party, audit, max(1, width))
@@ -170,17 +180,27 @@ def warn(party: Party, say: Callable[[str], None]) -> None:
 
 def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
     """The links of a party, not yet started."""
-    members = party.study.members
-    trusted = [der for one in party.neighbours for der in members[one.number].ders]
     limit = max(8 * (CHUNK + 64), 8 * p, 512 * len(party.study.members))
     place = Place(
         party.listen if any(one.address is None for one in party.neighbours) else None,
-        make_context(party.key, party.certificate, trusted, server=True),
-        make_context(party.key, party.certificate, trusted, server=False),
-        limit,
+        open_carrier(party, limit),
     )
     meaning = Meaning(party.study.run, party.study.digest, versions_in_words())
     return Hub(party.me, list(party.neighbours), meaning, place, party.timing, audit)
+
+
+def open_carrier(party: Party, limit: int) -> Carrier:
+    """What the study says, with this party's key and the certificates of its neighbours."""
+    members, dead = party.study.members, party.timing.dead
+    pins = {one.number: members[one.number].ders for one in party.neighbours}
+    if party.study.carrier == "grpc":
+        own = ssl.DER_cert_to_PEM_cert(read_certificate(party.certificate)).encode()
+        return GrpcCarrier(read_private(party.key), own, pins, limit, dead)
+    trusted = [der for ders in pins.values() for der in ders]
+    server, client = (
+        make_context(party.key, party.certificate, trusted, one) for one in (True, False)
+    )
+    return TlsCarrier(server, client, limit, dead)
 
 
 # -- the computing thread --------------------------------------------------------------------------
@@ -193,8 +213,8 @@ def _compute(
     outcome: Outcome,
 ) -> None:
     try:
-        if party.study.masked:
-            transport.masks = agree_on_masks(party, transport, secret)
+        transport.pairs = agree_on_masks(party, transport, secret)
+        transport.masks = transport.pairs if party.study.masked else None
         outcome.result = work(transport, board)
         outcome.missing = transport.leave()
         if not outcome.missing:
@@ -213,6 +233,11 @@ def make_transport(party: Party, hub: Hub, journal: Journal) -> tuple[Parties, S
     from cryptography.hazmat.primitives.hashes import SHA256
 
     study, key = party.study, load_key(party.key)
+    if journal.has_spoken and not (party.state / KEY_FILE).exists():
+        raise Dual2Error(
+            f"{party.state / KEY_FILE} is missing, but words were said under its masks. Restore "
+            "it; a new attempt needs a new name of the run and another state folder."
+        )
     secret = Secret(
         party.state,
         message_of(study.run, study.digest, party.me),

@@ -5,6 +5,7 @@
     run = "stroke-2026-03"
     problem = "problem"               # folder with problem.toml (h, network, options)
     sums = { masked = true, matrices = false }
+    carrier = "tls"                   # or "grpc", for proxies that want HTTP/2
 
     [[parties]]                       # in the order of the agents
     name = "hospital"
@@ -17,7 +18,7 @@ import hashlib
 import re
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from dual2.errors import Dual2Error, unknown_name
@@ -31,6 +32,8 @@ from dual2.solving.storage import load_public
 from dual2.solving.storage.folder import PUBLIC_FILES, Public
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+CARRIERS = ("tls", "grpc")
+"""What may carry frames: TLS 1.3 alone, or gRPC."""
 MOST_PARTIES = 32
 """All pairs of parties share masks; their number grows with the square."""
 TWO = (
@@ -93,6 +96,8 @@ class Study:
     ----------
     masked, matrices : bool
         Whether sums are masked, and whether p × p matrices may be summed.
+    carrier : str
+        What carries the frames: one of ``CARRIERS``.
     """
 
     file: Path
@@ -102,6 +107,7 @@ class Study:
     masked: bool
     matrices: bool
     public: Public
+    carrier: str
 
     @property
     def names(self) -> list[str]:
@@ -116,11 +122,7 @@ class Study:
     @cached_property
     def digest(self) -> bytes:
         """SHA-256 of the study and of the public files of the problem."""
-        total = hashlib.sha256()
-        for file in (self.file, *(self.folder / name for name in PUBLIC_FILES)):
-            data = read_bytes(file) if file.exists() else b""
-            total.update(len(data).to_bytes(8, "little") + data)
-        return total.digest()
+        return _digest(self.file, self.folder)
 
     @property
     def run(self) -> bytes:
@@ -144,11 +146,15 @@ def read_study(file: Path) -> Study:
     """Read a study and all that it names; an error says what is wrong with it."""
     where = str(file)
     table = entries(
-        read_toml(file), where, {"run": str, "problem": str, "parties": list}, {"sums": dict}
+        read_toml(file),
+        where,
+        {"run": str, "problem": str, "parties": list},
+        {"sums": dict, "carrier": str},
     )
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
     members = read_members(table["parties"], where, file.parent)
-    folder = file.parent / table["problem"]
+    folder = beside(file.parent, table["problem"], f"{where}: problem")
+    before = _digest(file, folder)
     study = Study(
         file,
         table["run"],
@@ -157,10 +163,44 @@ def read_study(file: Path) -> Study:
         sums.get("masked", True),
         sums.get("matrices", False),
         load_public(folder),
+        read_carrier(table, where),
     )
+    if study.digest != before or read_toml(file) != table:
+        raise Dual2Error(f"{where} or {folder} was changed while it was read. Start again.")
     check_members(study, where)
     _check_options(study, where)
     return study
+
+
+def _digest(file: Path, folder: Path) -> bytes:
+    total = hashlib.sha256()
+    for one in (file, *(folder / name for name in PUBLIC_FILES)):
+        data = read_bytes(one) if one.exists() else b""
+        total.update(len(data).to_bytes(8, "little") + data)
+    return total.digest()
+
+
+def beside(folder: Path, name: str, where: str) -> Path:
+    """A file that a study names, which others have written: beside it or below, nowhere else.
+
+    Examples
+    --------
+    >>> beside(Path("study"), "../key.pem", "study.toml: certificate")
+    Traceback (most recent call last):
+    dual2.errors.Dual2Error: study.toml: certificate is '../key.pem'; expected a name beside ...
+    """
+    parts = PurePath(name).parts
+    if not parts or PurePath(name).is_absolute() or ".." in parts:
+        raise Dual2Error(f"{where} is {name!r}; expected a name beside the study, without '..'.")
+    return folder / name
+
+
+def read_carrier(table: dict[str, Any], where: str) -> str:
+    """What carries the frames of a study."""
+    found = table.get("carrier", CARRIERS[0])
+    if found not in CARRIERS:
+        raise Dual2Error(f"{where}: {unknown_name('carrier', found, CARRIERS)}")
+    return found
 
 
 def read_members(parties: list[Any], where: str, folder: Path) -> tuple[Member, ...]:
@@ -183,7 +223,7 @@ def _member(entry: Any, where: str, folder: Path) -> Member:
     ders = []
     for when in whens:
         file, said = found[f"{when}certificate"], found[f"{when}fingerprint"]
-        ders.append(read_certificate(folder / file))
+        ders.append(read_certificate(beside(folder, file, f"{where}: {when}certificate")))
         if fingerprint(ders[-1]) != said.lower().replace(":", ""):
             raise Dual2Error(
                 f"{where}: the fingerprint of {file} is {fingerprint(ders[-1])}, the study says "

@@ -4,6 +4,7 @@ JSON lines, each with the hash of the one before: a line that is changed or remo
 """
 
 import hashlib
+import io
 import json
 import os
 import threading
@@ -13,10 +14,14 @@ from pathlib import Path
 from typing import Any
 
 from dual2.errors import Dual2Error
-from dual2.files import parse_json, read_text
+from dual2.files import parse_json
+from dual2.files.reading import open_regular
 
 _FIRST = "0" * 32
-MOST = 512 * 2**20
+_TEXT = 1000
+"""Most characters of a text in a line."""
+_LONGEST = 2**16
+"""More bytes than a line has."""
 
 
 class Audit:
@@ -24,21 +29,26 @@ class Audit:
 
     def __init__(self, file: Path, run: str) -> None:
         self._run, self._lock = run, threading.Lock()
-        self._last = _FIRST
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if file.exists():
-            lines = read_text(file, MOST).splitlines(keepends=True)
-            if lines and not lines[-1].endswith("\n"):  # written when the process was killed
-                os.truncate(file, sum(len(line.encode()) for line in lines[:-1]))
-                lines.pop()
-            self._last = _link(lines[-1].rstrip("\n")) if lines else _FIRST
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
+        self._last = self._continue(file)
+
+    def _continue(self, file: Path) -> str:
+        """Remove a line that was being written when the process was killed; hash of the last."""
+        size = os.fstat(self._descriptor).st_size
+        begin = max(0, size - _LONGEST)
+        whole, end, _ = os.pread(self._descriptor, _LONGEST, begin).rpartition(b"\n")
+        if size and not end and begin:
+            raise Dual2Error(f"{file} is no audit log of a party.")
+        os.ftruncate(self._descriptor, begin + len(whole) + len(end))
+        return _link(whole.rpartition(b"\n")[2].decode(errors="replace")) if end else _FIRST
 
     def __call__(self, event: str, **details: Any) -> None:
         """Log an event."""
         with self._lock:
             line = {"t": round(time.time(), 3), "run": self._run, "event": event}
+            details = {k: v[:_TEXT] if isinstance(v, str) else v for k, v in details.items()}
             text = json.dumps(line | details | {"prev": self._last})
             if self._descriptor >= 0:
                 os.write(self._descriptor, f"{text}\n".encode())
@@ -58,13 +68,15 @@ def _link(text: str) -> str:
 def verify(file: Path) -> Counter[str]:
     """Check the chain of a log; how many events of each kind it has."""
     last, found = _FIRST, Counter[str]()
-    for number, line in enumerate(read_text(file, MOST).splitlines(), 1):
-        entry = parse_json(line, f"{file}, line {number}")
-        if not isinstance(entry, dict) or entry.get("prev") != last:
-            raise Dual2Error(
-                f"{file}, line {number}: the chain is broken here. A line before it was changed, "
-                "removed or added."
-            )
-        last = _link(line)
-        found[str(entry.get("event"))] += 1
+    with open_regular(file) as raw, io.BufferedReader(raw) as stream:
+        for number, data in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
+            line = data.decode(errors="replace").rstrip("\n")
+            entry = parse_json(line, f"{file}, line {number}")
+            if not isinstance(entry, dict) or entry.get("prev") != last:
+                raise Dual2Error(
+                    f"{file}, line {number}: the chain is broken here. A line before it was "
+                    "changed, removed or added."
+                )
+            last = _link(line)
+            found[str(entry.get("event"))] += 1
     return found

@@ -5,6 +5,7 @@ Nothing is negotiated: what differs is named, and the connection ends.
 
 import json
 import os
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +17,17 @@ PROTOCOL = 1
 CHECKING = "check"
 """Incarnation of a process that only looks whether it would be welcome."""
 _WORDS = {"protocol": "protocol", "study": "study file", "versions": "set of library versions"}
+
+
+def printable(text: Any, most: int) -> str:
+    r"""What somebody else says, for a terminal or a log: one line, no control characters.
+
+    Examples
+    --------
+    >>> printable("all well\n\x1b[2Jforged", 100)
+    'all well??[2Jforged'
+    """
+    return "".join(one if one.isprintable() else "?" for one in str(text)[:most])
 
 
 class Mismatch(PeerError):
@@ -41,14 +53,16 @@ class Meaning:
     versions: str
     incarnation: str = field(default_factory=lambda: os.urandom(8).hex())
 
-    def hello(self, party: int, want: int, stable: int) -> Frame:
-        """The greeting of a party."""
+    def hello(self, party: int, want: int, stable: int, attempt: int = 1) -> Frame:
+        """The greeting of a party; ``attempt`` counts those of this process."""
         said = {
             "protocol": PROTOCOL,
             "party": party,
             "study": self.study.hex(),
             "versions": self.versions,
             "incarnation": self.incarnation,
+            "attempt": attempt,
+            "time": int(time.time()),
             "want": want,
             "stable": stable,
         }
@@ -68,8 +82,8 @@ class Meaning:
         for key, value in own.items():
             if said[key] != value:
                 raise Mismatch(
-                    f"{name} has another {_WORDS[key]} ({str(said[key])[:60]}) than this party "
-                    f"({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
+                    f"{name} has another {_WORDS[key]} ({printable(said[key], 60)}) than this "
+                    f"party ({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
                 )
         if frame.run != self.run:
             raise Mismatch(f"{name} means another run of the same study: nothing was computed.")
@@ -78,7 +92,7 @@ class Meaning:
 
 def _read(frame: Frame, name: str) -> dict[str, Any]:
     kinds = {"protocol": int, "party": int, "study": str, "versions": str, "incarnation": str}
-    kinds |= {"want": int, "stable": int}
+    kinds |= {"attempt": int, "time": int, "want": int, "stable": int}
     try:
         said = parse_json(frame.payload.decode(), f"the greeting of {name}")
     except (UnicodeDecodeError, Dual2Error) as error:

@@ -4,46 +4,25 @@ The program makes and consumes frames under the hub's lock and never touches a c
 """
 
 import asyncio
-import json
 import random
 import ssl
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
-from dual2.files import parse_json
-from dual2.runtime.peers.carrier_tls import (
-    BUFFER,
-    HANDSHAKE,
-    Connection,
-    abort,
-    dial,
-    secure,
-)
-from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers import carrier as carriers
+from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
+from dual2.runtime.peers.conversation import BROKEN, Conversation
 from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
-from dual2.runtime.peers.link import Gap, Link
+from dual2.runtime.peers.link import Link
+from dual2.runtime.peers.strangers import Strangers
 
-MOST_STRANGERS = 64
-"""Most connections at once whose other end is not known yet."""
 _FAREWELL = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
-_BROKEN = (OSError, EOFError, TimeoutError, asyncio.IncompleteReadError, Gap)
-
-
-@dataclass(frozen=True)
-class Neighbour:
-    """A party at the other end of a link; ``address`` is where this party dials it."""
-
-    number: int
-    name: str
-    fingerprints: tuple[str, ...]
-    address: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -58,12 +37,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class Place:
-    """Where this party listens, and with what it shows who it is."""
+    """Where this party listens, and what carries its frames."""
 
     listen: tuple[str, int] | None
-    server: ssl.SSLContext
-    client: ssl.SSLContext
-    limit: int
+    carrier: Carrier
 
 
 @dataclass(frozen=True)
@@ -95,6 +72,8 @@ class Hub:
         The greeted connection to each peer that is there.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
+    wanted : list of Link
+        The program waits for a frame of each of these, and need not be woken up before.
     """
 
     def __init__(
@@ -116,11 +95,13 @@ class Hub:
         self.down_since = dict.fromkeys(self.links, time.monotonic())
         self.refusals: dict[int, str] = {}
         self.strange: set[int] = set()
+        self.wanted: list[Link] = []
         self.port: int | None = None
-        self._wake: dict[int, asyncio.Event] = {}
-        self._incarnations: dict[int, str] = {}
+        self._talks: dict[int, Conversation] = {}
+        self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
+        self._greetings = 0
         self._untold = set(self.links)
-        self._strangers = 0
+        self._strangers = Strangers(audit)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = threading.Event()
         self._error: OSError | None = None
@@ -134,9 +115,14 @@ class Hub:
         if self._error is not None:
             raise Dual2Error(f"Cannot listen at {self.place.listen}: {self._error}.")
 
-    def wake(self, peer: int) -> None:
-        """There is something to write for a peer."""
-        self._loop.call_soon_threadsafe(self._wake[peer].set)
+    def wake(self, peers: Iterable[int]) -> None:
+        """There is something to write for some peers."""
+        self._loop.call_soon_threadsafe(self._flush, peers)
+
+    def _flush(self, peers: Iterable[int]) -> None:
+        for peer in peers:
+            if peer in self._talks:
+                self._talks[peer].flush()
 
     def fail(self, origin: str, text: str, quiet: bool = False) -> None:
         """End the run here and, unless ``quiet``, at all parties that can be reached."""
@@ -145,9 +131,14 @@ class Hub:
                 self.failure = Failure(origin, text, quiet)
                 self.audit("leave" if quiet else "abort", origin=origin)
             self.changed.notify_all()
-        for peer in self.links:
-            with suppress(RuntimeError):  # the loop has ended
-                self.wake(peer)
+        with suppress(RuntimeError):  # the loop has ended
+            self.wake(self.links)
+
+    def told(self, peer: int) -> None:
+        """A peer knows that the run has failed."""
+        with self.changed:
+            self._untold.discard(peer)
+            self.changed.notify_all()
 
     def stop(self) -> None:
         """Write what is left, the news of a failure above all, and end all connections."""
@@ -170,12 +161,9 @@ class Hub:
 
     async def _main(self) -> None:
         self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
-        self._wake = {peer: asyncio.Event() for peer in self.links}
-        server = None
         try:
             if self.place.listen is not None:
-                server = await asyncio.start_server(self._accept, *self.place.listen, limit=BUFFER)
-                self.port = server.sockets[0].getsockname()[1]
+                self.port = await self.place.carrier.listen(self.place.listen, self._receive)
         except OSError as error:
             self._error = error
             return
@@ -185,47 +173,33 @@ class Hub:
             if neighbour.address is not None:
                 self._begin(self._keep_dialling(peer))
         await self._stopping.wait()
-        if server is not None:
-            server.close()
         last = [connection.finish() for connection in self.connections.values()]
         await asyncio.gather(*last, return_exceptions=True)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was aborted closes its socket in the next turns
+        await self.place.carrier.stop()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._begin(self._receive(reader, writer))
-
-    async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        address = str((writer.get_extra_info("peername") or "?")[0])
-        connection: Connection | None = None
+    async def _receive(self, visitor: Visitor) -> None:
+        log, address = self._strangers.log, visitor.address
         try:
-            if self._strangers >= MOST_STRANGERS:
-                self.audit("refused", address=address, why="too many strangers")
-                return
-            self._strangers += 1
-            try:
-                timing = self.place.limit, self.timing.dead
-                connection = await secure((reader, writer), self.place.server, *timing)
+            with self._strangers.inside(address):
+                connection = await visitor.secure()
                 peer = self._find(connection, address)
                 said = None if peer is None else await self._greet(peer, connection)
-            finally:
-                self._strangers -= 1
             if peer is not None and said is not None:
                 await self._converse(peer, connection, said)
         except ssl.SSLError as error:
-            why = getattr(error, "verify_message", "") or error.reason or str(error)
-            self.audit("handshake_failed", address=address, why=why)
-        except (PeerError, *_BROKEN) as error:
-            self.audit("refused", address=address, why=str(error) or type(error).__name__)
+            log("handshake_failed", address=address, why=_why(error))
+        except Exception as error:
+            log("refused", address=address, why=str(error) or type(error).__name__)
         finally:
-            abort(writer)
+            visitor.leave()
 
     def _find(self, connection: Connection, address: str) -> int | None:
         """The neighbour that shows this certificate, if one may dial."""
@@ -233,7 +207,7 @@ class Hub:
         for peer, neighbour in self.neighbours.items():
             if found in neighbour.fingerprints and neighbour.address is None:
                 return peer
-        self.audit("stranger", address=address, fingerprint=found)
+        self._strangers.log("stranger", address=address, fingerprint=found)
         return None
 
     async def _keep_dialling(self, peer: int) -> None:
@@ -242,8 +216,7 @@ class Hub:
         while not self._stopping.is_set():
             connection = None
             try:
-                timing = self.place.limit, self.timing.dead
-                connection = await dial(neighbour.address, self.place.client, *timing)
+                connection = await self.place.carrier.dial(neighbour)
                 if connection.fingerprint not in neighbour.fingerprints:
                     raise Mismatch(
                         f"{neighbour.name} presents {connection.fingerprint[:8]}…, the study says "
@@ -254,10 +227,12 @@ class Hub:
                 pause = self.timing.shortest
                 await self._converse(peer, connection, said)
             except ssl.SSLError as error:
-                why = getattr(error, "verify_message", "") or error.reason or str(error)
-                self._refused(peer, f"{neighbour.name} cannot be trusted: {why}.")
-            except (PeerError, *_BROKEN) as error:
-                self._refused(peer, str(error) if isinstance(error, PeerError) else "")
+                self._refused(peer, f"{neighbour.name} cannot be trusted: {_why(error)}.")
+            except BROKEN:
+                self._refused(peer, "")
+            except Exception as error:  # whatever it was, the next attempt may succeed
+                known = isinstance(error, PeerError)
+                self._refused(peer, str(error) if known else f"{type(error).__name__}: {error}.")
             finally:
                 if connection is not None:
                     connection.close()
@@ -275,9 +250,10 @@ class Hub:
         """Say hello and hear it; an error that names what differs."""
         link, name = self.links[peer], self.neighbours[peer].name
         with self.changed:
-            hello = self.meaning.hello(self.me, link.next_in, link.durable)
-        await connection.send(hello.packed())
-        async with asyncio.timeout(HANDSHAKE):
+            self._greetings += 1
+            hello = self.meaning.hello(self.me, link.next_in, link.durable, self._greetings)
+        async with asyncio.timeout(carriers.HANDSHAKE):
+            await connection.send(hello.packed())
             frame = await connection.receive()
         if frame is None:
             raise PeerError(
@@ -288,7 +264,7 @@ class Hub:
             return self.meaning.demand_same(frame, peer, name)
         except Mismatch as error:
             with self.changed:
-                if peer not in self._incarnations:  # never met: one of both has the wrong files
+                if not self._lives[peer]:  # never met: one of both has the wrong files
                     self.strange.add(peer)
             self._refused(peer, str(error))
             raise
@@ -297,8 +273,12 @@ class Hub:
         """Write and read on a greeted connection until it ends; it replaces an older one."""
         link, name = self.links[peer], self.neighbours[peer].name
         if said["incarnation"] == CHECKING:
-            self.audit("checked", peer=name)
+            self._strangers.log("checked", peer=name)
             return
+        if self._is_late(peer, said):
+            self.audit("late", peer=name)
+            return
+        begun, before = time.monotonic(), link.next_in
         with self.changed:
             try:
                 resent = link.greet(said["want"], said["stable"])
@@ -312,15 +292,14 @@ class Hub:
             self.changed.notify_all()
         if older is not None:
             older.close()
-        if self._incarnations.setdefault(peer, said["incarnation"]) != said["incarnation"]:
-            self._incarnations[peer] = said["incarnation"]
+        if self._note_life(peer, said):
             self.audit("peer_restarted", peer=name)
         shown = connection.fingerprint
         self.audit("link_up", peer=name, fingerprint=shown, want=said["want"], resent=resent)
-        self._wake[peer].set()
-        writing = self._loop.create_task(self._write(peer, connection))
+        self._talks[peer] = talk = Conversation(self, peer, connection)
+        writing = self._loop.create_task(talk.write())
         try:
-            await self._read(peer, connection)
+            await connection.listen(talk.hear)
         except PeerError as error:  # a known party sent what it must not
             self.fail(name, str(error))
         finally:
@@ -330,69 +309,27 @@ class Hub:
             with self.changed:
                 if self.connections.get(peer) is connection:
                     del self.connections[peer]
-                    self.down_since[peer] = time.monotonic()
+                    now = time.monotonic()
+                    if link.next_in > before or now - begun > self.timing.dead:
+                        self.down_since[peer] = now  # else it was never more than a greeting
                     self.audit("link_down", peer=name)
                 self.changed.notify_all()
 
-    async def _write(self, peer: int, connection: Connection) -> None:
-        link, wake, pause = self.links[peer], self._wake[peer], self.timing.dead / 3
-        told = 0
-        try:
-            while True:
-                wake.clear()
-                with self.changed:
-                    frames, ack, stable = link.pending(), link.next_in, link.durable
-                    failure, next_out = self.failure, link.next_out
-                for frame in frames:
-                    passing(f"before send {frame.kind.name}")
-                    await connection.send(frame.header(ack, stable), frame.payload)
-                if not frames and stable > told:
-                    await connection.send(frame_of(Kind.ACK, self.meaning.run).header(ack, stable))
-                told = stable
-                if failure is not None and not failure.quiet:
-                    said = json.dumps([failure.origin, failure.text])[:3000].encode()
-                    await connection.send(frame_of(Kind.ABORT, self.meaning.run, said).packed())
-                    with self.changed:
-                        self._untold.discard(peer)
-                        self.changed.notify_all()
-                try:
-                    async with asyncio.timeout(pause):
-                        await wake.wait()
-                except TimeoutError:
-                    ping = frame_of(Kind.PING, self.meaning.run, tag=next_out)
-                    await connection.send(ping.header(ack, stable))
-                if self._loop.time() - connection.heard > self.timing.dead:
-                    self.audit("silent", peer=link.name)
-                    break
-        except _BROKEN:
-            return
-        finally:
-            connection.close()
+    def _is_late(self, peer: int, said: dict[str, Any]) -> bool:
+        """Whether a greeting was overtaken by a later one: what it wants is no longer true."""
+        lives, life = self._lives[peer], said["incarnation"]
+        if life not in lives:
+            return False
+        return life != next(reversed(lives)) or said["attempt"] <= lives[life]
 
-    async def _read(self, peer: int, connection: Connection) -> None:
-        link = self.links[peer]
-        while (frame := await connection.receive()) is not None:
-            if frame.run != self.meaning.run:
-                raise PeerError(f"{link.name} sent a frame of another run.")
-            if frame.kind == Kind.ABORT:
-                with self.changed:
-                    self._untold.discard(peer)
-                self.fail(*_abort(frame, link.name))
-                continue
-            with self.changed:
-                try:
-                    news = link.accept(frame)
-                except Gap as gap:
-                    self.audit("gap", peer=link.name, why=str(gap))
-                    raise
-                if news or link.acknowledged:
-                    self.changed.notify_all()
+    def _note_life(self, peer: int, said: dict[str, Any]) -> bool:
+        """Remember the process at the other end; whether it is another one than before."""
+        lives, life = self._lives[peer], said["incarnation"]
+        another = bool(lives) and life not in lives
+        lives[life] = said["attempt"]
+        return another
 
 
-def _abort(frame: Frame, name: str) -> tuple[str, str]:
-    """Who ended the run, and why, as the peer passes it on."""
-    try:
-        origin, text = parse_json(frame.payload.decode(), f"the message of {name}")
-        return str(origin)[:100], str(text)[:2000]
-    except (ValueError, TypeError):
-        return name, f"{name} ended the run without a readable reason."
+def _why(error: ssl.SSLError) -> str:
+    """Why a handshake failed."""
+    return getattr(error, "verify_message", "") or error.reason or str(error)

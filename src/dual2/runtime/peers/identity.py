@@ -10,6 +10,7 @@ from typing import Any
 
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.files import read_bytes, refuse_existing
+from dual2.files.reading import open_regular
 from dual2.runtime.peers.journal import create
 
 DAYS = 90
@@ -47,19 +48,23 @@ def read_certificate(path: Path) -> bytes:
         raise Dual2Error(f"{path} has no readable certificate: {error}.") from error
 
 
-def demand_private(path: Path) -> None:
-    """An error if a key may be read by anybody but its owner."""
+def read_private(path: Path) -> bytes:
+    """The content of a key's file, an error if anybody but its owner may read it.
+
+    Rights are those of the file that was opened, whatever has its name a moment later.
+    """
     try:
-        found = os.stat(path)
+        with open_regular(path) as stream:
+            found = os.fstat(stream.fileno())
+            if found.st_mode & 0o077 or found.st_uid not in (os.getuid(), 0):
+                raise Dual2Error(
+                    f"The key {path} may be read by others (rights "
+                    f"{stat.S_IMODE(found.st_mode):04o}, owner {found.st_uid}). Expected 0600 and "
+                    f"your own: chmod 600 {path}"
+                )
+            return stream.read(_MOST)
     except OSError as error:
         raise Dual2Error(f"The key {path} cannot be read: {error.strerror}.") from error
-    if not stat.S_ISREG(found.st_mode):
-        raise Dual2Error(f"The key {path} is no regular file.")
-    if found.st_mode & 0o077 or found.st_uid not in (os.getuid(), 0):
-        raise Dual2Error(
-            f"The key {path} may be read by others (rights {stat.S_IMODE(found.st_mode):04o}, "
-            f"owner {found.st_uid}). Expected 0600 and your own: chmod 600 {path}"
-        )
 
 
 def load_key(path: Path) -> Any:
@@ -68,9 +73,9 @@ def load_key(path: Path) -> Any:
     from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, EllipticCurvePrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    demand_private(path)
+    content = read_private(path)
     try:
-        key = load_pem_private_key(read_bytes(path, _MOST), None)
+        key = load_pem_private_key(content, None)
     except (ValueError, TypeError) as error:
         raise Dual2Error(f"{path} is no private key in PEM without password: {error}.") from error
     if not isinstance(key, EllipticCurvePrivateKey) or not isinstance(key.curve, SECP256R1):

@@ -9,6 +9,7 @@ frames are synced many at a time: until then the peers keep them.
 
 import json
 import os
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,14 +20,30 @@ from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, mark_of, parse_header
 
 START, FRAME, SAID = 1, 2, 3
+KEPT = "way of keeping what was said"
 _RECORD = struct.Struct("<IB16s")
 _MOST = 2**31
 QUOTA = 16 * 2**30
 """Most bytes of a log."""
 KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
+_OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+"""Files of a state folder are its own, never links to others."""
+_MOST_SAID = 64
+"""More bytes than a record of what was said has: only the last one can be torn."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
+
+
+def start_of_machine() -> str:
+    """What the system calls its present start; another one after each restart."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError as error:
+        raise Dual2Error(
+            "sync = false found, but this system does not tell when it was started: a state could "
+            "not be told from one that lost its last records. Remove it."
+        ) from error
 
 
 class Log:
@@ -40,6 +57,9 @@ class Log:
         The first record of a new file.
     ahead : int
         So many zeros are written before the records that will take their place.
+    sync : bool
+        Whether what is kept is on the disk, or with the system only: then it outlives the process,
+        not the machine.
 
     Attributes
     ----------
@@ -49,13 +69,13 @@ class Log:
         Records that may still be lost.
     """
 
-    def __init__(self, file: Path, about: bytes, ahead: int = 0) -> None:
-        self.file, self.unsynced, self._ahead = file, 0, ahead
+    def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
+        self.file, self.unsynced, self._ahead, self._sync = file, 0, ahead, sync
         if not file.exists():
             create(file, b"".join(_record(START, about)))
         self._data = read_bytes(file, QUOTA)
         self.size = self.durable = self._filled = 0
-        self._descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC)
+        self._descriptor = os.open(file, os.O_RDWR | _OWN)
 
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Kind and content of all whole records, read once; then new ones follow them."""
@@ -72,6 +92,12 @@ class Log:
             yield kind, body
         if self.size == 0:
             raise Dual2Error(f"{self.file} is no journal of a party.")
+        if self._ahead and data[self.size + _MOST_SAID :].strip(b"\0"):
+            raise Dual2Error(
+                f"{self.file} is damaged at byte {self.size}: what was said in later sums cannot "
+                "be known. Restore it; a new attempt needs a new name of the run and another state "
+                "folder."
+            )
         os.ftruncate(self._descriptor, self.size)
         os.lseek(self._descriptor, self.size, os.SEEK_SET)
         os.fsync(self._descriptor)  # what is read counts as kept from now on
@@ -97,7 +123,8 @@ class Log:
 
     def sync(self) -> None:
         """Bring the records to the disk."""
-        os.fdatasync(self._descriptor)
+        if self._sync:
+            os.fdatasync(self._descriptor)
         self.unsynced, self.durable = 0, self.size
 
     def close(self) -> None:
@@ -116,6 +143,9 @@ class Journal:
         What the run is about (run, study, data, versions); a log about anything else is refused.
     resume : bool
         Whether a log is expected to be there; otherwise none may be.
+    sync : bool
+        As of :class:`Log`. Without it a state cannot be resumed after a restart of the machine:
+        what was said last might be forgotten, and its mask used twice.
 
     Attributes
     ----------
@@ -123,17 +153,21 @@ class Journal:
         Consumed frames by peer, as the log has them.
     consumed, said : Log
         The logs.
+    new : bool
+        Whether the state begins here.
     """
 
     consumed: Log
     said: Log
 
-    def __init__(self, folder: Path, about: dict[str, str], resume: bool) -> None:
-        self.folder, self.file = folder, folder / "journal"
+    def __init__(
+        self, folder: Path, about: dict[str, str], resume: bool, sync: bool = True
+    ) -> None:
+        self.folder, self.file, self._sync = folder, folder / "journal", sync
+        about = about | {KEPT: "on disk" if sync else f"since the start {start_of_machine()}"}
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
         self._logs: list[Log] = []
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._lock = lock(folder)
         try:
             self._open(about, resume)
@@ -148,10 +182,20 @@ class Journal:
                 "a new attempt needs a new name of the run (run = …) in the study and another "
                 "state folder, since masks must never be used twice."
             )
-        if not (self.file.exists() or (self.folder / KEY_FILE).exists()):
-            (self.folder / "said").unlink(missing_ok=True)  # new keys have masks of their own
+        said, keys = self.folder / "said", self.folder / KEY_FILE
+        self.new = not self.file.exists()
+        if self.new and not keys.exists():
+            said.unlink(missing_ok=True)  # new keys have masks of their own
+        if not self.new and not said.exists():
+            raise Dual2Error(
+                f"{said} is missing, beside {self.file}: what was said under which mask cannot be "
+                "known. Restore it; a new attempt needs a new name of the run and another state "
+                "folder."
+            )
+        if self.new and not said.exists():
+            keys.unlink(missing_ok=True)  # of a state that was deleted: never use a mask twice
         self.said = self._read("said", about, _AHEAD)
-        if self._said and not self.file.exists():
+        if self._said and self.new:
             raise Dual2Error(
                 f"{self.file} is missing, but {self.said.file} has what was said. Restore it; a "
                 "new attempt needs a new name of the run and another state folder."
@@ -184,6 +228,11 @@ class Journal:
         return True
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether anything was said under a mask."""
+        return bool(self._said)
+
+    @property
     def unsynced(self) -> int:
         """Consumed frames that may still be lost."""
         return self.consumed.unsynced
@@ -196,7 +245,7 @@ class Journal:
 
     # -- reading -------------------------------------------------------------------------------
     def _read(self, name: str, about: dict[str, str], ahead: int = 0) -> Log:
-        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode(), ahead)
+        log = Log(self.folder / name, json.dumps(about, sort_keys=True).encode(), ahead, self._sync)
         self._logs.append(log)
         for kind, body in log.records():
             self._take(kind, body, about, log.file)
@@ -252,7 +301,14 @@ def lock(folder: Path) -> int:
     """Lock a state folder for this process, or say that another has it."""
     import fcntl  # where there is none, all else of the package works
 
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    found = os.stat(folder)
+    if found.st_mode & 0o022 or found.st_uid != os.getuid():
+        raise Dual2Error(
+            f"Others may write in {folder} (rights {stat.S_IMODE(found.st_mode):04o}, owner "
+            f"{found.st_uid}). Expected a folder of your own: chmod 700 {folder}"
+        )
+    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | _OWN, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -267,7 +323,7 @@ def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file beside its place, sync it, rename it, sync its folder."""
     new = path.with_name(f".{path.name}.new")
     passing("before create")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OWN, mode)
     try:
         os.fchmod(descriptor, mode)
         _write(descriptor, content)

@@ -5,6 +5,7 @@ Each pair of parties shares a key (X25519, HKDF) and, for every sum, a stream of
 are uniform to whoever does not know all of its streams.
 """
 
+import hmac
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from dual2.engine.fixed_point import add_words, subtract_words
-from dual2.errors import PeerError
-from dual2.files import read_bytes
-from dual2.runtime.peers.identity import demand_private, load_cryptography
+from dual2.errors import Dual2Error, PeerError
+from dual2.runtime.peers.frames import MARK
+from dual2.runtime.peers.identity import load_cryptography, read_private
 from dual2.runtime.peers.journal import KEY_FILE, create
 
 Array = np.ndarray
@@ -37,7 +38,9 @@ class Randomness:
 
         nonce = bytes(8) + index.to_bytes(8, "little")  # block counter 0, then the nonce
         stream = Cipher(ChaCha20(self._key, nonce), None).encryptor()
-        return np.frombuffer(stream.update(bytes(8 * count)), "<u8").astype(np.uint64)
+        found = np.zeros(count, "<u8")
+        stream.update_into(found.view(np.uint8).data, found.view(np.uint8).data)  # in its place
+        return found.astype(np.uint64, copy=False)
 
 
 class Secret:
@@ -61,8 +64,12 @@ class Secret:
             secret = os.urandom(_SECRET)
             public = _public(X25519PrivateKey.from_private_bytes(secret[:32]))
             create(self.file, secret + sign(message + public))
-        demand_private(self.file)
-        content = read_bytes(self.file, 4096)
+        content = read_private(self.file)
+        if len(content) <= _SECRET:
+            raise Dual2Error(
+                f"{self.file} has {len(content)} bytes and is damaged. Restore it; a new attempt "
+                "needs a new name of the run and another state folder."
+            )
         self.private = X25519PrivateKey.from_private_bytes(content[:32])
         self.own = Randomness(content[32:_SECRET])
         self.entry = _public(self.private) + content[_SECRET:]
@@ -122,7 +129,7 @@ class Masks:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        self.me, self._pairs = me, {}
+        self.me, self._pairs, self._tags = me, {}, {}
         for other, public in sorted(publics.items()):
             first, second = sorted((me, other))
             info = b"dual2 mask 1" + study + first.to_bytes(4, "little")
@@ -133,6 +140,23 @@ class Masks:
                 raise PeerError(f"Party {other} has told a mask key of no use: {error}.") from error
             key = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
             self._pairs[other] = Randomness(key)
+            info = b"dual2 totals 1" + info[len(b"dual2 mask 1") :]
+            self._tags[other] = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
+
+    def tags(self, chain: bytes, size: int) -> bytes:
+        """For each of ``size`` parties a mark of ``chain`` that only this one can make for it."""
+        return b"".join(self._tag(i, self.me, chain) for i in range(size))
+
+    def is_same(self, other: int, tags: bytes, chain: bytes) -> bool:
+        """Whether another party's ``tags`` say that it has the same chain."""
+        found = tags[MARK * self.me : MARK * (self.me + 1)]
+        return hmac.compare_digest(found, self._tag(other, other, chain))
+
+    def _tag(self, other: int, sender: int, chain: bytes) -> bytes:
+        if other not in self._tags:
+            return bytes(MARK)  # one's own place
+        text = sender.to_bytes(4, "little") + chain
+        return hmac.digest(self._tags[other], text, "sha256")[:MARK]
 
     def apply(self, index: int, words: Array) -> None:
         """Mask the words of sum ``index``: (m, limbs), or (m,) of one word each."""

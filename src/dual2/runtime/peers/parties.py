@@ -5,7 +5,7 @@ party that was killed repeats what it did and falls in with the others where it 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -18,6 +18,7 @@ from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
+from dual2.runtime.peers.link import KEEP
 from dual2.runtime.peers.masks import Masks, Randomness
 from dual2.runtime.transport import Messages, Transport
 from dual2.runtime.tree import without_nan
@@ -27,8 +28,6 @@ CHUNK = 32_768
 """Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
 _SYNC = 64
 """Consumed frames after which their log is brought to the disk."""
-_KEEP = 256 * 2**20
-"""Most bytes that are kept for a peer; then the program waits for it."""
 _TICK = 0.5
 
 
@@ -57,6 +56,13 @@ class Parties(Transport):
         Of all parties.
     own : Randomness
         Words of this party alone.
+
+    Attributes
+    ----------
+    masks : Masks or None
+        Those of the sums, if they are masked.
+    pairs : Masks or None
+        The keys that each pair of parties shares, masked or not.
     """
 
     exact = True
@@ -68,6 +74,7 @@ class Parties(Transport):
         self.hub, self.journal, self.names, self.own = hub, journal, names, own
         self.rank, self.size, self.exact = hub.me, network.n, True
         self.masks: Masks | None = None
+        self.pairs: Masks | None = None
         self.progress = Progress()
         tree, me = network.tree, hub.me
         self.parent = None if me == tree.root else int(tree.parent[me])
@@ -81,6 +88,8 @@ class Parties(Transport):
             if peer not in hub.links:
                 raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
             hub.links[peer].refill(frames)
+        for link in hub.links.values():
+            link.fresh = journal.new
 
     def owners(self, network: AnyNetwork) -> Array:
         """Party i owns agent i."""
@@ -88,14 +97,21 @@ class Parties(Transport):
 
     # -- frames ----------------------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
+        self._send_all([peer], kind, values, tag)
+
+    def _send_all(
+        self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
+    ) -> None:
+        """The same frame to some peers."""
         frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
-        link = self.hub.links[peer]
-        if self.journal.unsynced and link.unconfirmed > _KEEP:
-            self.sync()  # both may be waiting for each other's word
-        with self.hub.changed:
-            self._wait(lambda: link.unconfirmed <= _KEEP, peer)
-            link.make(frame)
-        self.hub.wake(peer)
+        for peer in peers:
+            link = self.hub.links[peer]
+            if self.journal.unsynced and link.unconfirmed > KEEP:
+                self.sync()  # both may be waiting for each other's word
+            with self.hub.changed:
+                self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
+                link.make(frame)
+        self.hub.wake(peers)
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
@@ -138,6 +154,17 @@ class Parties(Transport):
             hub.changed.wait(_TICK)
         self.progress.waiting = ""
 
+    def _await(self, peers: Sequence[int]) -> None:
+        """Wait until something came from each of some peers, woken up once."""
+        links = [self.hub.links[peer] for peer in peers]
+        with self.hub.changed:
+            self.hub.wanted = links
+            try:
+                for link in links:
+                    self._wait(lambda link=link: bool(link.inbox), link.peer)
+            finally:
+                self.hub.wanted = []
+
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address
         where = f" ({address[0]}:{address[1]})" if address else ""
@@ -162,8 +189,7 @@ class Parties(Transport):
         with self.hub.changed:
             for link in self.hub.links.values():
                 link.settle()
-        for peer in self.hub.links:
-            self.hub.wake(peer)
+        self.hub.wake(self.hub.links)
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
@@ -178,6 +204,7 @@ class Parties(Transport):
         self.journal.say(index, words.data)
         parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
         for part in parts:
+            self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part))
             if self.parent is not None:
@@ -185,8 +212,7 @@ class Parties(Transport):
         for part in parts:
             if self.parent is not None:
                 part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
-            for child in self.children:
-                self._send(child, Kind.DOWN, part, index)
+            self._send_all(self.children, Kind.DOWN, part, index)
         self._chain = mark_of(self._chain, words.data)
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
@@ -249,8 +275,9 @@ class Parties(Transport):
     def hear(self, peer: int, most: int) -> bytes:
         """The bytes that a neighbour tells, at most so many."""
         tag = self._heard[peer] = self._heard.get(peer, -1) + 1
-        length = int.from_bytes(self._take(peer, Kind.ROWS, tag).payload, "little")
-        if length > most:
+        head = self._take(peer, Kind.ROWS, tag).payload
+        length = int.from_bytes(head[:8], "little")
+        if len(head) != 8 or length > most:
             self._blame(peer, f"announced {length} bytes; at most {most} expected")
         data = bytearray()
         while len(data) < length:
@@ -262,19 +289,42 @@ class Parties(Transport):
 
     # -- before and after ------------------------------------------------------------------------
     def exchange_keys(self, entry: bytes) -> Mapping[int, bytes]:
-        """The entries of all parties, up and down the tree."""
+        """The entries of all parties; which ones, all totals depend on from then on."""
+        known = self._exchange_entries(entry, 0)
+        self._chain = mark_of(self._chain, _pack(known))
+        return known
+
+    def confirm(self) -> None:
+        """An error unless all parties have seen the same totals, whoever passed them on.
+
+        Each tells each other one, under the key that only the two share, the chain of its totals.
+        What follows from the totals is to be written after that.
+        """
+        if self.pairs is None:
+            return
+        known = self._exchange_entries(self.pairs.tags(self._chain, self.size), 1)
+        for i, name in enumerate(self.names):
+            if i != self.rank and not self.pairs.is_same(i, known[i], self._chain):
+                text = (
+                    f"{name} and {self.names[self.rank]} have seen different totals: somebody "
+                    "between them changes what it passes on. There is no answer; state is kept."
+                )
+                self.hub.fail(self.names[self.rank], text)
+                raise PeerError(text)
+
+    def _exchange_entries(self, entry: bytes, tag: int) -> dict[int, bytes]:
+        """Some bytes of all parties, up and down the tree."""
         known = {self.rank: entry}
         for child in self.children:
-            known |= self._entries(child, self._take(child, Kind.KEYS, 0))
+            known |= self._entries(child, self._take(child, Kind.KEYS, tag))
         if self.parent is not None:
-            self._send(self.parent, Kind.KEYS, _pack(known), 0)
-            known = self._entries(self.parent, self._take(self.parent, Kind.KEYS, 0))
+            self._send(self.parent, Kind.KEYS, _pack(known), tag)
+            known = self._entries(self.parent, self._take(self.parent, Kind.KEYS, tag))
         if known.keys() != set(range(self.size)) or known[self.rank] != entry:
             raise PeerError(
-                "The table of mask keys lacks a party, or has another key for this one."
+                "The table of what all parties tell lacks one, or has another word of this one."
             )
-        for child in self.children:
-            self._send(child, Kind.KEYS, _pack(known), 0)
+        self._send_all(self.children, Kind.KEYS, _pack(known), tag)
         return known
 
     def _entries(self, peer: int, frame: Frame) -> dict[int, bytes]:
@@ -282,7 +332,7 @@ class Parties(Transport):
         while data:
             number, length = int.from_bytes(data[:4], "little"), int.from_bytes(data[4:8], "little")
             if len(data) < 8 + length or number >= self.size or number in found:
-                self._blame(peer, "sent a table of keys that cannot be read")
+                self._blame(peer, "sent a table that cannot be read")
             found[number], data = data[8 : 8 + length], data[8 + length :]
         return found
 

@@ -1,0 +1,145 @@
+"""What is written and read on one greeted connection, until it ends or is replaced."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+from dual2.errors import PeerError
+from dual2.files import parse_json
+from dual2.runtime.peers.carrier import Connection
+from dual2.runtime.peers.crash_points import passing
+from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers.hello import printable
+from dual2.runtime.peers.link import Gap
+
+if TYPE_CHECKING:
+    from dual2.runtime.peers.hub import Hub
+
+BROKEN = (OSError, EOFError, TimeoutError, Gap)
+"""How a connection ends; there will be another one."""
+_TOLD = 1000
+"""Most characters of the reason that the others are told."""
+
+
+class Conversation:
+    """A connection with one neighbour, in the loop of the hub.
+
+    Frames are written at once where the connection has room. A task writes all else: what had to
+    wait, acknowledgements, the news of a failure, and a sign of life.
+    """
+
+    def __init__(self, hub: Hub, peer: int, connection: Connection) -> None:
+        self._hub, self._peer, self.connection = hub, peer, connection
+        self._link = hub.links[peer]
+        self._wake = asyncio.Event()
+        self._busy, self._told = True, 0
+
+    @property
+    def _current(self) -> bool:
+        """Whether no other connection has replaced this one; asked under the lock."""
+        return self._hub.connections.get(self._peer) is self.connection
+
+    # -- writing -----------------------------------------------------------------------------------
+    def flush(self) -> None:
+        """Write what the program has made, as far as there is room; leave the rest to the task."""
+        if not self._busy and self._hub.failure is None:
+            with self._hub.changed:
+                frame = self._link.first() if self._current else None
+                ack, stable = self._link.next_in, self._link.durable
+            try:
+                while frame is not None and self._put(frame, ack, stable):
+                    self._told = stable
+                    with self._hub.changed:
+                        self._link.written(frame)
+                        frame = self._link.first()
+                    if frame is None:
+                        return
+            except BROKEN:
+                self.connection.close()
+        self._wake.set()
+
+    def _put(self, frame: Frame, ack: int, stable: int) -> bool:
+        passing(f"before send {frame.kind.name}")
+        return self.connection.put(frame.header(ack, stable), frame.payload)
+
+    async def write(self) -> None:
+        """Write whatever is to be written until the connection ends."""
+        timing = self._hub.timing
+        try:
+            while True:
+                self._busy = True
+                self._wake.clear()
+                if not await self._write_all():
+                    break
+                self._busy = False
+                try:
+                    async with asyncio.timeout(timing.dead / 3):
+                        await self._wake.wait()
+                except TimeoutError:
+                    self._busy = True
+                    await self._ping()
+                if asyncio.get_running_loop().time() - self.connection.heard > timing.dead:
+                    self._hub.audit("silent", peer=self._link.name)
+                    break
+        except BROKEN:
+            return
+        finally:
+            self.connection.close()
+
+    async def _write_all(self) -> bool:
+        """Frames, an acknowledgement, the news of a failure; whether there may be more later."""
+        hub, link, run, send = self._hub, self._link, self._hub.meaning.run, self.connection.send
+        with hub.changed:
+            if not self._current:
+                return False  # what is to be written belongs to the one that replaced it
+            frames, ack, stable = link.pending(), link.next_in, link.durable
+        for frame in frames:
+            passing(f"before send {frame.kind.name}")
+            await send(frame.header(ack, stable), frame.payload)
+        if not frames and stable > self._told:
+            await send(frame_of(Kind.ACK, run).header(ack, stable))
+        self._told = stable
+        failure = hub.failure
+        if failure is not None and not failure.quiet:
+            said = json.dumps([failure.origin, failure.text[:_TOLD]], ensure_ascii=False).encode()
+            await send(frame_of(Kind.ABORT, run, said).packed())
+            hub.told(self._peer)
+        return True
+
+    async def _ping(self) -> None:
+        with self._hub.changed:
+            ack, stable, tag = self._link.next_in, self._link.durable, self._link.next_out
+            if self._link.first() is not None:
+                return  # it is written next
+        ping = frame_of(Kind.PING, self._hub.meaning.run, tag=tag)
+        await self.connection.send(ping.header(ack, stable))
+
+    # -- reading -----------------------------------------------------------------------------------
+    def hear(self, frame: Frame) -> None:
+        """Take a frame that came."""
+        hub, link = self._hub, self._link
+        if frame.run != hub.meaning.run:
+            raise PeerError(f"{link.name} sent a frame of another run.")
+        if frame.kind == Kind.ABORT:
+            hub.told(self._peer)
+            hub.fail(*_abort(frame, link.name))
+            return
+        with hub.changed:
+            try:
+                news = link.accept(frame, hub.place.carrier.limit)
+            except Gap as gap:
+                hub.audit("gap", peer=link.name, why=str(gap))
+                raise
+            if not news or all(one.inbox for one in hub.wanted):
+                hub.changed.notify_all()
+
+
+def _abort(frame: Frame, name: str) -> tuple[str, str]:
+    """Who ended the run, and why, as the peer passes it on."""
+    try:
+        origin, text = parse_json(frame.payload.decode(), f"the message of {name}")
+        return printable(origin, 100), printable(text, 2000)
+    except (ValueError, TypeError):
+        return name, f"{name} ended the run without a readable reason."

@@ -1,0 +1,122 @@
+"""Where a relative test has nothing to compare with: no price, no force, no bound."""
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+
+
+def newton(problem, **options):
+    graph = nx.path_graph(problem.n) if problem.n > 1 else nx.empty_graph(1)
+    options = {"method": "Newton", "record": False, "progress": False} | options
+    return d2.solve(problem, d2.Network(graph), **options)
+
+
+def linear(q):
+    return d2.Quadratic(np.zeros(len(q)), q)
+
+
+def falls(problem, result, x):
+    """The objective from x along the ray of the certificate, at steps of 1, 10, …"""
+    ray = [np.array(part) for part in result.certificate.ray]
+    values = []
+    for t in 10.0 ** np.arange(4):
+        point = [a + t * d for a, d in zip(x, ray, strict=True)]
+        values.append(problem.objective(point, problem.coupling(point)))
+    size = max(np.abs(part).max() for part in ray)
+    rates = np.diff(values) / np.diff(10.0 ** np.arange(4))
+    return np.isfinite(values).all() and np.all(rates < -1e-6 * size)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_price_of_nothing_is_none(seed):
+    """Agents without costs: the only price is 0, and no price near it would do."""
+    rng = np.random.default_rng([seed, 31])
+    agents = [d2.Agent(rng.standard_normal((5, 2)), linear(np.zeros(2))) for _ in range(4)]
+    h = d2.PiecewiseLinear([-1.0, 0.5, 2.0], [-2.0, -0.5, 1.0, 3.0], 0.7)
+    problem = d2.Problem(agents, h.shift(rng.standard_normal(5)))
+    result = newton(problem)
+    assert result.status == "CONVERGED" and not result.dual.any()
+    lowest = 5 * float(h.value([0.5]))
+    assert result.objective == pytest.approx(lowest, abs=1e-12)
+
+
+def test_costs_in_other_coordinates_than_the_fall():
+    """Two coordinates without curvature cancel in the coupling; the others stay."""
+    f = d2.Quadratic(np.array([1.0, 0.0, 0.0]), np.array([0.3, -1.0, 0.6]))
+    A = np.array([[0.8, 0.07, -0.12]])
+    agents = [d2.Agent(A, f, d2.L1Norm(0.1)), d2.Agent([[-0.1]], d2.SquaredNorm(2.0))]
+    problem = d2.Problem(agents, d2.IndicatorBox([0.2], [0.4]))
+    result = newton(problem)
+    assert result.status == "UNBOUNDED"
+    start = [np.array([0.375, 0.0, 0.0]), np.zeros(1)]
+    assert falls(problem, result, start)
+
+
+def test_one_agent_falls_for_itself_while_others_settle():
+    rng = np.random.default_rng(5)
+    M = rng.standard_normal((1, 3))
+    agents = [
+        d2.Agent(rng.standard_normal((4, 3)), linear(np.zeros(3)), d2.IndicatorAffine(M, [1.0])),
+        d2.Agent(rng.standard_normal((4, 2)), d2.SquaredNorm(1.0)),
+        d2.Agent(np.zeros((4, 2)), linear(np.array([1.0, -0.5]))),
+    ]
+    problem = d2.Problem(agents, d2.SquaredLoss(np.ones(4)))
+    result = newton(problem)
+    assert result.status == "UNBOUNDED"
+    x = [agents[0].g.prox(np.zeros(3), 1.0), np.zeros(2), np.zeros(2)]
+    assert falls(problem, result, x)
+
+
+def test_unbounded_and_empty_polyhedra():
+    wedge = d2.IndicatorPolyhedron(np.array([[1.0, 1.0], [1.0, -1.0]]), np.zeros(2), np.inf)
+    other = d2.Agent([[1.0]], d2.SquaredNorm(1.0), d2.IndicatorBox(0.0, 1.0))
+    along = d2.Agent([[1.0, -1.0]], linear(np.array([-0.1, -0.1])), wedge)
+    problem = d2.Problem([along, other], d2.IndicatorAtMost([5.0]))
+    result = newton(problem)
+    assert result.status == "UNBOUNDED" and falls(problem, result, [np.zeros(2), np.zeros(1)])
+    inside = d2.Agent([[1.0, 0.0]], linear(np.array([0.1, 0.1])), wedge)
+    result = newton(d2.Problem([inside, other], d2.IndicatorAtMost([-5.0])))
+    assert result.status == "INFEASIBLE" and result.certificate.separator[0] > 0
+
+
+def test_far_away_nothing_is_known():
+    """Rounding of L|x| hides the force on a coordinate without curvature: no solution for that."""
+    f = d2.Quadratic(np.array([1.0, 0.0]), np.array([-1.0, -1.0]))
+    problem = d2.Problem([d2.Agent([[0.0, 0.0]], f)], d2.Zero())
+    for far in (1e3, 1e12, 1e15, 1e17, 1e20):
+        assert problem.kkt([np.array([1.0, far])], np.zeros(1)).stationarity > 0.1
+    bounded = d2.Agent([[0.0, 0.0]], f, d2.IndicatorBox(-1e20, [1.0, 1e20]))
+    problem = d2.Problem([bounded], d2.Zero())
+    assert problem.kkt([np.array([1.0, 1e20])], np.zeros(1)).kkt == 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sizes_are_guessed_in_the_units_of_the_rows(seed):
+    """A loss in rows over twelve decades, agents with nothing to tell about their own size."""
+    rng = np.random.default_rng([seed, 32])
+    units = 10.0 ** rng.permutation(np.linspace(-6, 6, 5))
+    agents, plain = [], []
+    for _ in range(3):
+        A, M, a = (rng.standard_normal(shape) for shape in ((5, 4), (2, 4), 4))
+        f, g = d2.LeastSquares(M, rng.standard_normal(2)), d2.IndicatorHalfspace(a, 0.3)
+        agents.append(d2.Agent(units[:, None] * A, f, g))
+        plain.append(d2.Agent(A, f, g))
+    y = rng.standard_normal(5)
+    result = newton(d2.Problem(agents, d2.SquaredLoss(units * y, 0.5 / units**2)))
+    expected = newton(d2.Problem(plain, d2.SquaredLoss(y, 0.5)))
+    assert result.status == expected.status == "CONVERGED"
+    assert result.objective == pytest.approx(expected.objective, rel=1e-7)
+
+
+def test_fixed_variables_of_a_cost_without_curvature():
+    """The coordinates without curvature are fixed: no proximal term, and no division by 0."""
+    f = d2.Quadratic(np.array([1.0, 0.0]), np.array([1.0, 1.0]))
+    fixed = d2.Agent(np.ones((1, 2)), f, d2.IndicatorBox([-1.0, 2.0], [1.0, 2.0]))
+    flat = d2.Smooth(lambda x: x - 1.0, 0.0, 1.0, lambda x: 0.5 * float((x - 1.0) @ (x - 1.0)))
+    problem = d2.Problem([fixed, d2.Agent([[1.0]], flat)], d2.IndicatorPoint([3.0]))
+    result = newton(problem, method="L-BFGS")
+    assert result.status == "CONVERGED"
+    np.testing.assert_allclose(result.x[0], [-0.5, 2.0], atol=1e-7)
+    np.testing.assert_allclose(result.x[1], [1.5], atol=1e-7)
