@@ -144,6 +144,24 @@ def test_sizes_are_agreed_on_where_something_does_not_fit(width, agreed):
     assert transport.agreed == agreed[-1] + agreed[0]
 
 
+def test_a_message_that_grows_keeps_its_sizes():
+    """... as long as what is added is about as large as what was last in it, and not too long."""
+    transport, draw = Counting(), np.random.default_rng(6)
+    transport.strict = True
+    for width, factor, often in (
+        (9000, 1.0, 1),
+        (9002, 1e-4, 1),
+        (9064, 1e4, 1),
+        (9065, 1.0, 2),  # more than 64 numbers longer than any whose sizes are known
+        (9067, 1e9, 3),  # does not fit
+        (9067, 1e9, 3),
+        (20_000, 1.0, 4),
+    ):
+        rows = factor * draw.uniform(1.0, 2.0, (8, width))
+        assert transport.sum(rows, PATH).tolist() == [math.fsum(column) for column in rows.T]
+        assert transport.agreed == often
+
+
 def test_parts_that_cancel_are_taken_to_be_as_large_as_those_around():
     transport, rows = Counting(), np.ones((8, 40))
     rows[::2, ::3] = -1.0
