@@ -153,8 +153,8 @@ def peers_markdown(found: Sequence[Standing], title: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: str = "--:") -> str:
+    lines = [head, ["---"] + [right] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -183,7 +183,7 @@ def _behind_text(found: Sequence[Standing]) -> str:
         for (problem, currency, method), on in cells.items()
     ]
     head = ["problem", "currency", "first", "network, and ours over it"]
-    return "None of ours is first here:\n\n" + _table(head, rows)
+    return "None of ours is first here:\n\n" + _table(head, rows, "---")
 
 
 def _factor(value: float) -> str:
