@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.methods import find_method
@@ -197,3 +198,19 @@ def test_an_infeasible_coupling_is_never_solved():
     for method in ("Sharing-ADMM", "Sharing-ADMM-AA"):
         result = d2.solve(problem, d2.Network(nx.path_graph(3)), method=method, max_rounds=800)
         assert result.status in ("STALLED", "MAX_ROUNDS", "DIVERGED", "INFEASIBLE")
+
+
+@pytest.mark.parametrize("method", ["CoLA", "VF-L-BFGS", *SUMS])
+@pytest.mark.parametrize("kind", ["alone", "operator", "python"])
+def test_any_agent_takes_part(method, kind):
+    """One agent alone, an A that is an operator, an f that is Python code without values."""
+    rng = np.random.default_rng(11)
+    agents = []
+    for w in (1.0,) if kind == "alone" else (1.0, 2.0, 3.0):
+        A = rng.standard_normal((4, 3))
+        f = d2.Smooth(lambda x, w=w: w * x, mu=w, L=w) if kind == "python" else d2.SquaredNorm(w)
+        agents.append(d2.Agent(aslinearoperator(A) if kind == "operator" else A, f))
+    problem = d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(4)))
+    network = d2.Network(nx.path_graph(len(agents)))
+    result = d2.solve(problem, network, method=method, tol=1e-9, record=False)
+    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-9

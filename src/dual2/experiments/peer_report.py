@@ -96,7 +96,8 @@ def _reason(run: StoredRun) -> str:
     if run.status in (Status.MAX_ROUNDS, Status.TIME_LIMIT):
         residual = run.certificate.get("kkt", math.nan)
         return f"residual {residual:.1e} after {run.counts['rounds']} rounds"
-    return run.reason.partition(". ")[0].partition("; ")[0]
+    first = run.reason.partition(". ")[0].partition("; ")[0]
+    return first.partition("cannot solve this problem: ")[2] or first
 
 
 # -- who is first --------------------------------------------------------------------------------
@@ -153,8 +154,8 @@ def peers_markdown(found: Sequence[Standing], title: str) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [head, ["---"] + ["--:"] * (len(head) - 1), *rows]
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], right: str = "--:") -> str:
+    lines = [head, ["---"] + [right] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
@@ -183,7 +184,7 @@ def _behind_text(found: Sequence[Standing]) -> str:
         for (problem, currency, method), on in cells.items()
     ]
     head = ["problem", "currency", "first", "network, and ours over it"]
-    return "None of ours is first here:\n\n" + _table(head, rows)
+    return "None of ours is first here:\n\n" + _table(head, rows, "---")
 
 
 def _factor(value: float) -> str:
@@ -214,16 +215,20 @@ def _cell(one: Standing, currency: str) -> str:
 
 def _reasons(found: Sequence[Standing]) -> str:
     """Every method that did not converge somewhere, and why."""
-    reasons: dict[tuple[str, str, str], list[str]] = {}
+    refused: dict[tuple[str, str], list[str]] = {}
+    others: dict[tuple[str, str, str], list[str]] = {}
     for one in found:
-        if one.reason:
-            key = (one.method, one.problem, one.reason if one.word == "cannot" else one.word)
-            told = one.network if one.word == "cannot" else f"{one.network}: {one.reason}"
-            reasons.setdefault(key, []).append(told)
-    lines = []
-    for (method, problem, why), told in reasons.items():
-        more = "" if all(":" not in part for part in told) else f" ({'; '.join(told)})"
-        lines.append(f"- {method}, {problem}: {why}{more}")
+        if one.word == "cannot":
+            refused.setdefault((one.method, one.reason), []).append(one.problem)
+        elif one.word:
+            told = f"{one.network}: {one.reason}"
+            others.setdefault((one.method, one.problem, one.word), []).append(told)
+    lines = [
+        f"- {m} cannot: {why} ({', '.join(dict.fromkeys(on))})" for (m, why), on in refused.items()
+    ]
+    lines += [
+        f"- {m}, {problem}: {word} ({'; '.join(on)})" for (m, problem, word), on in others.items()
+    ]
     return "## Not solved, and why\n\n" + ("\n".join(lines) or "Everything was solved.")
 
 
