@@ -8,7 +8,7 @@ OUT    ?= results
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test numerics lint types bench docs lock clean
+.PHONY: demo test numerics lint types bench docs release lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
@@ -35,6 +35,10 @@ bench: $(VENV)/dev.stamp
 docs: $(VENV)/dev.stamp
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	$(BIN)/python docs/check_site.py docs/_build/html
+
+# Wheel and sdist in clean environments of every supported Python that is here.
+release: $(VENV)/dev.stamp
+	$(BIN)/python tests/release_check.py
 
 # Newest versions that every supported Python can install, written as plain pins.
 COMPILE = $(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 \

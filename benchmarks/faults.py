@@ -160,6 +160,7 @@ def report_processes(report: Report, options: argparse.Namespace) -> None:
     begun, counts, wrong = time.monotonic(), Counter[str](), []
     first, count = options.seed, options.schedules
     line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
+    line += [options.carrier]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
@@ -182,6 +183,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schedules", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
+    parser.add_argument("--carrier", default="tls", help="of the processes: tls or grpc")
     report_parts(PARTS, parse(parser, PARTS, schedules=2))
 
 

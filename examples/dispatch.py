@@ -29,7 +29,7 @@ sent = answer.communication
 print(
     f"{len(case.units)} generators on {len(case.network.edges)} links waited for {sent['latency']}"
 )
-print(f"exchanges, {sent['sums']} of them sums.")
+print(f"exchanges one after the other, in {sent['sums']} sums.")
 cheapest, dearest = int(answer.price.argmin()), int(answer.price.argmax())
 print(f"An hour costs least at {cheapest}:00 and most at {dearest}:00.")
 figure = answer.plot()

@@ -9,6 +9,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from chromium import browser, show  # noqa: F401
+
 
 def share_out_the_machine() -> None:
     """Workers and the processes of their tests: one BLAS thread, bytecode kept.

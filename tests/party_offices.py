@@ -31,6 +31,18 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
+def loopback_hosts(count: int) -> list[str]:
+    """An address of loopback for each of some parties; the same one where there is no other."""
+    found = [f"127.0.0.{2 + i}" for i in range(count)]
+    try:
+        for host in found:
+            with socket.socket() as one:
+                one.bind((host, 0))
+    except OSError:  # macOS has 127.0.0.1 only
+        return ["127.0.0.1"] * count
+    return found
+
+
 class Offices:
     """The folders of all parties of a study; ``processes`` are those that were started."""
 
@@ -44,8 +56,10 @@ class Offices:
         addresses: Mapping[tuple[int, int], int] | None = None,
         extra: str = "",
         carrier: str = "tls",
+        hosts: Sequence[str] = (),
     ) -> None:
         self.folder, self.n = folder, network.n
+        hosts = hosts or ["127.0.0.1"] * network.n
         self.names = [f"party{i}" for i in range(self.n)]
         self.ports = free_ports(self.n)
         self.processes: dict[int, subprocess.Popen[str]] = {}
@@ -71,10 +85,10 @@ class Offices:
             (own / "study.toml").write_text(study)
             text = f'name = "{name}"\nstudy = "study.toml"\ndata = "data{data.suffix}"\n'
             text += f'key = "{name}.key"\ncertificate = "{name}.pem"\nstate = "state"\n'
-            text += f'listen = "127.0.0.1:{self.ports[i]}"\n' + extra
+            text += f'listen = "{hosts[i]}:{self.ports[i]}"\n' + extra
             for j in sorted(j for j in around[i] if j < i):
                 port = (addresses or {}).get((i, j), self.ports[j])
-                text += f'[peers.{self.names[j]}]\naddress = "127.0.0.1:{port}"\n'
+                text += f'[peers.{self.names[j]}]\naddress = "{hosts[j]}:{port}"\n'
             (own / "party.toml").write_text(text)
 
     def file(self, i: int) -> Path:

@@ -119,7 +119,7 @@ def test_the_answer_says_why_and_equals_that_of_the_method():
     problem = made()
     auto, newton = (d2.solve(problem, PATH, method=name) for name in ("AUTO", "Newton"))
     assert auto.parameters["method"] == ("Newton", "auto")
-    assert auto.explain().startswith("Method: Newton, for the shortest wait: 4 agents")
+    assert "\n\nMethod: Newton, for the shortest wait: 4 agents" in auto.explain()
     np.testing.assert_array_equal(auto.dual, newton.dual)
     assert auto.counts.rounds == newton.counts.rounds
 

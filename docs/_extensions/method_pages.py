@@ -15,8 +15,11 @@ FOLDER = "methods"
 FAMILIES = {
     "Over exact sums": ("Newton", "L-BFGS"),
     "Of the paper": ("iD2A", "MiD2A"),
-    "Compared with: gradients": ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic"),
-    "Compared with: exact local solves": ("Tracking-ADMM", "NECPD", "DC-ADMM", "IDC-ADMM", "DPMM"),
+    "Compared with: gradients": ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic", "FISTA", "VF-"),
+    "Compared with: exact local solves": (
+        *("Tracking-ADMM", "NECPD", "DC-ADMM", "IDC-ADMM", "DPMM"),
+        *("CoLA", "CoCoA+", "Sharing-ADMM"),
+    ),
     "Compared with: continuous time": ("IDEA", "Proj-IDEA"),
 }
 """Headings of the list, and how the names below them begin."""

@@ -177,6 +177,22 @@ CASE = {
         ({"gencost": [[2, 0, 0, 4, 1.0, 1.0, 1.0, 0.0]]}, "'gen 0' has a cost of degree 3"),
         ({"gencost": np.zeros((0, 7))}, "1 generators and 0 rows"),
         ({"gen": [[1, 0, 0]]}, "'gen' has 3 columns"),
+        ({"bus": [[1, 3, 10.0, 0, 0], [1, 1, 5.0, 0, 0]]}, "'bus' has number 1 twice"),
+        ({"bus": [[1.5, 3, 10.0, 0, 0]]}, "the number 1.5; expected a whole number"),
+        ({"gen": [[7, 0, 0, 0, 0, 1, 100, 1, 80.0, 0.0]]}, "Row 0 of the case's 'gen'.*at bus 7"),
+        (
+            {"branch": [[1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1]]},
+            "Row 0 of the case's 'branch' is in service at bus 2, which 'bus' does not have",
+        ),
+        ({"gencost": [[1, 0, 0, 2, 80, 0, 0, 9]]}, "'gen 0'.*powers .80.0, 0.0. do not rise"),
+        (
+            {
+                "baseMVA": 0.0,
+                "bus": [[1, 3, 10.0, 0, 0], [2, 1, 0.0, 0, 0]],
+                "branch": [[1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1]],
+            },
+            "baseMVA = 0; expected a positive number",
+        ),
     ],
 )
 def test_matpower_cases(changes, message):
@@ -184,3 +200,14 @@ def test_matpower_cases(changes, message):
         dispatch.from_matpower(CASE | changes)
     with pytest.raises(d2.ProblemError, match="no 'bus'"):
         dispatch.from_matpower({})
+
+
+def test_arguments_of_readers():
+    """What was replaced is said, what is unknown is named."""
+    for read, case in ((dispatch.from_matpower, CASE), (dispatch.from_pandapower, None)):
+        with pytest.raises(
+            d2.ProblemError, match=r"min_curvature is gone\. Costs are taken as they"
+        ):
+            read(case, min_curvature=1e-3)
+        with pytest.raises(d2.ProblemError, match=r"Unknown argument 'reserves'.*'reserve'"):
+            read(case, reserves=3.0)

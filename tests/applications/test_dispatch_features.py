@@ -185,3 +185,18 @@ def test_results_with_what_is_out_of_service():
     plain = dispatch.Dispatch(GENERATORS, DEMAND, graph=CHAIN[:1]).solve()
     with pytest.raises(d2.ProblemError, match="has no lines"):
         dispatch.write_results(plain, net)
+    with pytest.raises(d2.ProblemError, match="other buses than the net"):
+        dispatch.write_results(answer, pandapower.networks.case4gs())
+
+
+def test_no_limits_of_reactive_power_are_needed():
+    """Nor is the net changed by reading it."""
+    net = pandapower.networks.case9()
+    pandapower.create_sgen(net, 6, 30.0, controllable=True, min_p_mw=0.0, max_p_mw=30.0)
+    limits = {"min_p_mw": -20.0, "max_p_mw": 20.0, "min_e_mwh": 0.0, "max_e_mwh": 50.0}
+    pandapower.create_storage(net, 5, 0.0, soc_percent=50.0, controllable=True, **limits)
+    before = {kind: list(net[kind].columns) for kind in ("gen", "sgen", "storage")}
+    answer = dispatch.from_pandapower(net, profile=[0.8, 1.2]).solve()
+    assert answer.status == "CONVERGED"
+    assert answer.energy["storage 0"][-1] == pytest.approx(0.0, abs=1e-4)
+    assert before == {kind: list(net[kind].columns) for kind in before}

@@ -1,39 +1,14 @@
 """The report in a real browser: drawn, switched, toggled, in the dark and on a phone."""
 
 import json
-import shutil
 
 import pytest
 
+from chromium import find, needs_chromium, press
 from dual2.experiments.report import page
 from stored_runs import ABOUT, CLAIMS, fill
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not (CHROMIUM and DRIVER),
-    reason="needs Chromium and its driver: apt-get install chromium chromium-driver",
-)
-
-FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-    "--disable-dev-shm-usage", "--window-size=1280,900",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from selenium import webdriver
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    yield driver
-    driver.quit()
+pytestmark = needs_chromium
 
 
 @pytest.fixture(scope="module")
@@ -42,41 +17,6 @@ def address(tmp_path_factory):
     file = store.folder / "report.html"
     file.write_text(page(store, ABOUT, CLAIMS), encoding="utf-8")
     return file.as_uri()
-
-
-@pytest.fixture
-def show(browser, address):
-    """Open the report afresh at a width, in the light or in the dark."""
-
-    def open_page(width=1280, scheme="light"):
-        features = [{"name": "prefers-color-scheme", "value": scheme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
-        size = {"width": width, "height": 850, "deviceScaleFactor": 1, "mobile": width < 500}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-        browser.get(address)
-        loaded(browser)
-        return browser
-
-    yield open_page
-    severe = [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
-    assert severe == []
-
-
-def loaded(browser):
-    """Wait for the page's script to have run: `get` may return while the page still loads."""
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    complete = "return document.readyState === 'complete'"
-    WebDriverWait(browser, 60, 0.02).until(lambda page: page.execute_script(complete))
-
-
-def find(browser, selector):
-    return browser.find_elements("css selector", selector)
-
-
-def press(browser, selector):
-    """Click by script: whether a thing is scrolled into view is not what is tested."""
-    browser.execute_script("document.querySelector(arguments[0]).click()", selector)
 
 
 def axis(browser):

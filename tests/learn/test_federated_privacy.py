@@ -118,11 +118,11 @@ LEAKS = {
 def test_a_planted_leak_is_found(tmp_path, monkeypatch, name):
     """The search of the wire finds a value that the lab tells while it trains."""
     sent: list[bytes] = []
-    send, share = Connection.send, fitting.share_labels
+    put, share = Connection.put, fitting.share_labels
 
-    async def tapped(self: Connection, *parts: bytes) -> None:
+    def tapped(self: Connection, *parts: bytes) -> bool:
         sent.append(b"".join(bytes(part) for part in parts))
-        await send(self, *parts)
+        return put(self, *parts)
 
     def leaking(own: Any, transport: Any, *rest: Any) -> Any:
         if own.party.name == "lab":
@@ -131,7 +131,7 @@ def test_a_planted_leak_is_found(tmp_path, monkeypatch, name):
             transport.hear(1, 99)
         return share(own, transport, *rest)
 
-    monkeypatch.setattr(Connection, "send", tapped)
+    monkeypatch.setattr(Connection, "put", tapped)
     monkeypatch.setattr(fitting, "share_labels", leaking)
     offices = Offices(tmp_path / "all", make_world(20, 0, mixed=False))
     own = read_learn_party(offices.file("lab"))

@@ -1,11 +1,13 @@
 """Whole runs: a process, a folder and a certificate for each party, and what the commands say."""
 
+import configparser
 import json
 import os
 import shutil
 import signal
 import time
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import networkx as nx
@@ -15,11 +17,13 @@ import pytest
 import dual2 as d2
 from dual2.cli import main
 from dual2.errors import Dual2Error
+from dual2.processes.parties.checking import check_party
 from dual2.processes.parties.party import read_party
-from dual2.processes.parties.session import run_party
+from dual2.processes.parties.session import make_transport, open_hub, run_party
 from dual2.processes.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
-from party_offices import Offices, bits
+from dual2.runtime.peers.journal import Journal
+from party_offices import Offices, bits, loopback_hosts
 
 
 def lasso(n: int, p: int = 6, seed: int = 1) -> d2.Problem:
@@ -125,7 +129,8 @@ def check_what_is_logged(offices: Offices) -> None:
 
 
 def test_five_processes_answer_with_the_bits_of_one(make):
-    offices = make(5)
+    """Each has a folder, an address and a port of its own."""
+    offices = make(5, hosts=loopback_hosts(5))
     answers = offices.run("--quiet")
     assert bits(answers) == in_process(5)
     network = d2.Network(nx.path_graph(5))
@@ -137,8 +142,28 @@ def test_five_processes_answer_with_the_bits_of_one(make):
 def test_a_gossip_method_runs_between_parties(make):
     """Two parties, iD2A, no masks: both say what that shows."""
     offices = make(2, "iD2A", sums="{ masked = false }", options={"tol": 1e-2})
-    answers = offices.run()
-    assert bits(answers) == in_process(2, "iD2A", 1e-2)
+    for i in range(2):
+        offices.start(i)
+    for i in range(2):
+        code, said = offices.wait(i)
+        assert code == 0 and "Sums are not masked" in said
+        assert "iD2A sends vectors to neighbours, which are not masked" in said
+    assert bits([offices.answer(i) for i in range(2)]) == in_process(2, "iD2A", 1e-2)
+
+
+def test_an_operator_ends_the_run_of_all(make):
+    """Ctrl-C at one of two that wait for a third; the other learns who ended it."""
+    offices = make(3)
+    for i in (0, 1):
+        offices.start(i)
+    logs = [offices.folder / f"party{i}" / "state" / "audit.jsonl" for i in (0, 1)]
+    while not all(log.exists() and '"link_up"' in log.read_text() for log in logs):
+        assert all(process.poll() is None for process in offices.processes.values())
+        time.sleep(0.01)
+    offices.processes[1].send_signal(signal.SIGINT)
+    assert offices.wait(1)[0] == 130
+    code, said = offices.wait(0)
+    assert code == 4 and "party1 was stopped by its operator: the run is over for all" in said
 
 
 def test_a_party_that_never_comes_is_named(make, capsys):
@@ -170,6 +195,20 @@ CHANGES = {
     ),
     "two": ("study.toml", "masked = true", "masked = 1", "masked is 1; expected bool"),
     "matrices": ("study.toml", "matrices = true", "matrices = false", "sums p × p matrices"),
+    "carrier": ("study.toml", 'carrier = "tls"', 'carrier = "http"', "Unknown carrier 'http'"),
+    "path": ("study.toml", 'certificate = "', 'certificate = "../', "expected a name beside"),
+    "folder": (
+        "study.toml",
+        'problem = "',
+        'problem = "/',
+        "problem is '/problem'; expected a name",
+    ),
+    "sync": (
+        "party.toml",
+        'state = "state"',
+        'state = "state"\nsync = 0',
+        "sync is 0; expected bool",
+    ),
     "run": ("study.toml", 'run = "test"', 'run = "a b"', "run is 'a b'"),
     "method": ("problem/problem.toml", "Newton", "auto", "names no method"),
     "limit": (
@@ -201,6 +240,39 @@ def test_what_is_wrong_in_a_file_is_named(files, name):
     finally:
         path.write_text(text)
     assert words in str(found.value)
+
+
+def test_a_check_reaches_a_neighbour_and_compares_clocks(files, monkeypatch):
+    hub = open_hub(read_party(files.file(0)), lambda event, **details: None, 6)
+    hub.start()
+    try:
+        found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
+        assert found["party0"].fine and found["party0"].words.endswith("same study")
+        assert "dials this party" in found["party2"].words
+        monkeypatch.setattr("dual2.processes.parties.checking._CLOCK", -1)
+        found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
+        assert not found["party0"].fine and "its clock is" in found["party0"].words
+        assert not hub.connections and hub.failure is None
+    finally:
+        hub.stop()
+
+
+def test_lost_or_damaged_mask_keys_are_named(files, tmp_path):
+    """New ones would mask other words under sums that were said already."""
+    party = replace(read_party(files.file(1)), state=tmp_path / "state")
+    journal = Journal(party.state, {}, resume=False)
+    try:
+        hub = open_hub(party, lambda event, **details: None, 6)
+        make_transport(party, hub, journal)
+        (party.state / "mask.key").write_bytes(b"short")
+        with pytest.raises(Dual2Error, match=r"mask\.key has 5 bytes and is damaged"):
+            make_transport(party, hub, journal)
+        journal.say(0, b"words")
+        (party.state / "mask.key").unlink()
+        with pytest.raises(Dual2Error, match=r"mask\.key is missing, but words were said"):
+            make_transport(party, hub, journal)
+    finally:
+        journal.close()
 
 
 def test_two_parties_are_told_what_masks_are_worth(tmp_path):
@@ -242,8 +314,38 @@ def test_certificates_are_made_and_shown(tmp_path, capsys):
     assert "CN=dual2 trial authority" in capsys.readouterr().out
 
 
-def test_files_of_the_examples_are_readable(files):
-    party = read_party(files.file(1))
-    assert party.name == "party1" and [n.name for n in party.neighbours] == ["party0", "party2"]
-    assert party.neighbours[0].address is not None and party.neighbours[1].address is None
-    assert isinstance(party.state, Path)
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "parties"
+
+
+def test_files_of_the_examples_are_those_of_a_party(tmp_path):
+    """The study and the lab's file as printed, but for the fingerprints."""
+    prints = make_trial(tmp_path, ["hospital", "lab", "insurer"])
+    study = (EXAMPLES / "study.toml").read_text()
+    for found in prints.values():
+        study = study.replace('fingerprint = "…"', f'fingerprint = "{found}"', 1)
+    (tmp_path / "study.toml").write_text(study)
+    shutil.copy(EXAMPLES / "party.toml", tmp_path)
+    network = d2.Network(nx.path_graph(3))
+    d2.save_problem(tmp_path / "problem", lasso(3), network, {"method": "Newton"})
+    party = read_party(tmp_path / "party.toml")
+    assert party.name == "lab" and party.status == ("127.0.0.1", 7480) and party.sync
+    addresses = {one.name: one.address for one in party.neighbours}
+    assert addresses == {"hospital": ("dual2.hospital.example", 7443), "insurer": None}
+
+
+def test_the_compose_file_and_the_unit_start_commands_that_exist():
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())["services"]
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment]
+    unit.read(EXAMPLES / "dual2-party.service")
+    lines = [services[name]["command"] for name in ("hospital", "lab", "insurer")]
+    lines += [services["lab"]["healthcheck"]["test"][1:], unit["Service"]["ExecStart"].split()]
+    for program, *line in lines:
+        assert Path(program).name == "dual2"
+        with pytest.raises(SystemExit) as end:  # the file is not here: bad input, not bad usage
+            main(line)
+        assert end.value.code == 2
+    assert all(one["read_only"] and one["cap_drop"] == ["ALL"] for one in services.values())
+    assert unit["Service"]["RestartPreventExitStatus"].split() == ["2", "3", "130"]
+    assert unit["Service"]["ProtectSystem"] == "strict" and unit["Service"]["LimitCORE"] == "0"

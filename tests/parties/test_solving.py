@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 
 import dual2 as d2
+from dual2.errors import PeerError
 from dual2.processes.parties.status import Board, serve
 from dual2.runtime import Share
 from dual2.runtime.exact import ExactSums
+from dual2.runtime.peers.frames import Kind
+from dual2.runtime.peers.parties import Parties
 from party_circle import Circle
 
 EDGES = {3: [(0, 1), (1, 2)], 5: [(0, 1), (1, 2), (2, 3), (3, 4), (4, 0)]}
@@ -69,6 +72,23 @@ def test_a_party_that_lies_in_sums_never_makes_a_false_answer(tmp_path, monkeypa
     true = problem.kkt([one.x[0] for one in found], found[0].dual).kkt
     assert found[0].status != d2.Status.CONVERGED or true <= 1e-8
     assert found[0].advice
+
+
+@pytest.mark.parametrize("what", ["NaN", "another shape"])
+def test_rows_that_are_none_end_the_run_with_the_name_of_the_sender(tmp_path, monkeypatch, what):
+    """A gossip method, one of whose parties sends what is no row to its neighbours."""
+    problem, circle, right = lasso(3), Circle(tmp_path, EDGES[3], masked=False), Parties._send_all
+
+    def spoil(self, peers, kind, values, tag):
+        if self.rank == 2 and kind == Kind.ROWS and tag == 5:
+            values = np.full_like(values, np.nan) if what == "NaN" else values[:, :-1]
+        right(self, peers, kind, values, tag)
+
+    monkeypatch.setattr(Parties, "_send_all", spoil)
+    found = solve_between(circle, problem, method="iD2A", max_rounds=50)
+    assert all(isinstance(one, PeerError) for one in found)
+    words = "agent 2" if what == "NaN" else "party2 sent an array of shape (1, 5); (1, 6) expected"
+    assert words in str(found[1])
 
 
 # -- the status page -------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from dual2.experiments.catalogue import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw
-from dual2.experiments.harness import Outcome, run_cases
+from dual2.experiments.harness import LINES, Outcome, run_cases
 from dual2.experiments.peer_report import (
     peers_csv,
     peers_figure,
@@ -82,7 +82,7 @@ def bench(
     folder = out or Path("results") / plan.name
     store = Store(folder)
     _refuse_foreign(folder, force)
-    outcome = run_cases(plan.cases, store, workers=workers, force=force)
+    outcome = run_cases(plan.cases, store, workers=workers, force=force, progress=LINES)
     runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
     if lines:
@@ -97,7 +97,7 @@ def bench_peers(out: Path | None, workers: int | None, force: bool, quick: bool)
     folder = out or Path("results") / name
     store, cases = Store(folder), peers.peer_cases(quick)
     _refuse_foreign(folder, force, {peers.NAME: ("md", "csv", "json", "png")})
-    outcome = run_cases(cases, store, workers=workers, force=force)
+    outcome = run_cases(cases, store, workers=workers, force=force, progress=LINES)
     runs = [store.load(case) for case in cases if store.has(case)]
     if runs:
         found, title = [standing(run) for run in runs], "Ours beside rivals"

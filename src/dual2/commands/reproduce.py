@@ -12,9 +12,9 @@ from rich.table import Table
 
 from dual2.commands.options import Force
 from dual2.experiments.captions import ABOUT
-from dual2.experiments.claims import Claim
 from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.experiments.figures import REPORT
+from dual2.experiments.harness import LINES
 from dual2.experiments.headline import headline
 from dual2.experiments.reproduce import Reproduction
 from dual2.experiments.reproduce import reproduce as run_experiments
@@ -37,6 +37,12 @@ sec       seconds; noisy, as several runs share the machine
 """
 """What the columns of the table mean."""
 
+NEXT = """\
+Next: dual2 example FOLDER and dual2 solve FOLDER for a problem of your own, the folder examples for
+Python, dual2 methods for the methods; docs/ has the rest.
+"""
+"""Where to look after the first command."""
+
 
 def reproduce(
     experiment: Annotated[str, typer.Argument(help="exp1, exp2, exp3 or all")],
@@ -53,19 +59,21 @@ def reproduce(
 
     What was run before in DIR is kept, unless --force; an interrupted command continues.
     """
-    found = run_experiments(experiment, out, quick=quick, force=force, workers=workers)
+    found = run_experiments(
+        experiment, out, quick=quick, force=force, workers=workers, progress=LINES
+    )
     console = Console()
     console.width = max(console.width, WIDTH)
     for group, runs in found.runs.items():
         if runs:
             console.print(_costs(ABOUT[group].title, runs, found.target))
     print(LEGEND)
-    _tell_claims(found.claims)
+    for claim in found.claims:
+        print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
     _tell_rest(found, out)
-    for group, runs in found.runs.items():
-        print(headline(ABOUT[group].title, runs, found.target))
     if found.files:
-        print(f"Open {out / REPORT} in a browser. Next: dual2 example FOLDER, dual2 solve FOLDER.")
+        print("\n" + "\n".join(_sentences(found, out)))
+        print(NEXT)
     raise typer.Exit(found.outcome.exit_code)
 
 
@@ -94,15 +102,15 @@ def _cost(spent: dict[str, float] | None, columns: tuple[str, ...]) -> str:
     return f"{total:.0f}" if total < 1e6 else f"{total / 1e6:.1f}M"
 
 
-def _tell_claims(claims: list[Claim]) -> None:
-    """One line for each claim, and how many were reproduced."""
-    for claim in claims:
-        print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
-    for title, printed in (("Claims of the paper", True), ("Variants and aims of ours", False)):
-        counted = Counter(claim.verdict for claim in claims if claim.printed is printed)
-        if counted:
-            told = ", ".join(f"{counted[verdict]} {verdict}" for verdict in VERDICTS)
-            print(f"{title}: {told}")
+def _sentences(found: Reproduction, out: Path) -> list[str]:
+    """What to remember: who was fastest, whether the paper is right, where all of it is."""
+    said = [headline(ABOUT[group].title, runs, found.target) for group, runs in found.runs.items()]
+    said = [sentence for sentence in said if sentence]
+    printed = Counter(claim.verdict for claim in found.claims if claim.printed)
+    if printed:
+        told = ", ".join(f"{printed[verdict]} {verdict}" for verdict in VERDICTS)
+        said.append(f"Of the paper's {printed.total()} claims about this: {told}.")
+    return [*said, f"Everything is on one page: open {out / REPORT} in a browser."]
 
 
 def _tell_rest(found: Reproduction, out: Path) -> None:

@@ -5,31 +5,15 @@ from typing import Any
 
 import numpy as np
 
-from dual2.solving.plotting import PANELS
+from dual2.solving.report.curves import AXES
 
 TARGETS = (1e-2, 1e-4, 1e-6, 1e-8)
 """Relative gaps at which costs are read off."""
-
-AXES = dict(zip(("local", "coupling", "rounds", "latency"), PANELS, strict=True)) | {
-    "seconds": (("seconds",), "seconds")
-}
-"""Kinds of cost: trace columns that are added up, and the label of the axis."""
 
 LOCAL, COUPLING = AXES["local"][0], AXES["coupling"][0]
 """Columns of the calls of an agent on its own, and of those that touch the coupling."""
 
 Row = dict[str, float]
-
-
-def spent(row: Mapping[str, Any], axis: str) -> Any:
-    """Cost of one kind: the sum of its columns, for a row of a trace or for all rows.
-
-    Examples
-    --------
-    >>> spent({"A": 2, "AT": 3, "prox_h": 1, "rounds": 9}, "coupling")
-    6
-    """
-    return sum(row[column] for column in AXES[axis][0])
 
 
 def rows_at_gap(

@@ -9,11 +9,16 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dual2.errors import Dual2Error
+from dual2.errors import Dual2Error, counted
 from dual2.experiments.case import Case
 from dual2.experiments.run_case import cores, machine_of, run_case
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.workers import Crew, News, Watch
+
+LINES = "lines"
+"""Progress as lines where there is no terminal to draw on."""
+
+PATIENCE = "Kernels are compiled on first use, which takes most of a minute."
 
 
 @dataclass
@@ -44,7 +49,7 @@ def run_cases(
     *,
     workers: int | None = None,
     force: bool = False,
-    progress: bool | None = None,
+    progress: bool | str | None = None,
 ) -> Outcome:
     """Run what is not in the store yet.
 
@@ -64,8 +69,9 @@ def run_cases(
         Processes, by default as many as cores; with 1 everything happens in this process.
     force : bool
         Make finished runs again; the old ones are replaced one by one.
-    progress : bool, optional
-        Progress bar; None shows it on a terminal only.
+    progress : bool or "lines", optional
+        Progress bar; None shows it on a terminal only; ``"lines"`` does, too, and elsewhere prints
+        a line for each run that is finished.
 
     Examples
     --------
@@ -93,7 +99,7 @@ def run_cases(
 
 
 def _run(
-    todo: list[Case], store: Store, workers: int, outcome: Outcome, progress: bool | None
+    todo: list[Case], store: Store, workers: int, outcome: Outcome, progress: bool | str | None
 ) -> None:
     """Make runs and keep count of them, until all are made or Ctrl-C is heard."""
     total = outcome.kept + outcome.missing
@@ -142,10 +148,12 @@ def _news(
 
 
 class _Bar:
-    """All runs, and under it the ones at work; silent unless someone watches."""
+    """All runs, and under it the ones at work; silent unless someone watches or asked for lines."""
 
-    def __init__(self, total: int, done: int, visible: bool | None) -> None:
-        self.visible = sys.stderr.isatty() if visible is None else visible
+    def __init__(self, total: int, done: int, visible: bool | str | None) -> None:
+        terminal = sys.stderr.isatty()
+        self.visible = terminal if visible in (None, LINES) else bool(visible)
+        self.lines = visible == LINES and not terminal
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
@@ -160,6 +168,8 @@ class _Bar:
     def __enter__(self) -> "_Bar":
         if self.visible:
             self.progress.start()
+        if self.lines and self.done < self.total:
+            print(f"{counted(self.total - self.done, 'run')} to make. {PATIENCE}", file=sys.stderr)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -176,6 +186,8 @@ class _Bar:
             self.done += 1
             state = f"{self.done} of {self.total}"
             self.progress.update(self.all, completed=self.done, state=state)
+            if self.lines:
+                print(f"{state}: {name}", file=sys.stderr, flush=True)
             return
         if case.key not in self.rows:
             self.rows[case.key] = self.progress.add_task(name, total=None, state="")

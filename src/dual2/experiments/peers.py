@@ -20,6 +20,8 @@ MOST, QUICK_MOST = 20_000, 4_000
 """Rounds after which a run is cut."""
 BUDGET, QUICK_BUDGET = 2_000, 500
 """Rounds of each trial where a penalty is searched for."""
+SHORTER = {"MPC": (4_000, 1_000)}
+"""Both for problems whose local problems, polyhedra here, take a hundred times the work."""
 SECONDS = 300.0
 """Seconds after which a run is cut: far above what so many rounds take, even on a busy machine."""
 
@@ -107,7 +109,9 @@ def peer_cases(
 
 def _case(problem: str, place: str, peer: Peer, quick: bool) -> Case:
     build, options = PROBLEMS[problem]
-    rounds, budget = (QUICK_MOST, QUICK_BUDGET) if quick else (MOST, BUDGET)
+    rounds, budget = SHORTER.get(problem, (MOST, BUDGET))
+    if quick:
+        rounds, budget = min(rounds, QUICK_MOST), min(budget, QUICK_BUDGET)
     limits = {"tol": TOL, "max_rounds": rounds, "time_limit": SECONDS, "record": False}
     notes: dict[str, Any] = {"problem": problem, "network": place, "side": peer.side}
     if peer.side == "ours":

@@ -33,7 +33,7 @@ def reproduce(
     quick: bool = False,
     force: bool = False,
     workers: int | None = None,
-    progress: bool | None = None,
+    progress: bool | str | None = None,
 ) -> Reproduction:
     """Run experiments of the paper, store every run, draw figures, tables and the report.
 
@@ -53,8 +53,8 @@ def reproduce(
         Make every run again, and replace the figures of an earlier reproduction.
     workers : int, optional
         Processes, by default as many as cores.
-    progress : bool, optional
-        Progress bar; None shows it on a terminal only.
+    progress : bool or "lines", optional
+        As for :func:`dual2.experiments.harness.run_cases`.
     """
     require("jinja2", "matplotlib", "plotly")
     wanted = [names] if isinstance(names, str) else list(names)

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
 
-from dual2.experiments.costs import TARGETS, rows_at_gap, spent
+from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.store import StoredRun
+from dual2.solving.report.curves import spent
 
 REPRODUCED, NOT_REPRODUCED, UNDECIDED = "reproduced", "not reproduced", "cannot be decided"
 VERDICTS: tuple[str, ...] = (REPRODUCED, NOT_REPRODUCED, UNDECIDED)
@@ -43,7 +44,7 @@ class Order:
     # lower, higher: labels of the runs that spend less, and of those that spend more
     lower: tuple[str, ...]
     higher: tuple[str, ...]
-    # what is spent; see dual2.experiments.costs.AXES
+    # what is spent; see dual2.solving.report.curves.AXES
     axes: tuple[str, ...] = ("local", "coupling", "rounds")
     factor: float = 1.0  # by how much less, at least
     at_most: float = math.inf  # and at most ("slightly")

@@ -65,6 +65,19 @@ _FLOW = Guide(
     ("li2022implicit",),
 )
 
+_BLOCKS = Guide(
+    "cocoa",
+    "Converges with γ = 1 and σ' = γn for every split of the data; linearly where f_i is strongly "
+    "convex. The safe σ' makes steps the shorter the more agents there are.",
+    "As a baseline of learning from columns with a smooth loss.",
+)
+_SHARING = Guide(
+    "sharing",
+    "Converges for convex f_i, g_i and h and every ρ > 0; ρ decides how fast.",
+    "As a baseline where sums are allowed and local problems are cheap; tune() searches ρ.",
+    ("boyd2011",),
+)
+
 GUIDES: dict[str, Guide] = {
     "iD2A": _ID2A,
     "MiD2A": replace(
@@ -148,6 +161,27 @@ GUIDES: dict[str, Guide] = {
     ),
     "IDEA": _FLOW,
     "Proj-IDEA": _FLOW,
+    "CoLA": replace(_BLOCKS, sources=("he2018",)),
+    "CoCoA+": replace(_BLOCKS, sources=("ma2015",)),
+    "Sharing-ADMM": _SHARING,
+    "Sharing-ADMM-AA": replace(
+        _SHARING,
+        guarantee="As Sharing-ADMM: a step that is not a descent of |q⁺ - q| falls back to the "
+        "plain one.",
+        sources=("boyd2011", "fu2020"),
+    ),
+    "FISTA": Guide(
+        "fista",
+        "Objective like O(1/k²); linear with √(L/μ) sums per digit where f_i is strongly convex.",
+        "As a baseline where h is smooth and sums are allowed: no local problem is solved.",
+        ("beck2009", "chambolle2016"),
+    ),
+    "VF-L-BFGS": Guide(
+        "vector_free",
+        "Descent with every sum; for smooth problems without g_i.",
+        "As a baseline for smooth models with very many columns, where Newton's matrices are dear.",
+        ("chen2014",),
+    ),
     "Newton": Guide(
         "newton.algorithm",
         "No strong convexity is needed. CONVERGED, INFEASIBLE and UNBOUNDED are each proved by "

@@ -18,11 +18,14 @@ are scalars of the same sum. Where |q⁺ - q| at an extrapolated q is larger tha
 the plain step is taken instead and the memory is emptied: that sum is lost.
 """
 
+import math
+
 import numpy as np
 
-from dual2.methods.coupling import UNIT
+from dual2.methods.coupling import Scales
 from dual2.methods.parameters import Parameter, number
 from dual2.methods.sum_loop import SumLoop, combined, sum_loop_method
+from dual2.problem import Problem
 from dual2.theory.conditions import LIPSCHITZ_F, PROX_G, PROX_H, Needs
 
 Array = np.ndarray
@@ -143,8 +146,35 @@ class AndersonADMM(SharingADMM):
         return found if np.isfinite(found).all() else np.zeros(self.count)
 
 
+def middle_curvature(problem: Problem, flattest: Scales) -> float:
+    """√(min m_i · max M_i), m_i = μ_i/σ̄²(A_i) and M_i = L_i/σ̄²(A_i): one agreement.
+
+    These bound the curvature of min {f_i : A_i x = w} in w where A_i has one column; the geometric
+    mean of its bounds is the best penalty of Douglas-Rachford's iteration (Giselsson & Boyd, *IEEE
+    Trans. Autom. Control* 2017). L_i/100 takes the place of a smaller μ_i, the largest L_i that of
+    L_i = 0.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[a]], d2.SquaredNorm(1.0)) for a in (1.0, 100.0)]
+    >>> middle_curvature(d2.Problem(agents, d2.IndicatorPoint([1.0])), Scales(1.0, 1.0, 1e4))
+    0.01
+    """
+    rows = np.full((len(problem.agents), 2), -np.inf)
+    for row, agent, top in zip(rows, problem.agents, problem.sigma.max2, strict=True):
+        L = float(agent.f.L) or flattest.L
+        if top > 0:
+            row[:] = top / max(float(agent.f.mu), 0.01 * L), L / top
+    flat, steep = problem.largest(rows)
+    return math.sqrt(steep / flat) if flat > 0 else 1.0
+
+
 _NEEDS = Needs(LIPSCHITZ_F, PROX_G, PROX_H)
-_RHO = Parameter("rho", UNIT, lambda v: v.scales.unit)
+_RHO = Parameter(
+    "rho", "√(min μ_i/σ̄²(A_i) · max L_i/σ̄²(A_i)) (Giselsson & Boyd, 2017); tune() for better",
+    lambda v: middle_curvature(v.problem, v.scales),
+)  # fmt: skip
 _MEMORY = Parameter(
     "memory", "10 (Fu, Zhang & Boyd, 2020)", 10,
     number("a whole number from 0 to 100", lambda m: 0 <= m <= 100 and m == int(m)),

@@ -140,6 +140,9 @@ class Result:
         Every parameter used and where it came from.
     owned : list of int
         Numbers of the agents in ``x`` and ``duals``: all, or those of this process.
+    setting : dict
+        The method's name, the number ``n`` of agents and ``p`` of rows and, of networks that can be
+        drawn, the edges.
     """
 
     x: list[Array]
@@ -157,28 +160,74 @@ class Result:
     versions: dict[str, str] = field(default_factory=dict)
     state: dict[str, Any] = field(default_factory=dict, repr=False)
     owned: list[int] = field(default_factory=list)
+    setting: dict[str, Any] = field(default_factory=dict)
 
     @property
     def advice(self) -> str:
         """What to do about the status."""
         return ADVICE[self.status]
 
+    @property
+    def summary(self) -> str:
+        """How the run ended, what it cost and how good the answer is, in one paragraph."""
+        c, n, setting = self.counts, self.certificate, self.setting
+        sums = f", {counted(c.sums, 'sum')} in all" if c.sums else ""
+        whom = f" by {setting['method']}" if "method" in setting else ""
+        if "n" in setting:
+            whom += f" for {counted(setting['n'], 'agent')} and {counted(setting['p'], 'row')}"
+        bound = "" if n.x_error is None else f", distance to the solution at most {n.x_error:.2g}"
+        return (
+            f"{self.status} after {counted(c.rounds, 'round')} (+ {c.agree_rounds} of agreement"
+            f"{sums}){whom}, {self.seconds:.3g} s; "
+            f"{counted(c.floats, 'number')} sent by anybody. Objective {self.objective:.8g}, "
+            f"KKT residual {n.kkt:.2g}{bound}. {self.advice}"
+        )
+
     def explain(self) -> str:
-        """Which case of the theory holds, which parameters were used and why, and the outcome."""
+        """A summary in one paragraph; then why it was solved this way, parameters, certificate."""
         c = self.certificate
         gap = "infinite" if c.gap is None else f"≤ {c.gap:.3g}"
         bound = "" if c.x_error is None else f", |x - x*| ≤ {c.x_error:.3g}"
-        lines = [self.explanation, "", "Parameters:"]
+        lines = [self.summary, "", self.explanation, "", "Parameters:"]
         lines += [f"  {k} = {_short(v)}  [{why}]" for k, (v, why) in self.parameters.items()]
         lines += [
             "",
-            f"Outcome: {self.status} after {counted(self.counts.rounds, 'round')} "
-            f"(+ {self.counts.agree_rounds} of agreement), {self.seconds:.3g} s. {self.advice}",
             f"Certificate: KKT residual {c.kkt:.3g} ({c.stationarity:.3g} at agent {c.agent}, "
             f"{c.coupling:.3g} at row {c.row}, products {c.product:.3g}), duality gap {gap}"
             f"{bound}. {c.reason}",
         ]
         return "\n".join(lines)
+
+    def report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write one page for a browser: convergence, network, certificate, counts, prices.
+
+        The page holds everything that it shows and loads nothing; needs ``dual2[plot]``.
+
+        Parameters
+        ----------
+        path : path
+            Where to, for instance ``"run.html"``; written at once or not at all.
+        force : bool
+            Replace a file that is there.
+
+        Returns
+        -------
+        Path
+            The file.
+
+        Examples
+        --------
+        >>> import tempfile, dual2 as d2
+        >>> agents = [d2.Agent([[1.0]], d2.SquaredNorm(weight)) for weight in (1.0, 2.0)]
+        >>> problem = d2.Problem(agents, d2.IndicatorPoint([3.0]))
+        >>> result = d2.solve(problem, d2.Network([(0, 1)]))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     "CONVERGED" in result.report(f"{folder}/run.html").read_text(encoding="utf-8")
+        True
+        """
+        from dual2.solving.report import write_report
+
+        return write_report(self, Path(path), force)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Convergence figure; see :func:`dual2.solving.plotting.plot_trace`."""
@@ -201,6 +250,7 @@ class Result:
             "seconds": self.seconds,
             "explanation": self.explanation,
             "versions": self.versions,
+            "setting": self.setting,
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:

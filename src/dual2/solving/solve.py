@@ -21,6 +21,7 @@ from dual2.solving.balance import balanced
 from dual2.solving.choice import choose
 from dual2.solving.driver import Driver, StateKeeper
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
+from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import Certificate, NotSolved, Result, Status
 from dual2.solving.version import __version__
 
@@ -182,6 +183,7 @@ def solve(
         status = driver.run()
     with np.errstate(over="ignore", invalid="ignore"):
         result = _assemble(driver, plan, share.whole, status, (tol, atol))
+    result = replace(result, setting=_setting(found.name, problem.p, network))
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)
@@ -272,6 +274,12 @@ def _assemble(
         state=state,
         owned=problem.owned.tolist(),
     )
+
+
+def _setting(method: str, p: int, network: AnyNetwork) -> dict[str, Any]:
+    """What a reader of the result wants to know beside it; edges only where they can be drawn."""
+    sizes: dict[str, Any] = {"method": method, "n": network.n, "p": int(p)}
+    return sizes | ({"edges": network.edges.tolist()} if network.n <= MOST_DRAWN else {})
 
 
 def _judge(

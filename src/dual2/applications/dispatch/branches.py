@@ -39,6 +39,8 @@ def read_lines(
             "The case has no 'baseMVA', which phase shifts and angle limits need. Add it (usually "
             "100)."
         )
+    if base is not None and not 0 < base < np.inf:
+        raise ProblemError(f"The case has baseMVA = {base:g}; expected a positive number (MVA).")
     names = _names(branches) if names is None else names
     found = []
     for row, b, shift, pair, name in zip(

@@ -1,7 +1,7 @@
 """What power costs: parabolas and convex piecewise linear curves."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -40,7 +40,18 @@ class PiecewiseLinear:
                 "as many of each, and at least two."
             )
         if not np.all(np.diff(self.power) > 0):
-            raise ProblemError(f"PiecewiseLinear: the powers {self.power} do not rise.")
+            raise ProblemError(
+                f"PiecewiseLinear: the powers {self.power.tolist()} do not rise; expected the "
+                "points of a cost from the least power to the greatest."
+            )
+
+    @classmethod
+    def of(cls, owner: str, power: Any, cost: Any) -> Self:
+        """The curve; an error names who it belongs to."""
+        try:
+            return cls(power, cost)
+        except ProblemError as error:
+            raise ProblemError(f"{owner}: {error}") from error
 
     @property
     def slopes(self) -> Array:

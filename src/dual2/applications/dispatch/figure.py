@@ -57,6 +57,8 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
     schedule.stairs(demand, hours, color="black", linewidth=1.6, label="demand", baseline=None)
     schedule.set(ylabel="power, MW")
     schedule.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
+    if answer.case.grid is not None:
+        _price_range(answer, hours, prices)
     prices.stairs(answer.price, hours, color=COLOURS[1], linewidth=1.6, baseline=None)
     if answer.reserve_price is not None:
         prices.stairs(
@@ -70,6 +72,17 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
         )
         prices.legend(frameon=False)
     prices.set(xlabel="period", ylabel="price per MWh", xlim=(0, hours[-1]))
+    prices.xaxis.get_major_locator().set_params(integer=True)
+
+
+def _price_range(answer: "Answer", hours: np.ndarray, prices: Any) -> None:
+    """From the lowest to the highest price of a bus, where they differ."""
+    values = np.array(list(answer.bus_prices().values()))
+    low, high = values.min(axis=0), values.max(axis=0)
+    if np.any(high - low > 1e-6 * np.abs(high)):
+        style = {"color": COLOURS[1], "alpha": 0.2, "linewidth": 0.0, "label": "all buses"}
+        prices.stairs(high, hours, baseline=low, fill=True, **style)
+        prices.legend(frameon=False)
 
 
 def _stored_energy(answer: "Answer") -> dict[str, np.ndarray]:

@@ -79,6 +79,7 @@ def from_matpower(
         case = read_case(case)
     _refuse_unread(case)
     bus, gen, branch = (_table(case, *entry) for entry in (("bus", 5), ("gen", 10), ("branch", 11)))
+    _check_buses(bus, gen, branch)
     bus = bus[bus[:, 1] != ISOLATED]
     profiles = Profiles(profile)
     units = _units(case, gen, {int(row[0]) for row in bus}, ramp, profiles)
@@ -114,6 +115,25 @@ def _refuse_unread(case: Mapping[str, Any]) -> None:
             f"The case has {live} HVDC lines in service (dcline), which a dispatch does not model. "
             "Replace them by loads and generators, or take them out of service."
         )
+
+
+def _check_buses(bus: Array, gen: Array, branch: Array) -> None:
+    """Every bus has a number of its own, and what is in service stands at a bus."""
+    numbers, counts = np.unique(bus[:, 0], return_counts=True)
+    twice, odd = numbers[counts > 1], numbers[(numbers != np.rint(numbers)) | (numbers < 0)]
+    if twice.size:
+        raise ProblemError(f"The case's 'bus' has number {twice[0]:g} twice; expected it once.")
+    if odd.size:
+        raise ProblemError(f"The case's 'bus' has the number {odd[0]:g}; expected a whole number.")
+    ends = (("gen", gen, gen[:, :1], 7), ("branch", branch, branch[:, :2], 10))
+    for name, table, places, status in ends:
+        lost = ~np.isin(places, numbers) & (table[:, status, None] > 0)
+        if lost.any():
+            row, column = np.argwhere(lost)[0]
+            raise ProblemError(
+                f"Row {row} of the case's {name!r} is in service at bus {places[row, column]:g}, "
+                "which 'bus' does not have. Correct the number, or take it out of service."
+            )
 
 
 def _island(units: Sequence[Unit], lines: Sequence[tuple[int, int]], demand: Any) -> set[int]:
@@ -187,7 +207,7 @@ def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinear:
             f"has {len(row)} columns; expected {needed}."
         )
     if row[0] == 1:
-        return PiecewiseLinear(row[4:needed:2], row[5:needed:2])
+        return PiecewiseLinear.of(f"Generator {name!r}", row[4:needed:2], row[5:needed:2])
     coefficients = row[4:needed]
     if np.any(coefficients[:-3]):
         raise ProblemError(

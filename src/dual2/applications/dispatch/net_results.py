@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
+from dual2.applications.dispatch.net_tables import supplied_buses
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 
@@ -40,10 +41,10 @@ def write_results(answer: Answer, net: Any, period: int = 0) -> None:
     True
     """
     grid = answer.case.grid
-    if grid is None or not all(bus in net.bus.index for bus in grid.place):
+    if grid is None or set(grid.place) != set(supplied_buses(net)):
         raise ProblemError(
-            "The answer has no lines, or buses that the net does not have; expected that of a case "
-            "from dispatch.from_pandapower(net)."
+            "The answer has no lines, or other buses than the net; expected that of a case from "
+            "dispatch.from_pandapower(net), and the net as it was then."
         )
     if not 0 <= period < answer.case.periods:
         raise ProblemError(f"period = {period}; the answer has {answer.case.periods} periods.")

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -54,13 +55,23 @@ def _points(row: Any) -> PiecewiseLinear:
     steps = areas[:, 2] * (areas[:, 1] - areas[:, 0])
     first = areas[0, 0] * areas[0, 2]
     powers = np.concatenate([areas[:1, 0], areas[:, 1]])
-    return PiecewiseLinear(powers, first + np.concatenate([[0.0], np.cumsum(steps)]))
+    owner = f"The pwl_cost of '{row.et} {row.element}'"
+    return PiecewiseLinear.of(owner, powers, first + np.concatenate([[0.0], np.cumsum(steps)]))
+
+
+def supplied_buses(net: Any) -> list[int]:
+    """Buses in service that an external grid reaches."""
+    from pandapower.topology import unsupplied_buses
+
+    lost = unsupplied_buses(net)
+    return [int(bus) for bus in net.bus.index[net.bus.in_service] if bus not in lost]
 
 
 def read_grid(net: Any, buses: Sequence[int]) -> Grid:
     """Lines and transformers between these buses, from pandapower's own branch model."""
     from pandapower.converter.pypower.to_ppc import to_ppc
 
+    net = _with_reactive_limits(net)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pandapower")
         case = to_ppc(net, init="flat", mode="opf", switch_rx_ratio=0.5)
@@ -71,6 +82,15 @@ def read_grid(net: Any, buses: Sequence[int]) -> Grid:
     nodes = {bus: int(lookup[bus]) for bus in buses}
     lines = read_lines(table, "matpower", case["baseMVA"], [names[k] for k in live])
     return Grid(lines, nodes, "matpower")
+
+
+def _with_reactive_limits(net: Any) -> Any:
+    """A copy with the limits of reactive power that pandapower asks for and no dispatch uses."""
+    net = deepcopy(net)
+    for kind in ("gen", "sgen", "load", "storage"):
+        for column in {"min_q_mvar", "max_q_mvar"}.difference(net[kind].columns):
+            net[kind][column] = 0.0
+    return net
 
 
 def _branch_names(net: Any, count: int) -> tuple[list[str], NDArray[np.bool_]]:

@@ -9,7 +9,7 @@ from dual2.applications.dispatch.case import OPTIONS, Dispatch
 from dual2.applications.dispatch.checks import check_options
 from dual2.applications.dispatch.costs import PiecewiseLinear
 from dual2.applications.dispatch.matpower import check_ramps, generator
-from dual2.applications.dispatch.net_tables import costs_by_element, read_grid
+from dual2.applications.dispatch.net_tables import costs_by_element, read_grid, supplied_buses
 from dual2.applications.dispatch.profiles import Profiles
 from dual2.applications.dispatch.units import Storage, Unit
 from dual2.errors import Dual2Error, ProblemError
@@ -69,9 +69,7 @@ def from_pandapower(
     check_options(options, OPTIONS)
     topology = _topology()
     _refuse_unread(net)
-    lost = topology.unsupplied_buses(net)
-    served = net.bus.index[net.bus.in_service]
-    demand: dict[int, Any] = {int(bus): 0.0 for bus in served if bus not in lost}
+    demand: dict[int, Any] = dict.fromkeys(supplied_buses(net), 0.0)
     profiles = Profiles(profile)
     units = _read_units(net, demand, ramp, profiles)
     check_ramps(ramp, units)

@@ -37,6 +37,8 @@ class Simulation:
         Sum of the stage costs along the way.
     rounds : ndarray (steps,)
         Exchanges with the neighbours that each plan took.
+    sums, latency : ndarray (steps,)
+        Sums over all subsystems, and all exchanges waited for: rounds and those for agreements.
     statuses : list of Status
         How each plan ended.
     failure : ProblemError or None
@@ -51,6 +53,8 @@ class Simulation:
     limit: Array = field(default_factory=lambda: np.zeros((0, 1)))
     cost: float = 0.0
     rounds: Array = field(default_factory=lambda: np.zeros(0, int))
+    sums: Array = field(default_factory=lambda: np.zeros(0, int))
+    latency: Array = field(default_factory=lambda: np.zeros(0, int))
     statuses: list[Status] = field(default_factory=list)
     failure: ProblemError | None = None
 
@@ -184,7 +188,8 @@ def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
     """What is kept of a plan: its first step, and how it ended."""
     counts, status = plan.result.counts, plan.result.status
     inputs = [u[0] for u in plan.inputs]
-    return plan.usage[0], plan.price[0], available, inputs, counts.rounds, status
+    waits = counts.rounds, counts.sums, counts.latency
+    return plan.usage[0], plan.price[0], available, inputs, waits, status
 
 
 def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
@@ -198,4 +203,5 @@ def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]
     log.usage, log.price, log.limit = (
         np.array(column, dtype=float).reshape(-1, count) for column in columns[:3]
     )
-    log.rounds, log.statuses = np.array(columns[4], dtype=int), list(columns[5])
+    log.rounds, log.sums, log.latency = np.array(columns[4], dtype=int).reshape(-1, 3).T
+    log.statuses = list(columns[5])

@@ -1,52 +1,30 @@
 """The page as a whole: what the templates show, and curves as data for the script."""
 
-import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cache
-from importlib import resources
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from dual2.experiments.captions import SOURCE, WORDS
 from dual2.experiments.case import slug
-from dual2.experiments.costs import AXES, TARGETS, spent
+from dual2.experiments.costs import TARGETS
 from dual2.experiments.headline import headline
-from dual2.experiments.report.network import network_places
-from dual2.experiments.report.tables import costs_at, mathematics, number, power
+from dual2.experiments.report.tables import costs_at
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.styles import labels, remarks, styles
 from dual2.experiments.verdicts import VERDICTS
-from dual2.solving.plotting import FAR, LABELS, SHORTEST, measure_of, require
-from dual2.solving.version import __version__
+from dual2.solving.plotting import measure_of, require
+from dual2.solving.report.curves import AXES, curves, inert
+from dual2.solving.report.network import network_places
+from dual2.solving.report.templates import templates
+from dual2.solving.report.words import power
 
 if TYPE_CHECKING:
     from jinja2 import Template
 
     from dual2.experiments.catalogue import About
     from dual2.experiments.claims import Claim
-
-POINTS = 400
-"""Most points of a curve on the page; the whole trace is in the csv file."""
-
-DASHES = {"solid": "solid", "dashed": "dash", "dashdot": "dashdot", "dotted": "dot"}
-"""Kinds of lines by the names of plotly."""
-
-STROKES = {"solid": "", "dashed": "7 4", "dashdot": "8 3 2 3", "dotted": "2 3"}
-"""The same as strokes, in the picture beside a name."""
-
-_NAMES = (
-    "star square triangle-up triangle-down diamond circle cross x hexagon triangle-left "
-    "triangle-right pentagon diamond-tall octagon hexagon2"
-)
-SYMBOLS = dict(zip("*s^vDoPXh<>pd8H", _NAMES.split(), strict=True))
-"""Markers by the names of plotly."""
-
-GLYPHS = dict(zip("*s^vDoPXh<>pd8H", "★■▲▼◆●✚✖⬢◀▶⬟♦⬣⬡", strict=True))
-"""The same as characters."""
 
 BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
 """Class of each verdict's badge."""
@@ -68,7 +46,7 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         _section(name, title, runs, about.get(group))
         for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
     ]
-    return _templates().render(
+    return _template().render(
         title="The paper’s experiments, reproduced" if known else "Benchmark",
         links=links | {"made": "How it was made"},
         known=known,
@@ -80,40 +58,20 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         sections=sections,
         claims=[(k, list(members)) for k, members in groupby(claims, key=lambda one: one.where)],
         made=_made([run for runs in groups.values() for run in runs]),
-        data=_inert({slug(group): _data(runs) for group, runs in groups.items()}),
+        data=inert({slug(group): _data(runs) for group, runs in groups.items()}),
     )
 
 
-@cache
-def _templates() -> "Template":
-    """The page's template with everything that does not change; texts from outside are escaped."""
-    from jinja2 import Environment, PackageLoader
-    from markupsafe import Markup
-    from plotly.offline import get_plotlyjs
-
-    loader = PackageLoader("dual2.experiments", "report")
-    found = Environment(autoescape=True, loader=loader, trim_blocks=True, lstrip_blocks=True)
-    found.filters |= {"number": number, "mathematics": lambda text: Markup(mathematics(text))}
-    found.globals |= {"css": Markup(_file("report.css")), "script": Markup(_file("report.js"))}
-    found.globals |= {"plotly": Markup(get_plotlyjs().replace("</script", "<\\/script"))}
-    found.globals |= {"version": __version__, "source": SOURCE, "words": WORDS, "badges": BADGES}
-    found.globals |= {"strokes": STROKES, "glyphs": GLYPHS, "breaks": Markup("<br>")}
+def _template() -> "Template":
+    found = templates("dual2.experiments.report")
+    found.globals |= {"source": SOURCE, "words": WORDS, "badges": BADGES, "breaks": _breaks()}
     return found.get_template("page.html")
 
 
-def _file(name: str) -> str:
-    return resources.files("dual2.experiments.report").joinpath(name).read_text(encoding="utf-8")
-
-
-def _inert(groups: dict[str, Any]) -> Any:
-    """Curves as JSON that cannot end the script element it stands in."""
+def _breaks() -> Any:
     from markupsafe import Markup
 
-    data = {"far": FAR, "shortest": SHORTEST, "axes": {a: t for a, (_, t) in AXES.items()}}
-    text = json.dumps(
-        data | {"groups": groups}, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-    )
-    return Markup(text.replace("<", "\\u003c"))
+    return Markup("<br>")
 
 
 def _headlines(groups: Mapping[str, Sequence[StoredRun]], titles: Mapping[str, str]) -> list[str]:
@@ -204,34 +162,4 @@ def _distinct(values: Iterable[Any]) -> list[Any]:
 def _data(runs: Sequence[StoredRun]) -> dict[str, Any]:
     """Curves of one group, thinned."""
     shown = [run for run in runs if run.trace]
-    measure = measure_of(shown)
-    curves = [
-        {
-            "name": text,
-            "colour": look.colour,
-            "dash": DASHES[look.dash],
-            "width": look.width,
-            "order": look.order,
-            "symbol": SYMBOLS.get(look.marker, ""),
-            **_curve(run, measure),
-        }
-        for run, text, look in zip(shown, labels(shown), styles(shown), strict=True)
-    ]
-    return {"label": LABELS[measure], "measure": measure, "curves": curves}
-
-
-def _curve(run: StoredRun, measure: str) -> dict[str, Any]:
-    """Points of a curve; those that a logarithmic axis cannot show are left out."""
-    values = np.asarray(run.trace[measure], dtype=float)
-    rows = np.flatnonzero(np.isfinite(values) & (values > 0))
-    if len(rows) > POINTS:
-        rows = rows[np.linspace(0, len(rows) - 1, POINTS).round().astype(int)]
-    axes = {axis: np.asarray(spent(run.trace, axis), dtype=float)[rows] for axis in AXES}
-    return {
-        "y": _rounded(values[rows], 4),
-        "x": {axis: _rounded(column, 7) for axis, column in axes.items()},
-    }
-
-
-def _rounded(values: Iterable[float], digits: int) -> list[float]:
-    return [float(f"{value:.{digits}g}") for value in values]
+    return curves(shown, labels(shown), styles(shown))

@@ -4,6 +4,7 @@ import asyncio
 import datetime
 import os
 import ssl
+import time
 from dataclasses import dataclass, replace
 
 from dual2.errors import Dual2Error, PeerError
@@ -18,6 +19,9 @@ from dual2.runtime.peers.identity import read_certificate, validity
 from dual2.runtime.peers.journal import lock
 from dual2.solving.storage.folder import load_agent
 
+_CLOCK = 60
+"""Seconds by which two clocks may differ: certificates have dates."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -29,9 +33,9 @@ class Finding:
 
 
 def check_party(party: Party, seconds: float = HANDSHAKE) -> list[Finding]:
-    """Look at files, keys, dates, clock and hashes, and try to reach every neighbour.
+    """Look at files, keys, dates, clock and hashes, and try to reach whom this party dials.
 
-    Neighbours that dial this party are waited for, ``seconds`` long.
+    Each is tried for ``seconds``; who dials this party finds out by its own check.
     """
     study = party.study
     now = datetime.datetime.now(datetime.UTC)
@@ -81,8 +85,13 @@ async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
                 frame = await connection.receive()
                 if frame is None or frame.kind != Kind.HELLO:
                     return Finding(one.name, False, "closed the connection; its audit log says why")
-                hub.meaning.demand_same(frame, one.number, one.name)
-                return Finding(one.name, True, f"reached at {connection.address}, same study")
+                said = hub.meaning.demand_same(frame, one.number, one.name)
+                late = said["time"] - int(time.time())
+                clock = (
+                    f"; its clock is {late:+d} s from the one here" if abs(late) > _CLOCK else ""
+                )
+                words = f"reached at {connection.address}, same study{clock}"
+                return Finding(one.name, not clock, words)
             finally:
                 connection.close()
     except ssl.SSLError as error:

@@ -233,6 +233,11 @@ def make_transport(party: Party, hub: Hub, journal: Journal) -> tuple[Parties, S
     from cryptography.hazmat.primitives.hashes import SHA256
 
     study, key = party.study, load_key(party.key)
+    if journal.has_spoken and not (party.state / KEY_FILE).exists():
+        raise Dual2Error(
+            f"{party.state / KEY_FILE} is missing, but words were said under its masks. Restore "
+            "it; a new attempt needs a new name of the run and another state folder."
+        )
     secret = Secret(
         party.state,
         message_of(study.run, study.digest, party.me),

@@ -161,7 +161,7 @@ def serve(address: tuple[str, int] | None, board: Board) -> Iterator[int]:
         def do_GET(self) -> None:
             host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
             known = {"/": page, "/status.json": json.dumps}.get(self.path)
-            if host not in _HOSTS or known is None:
+            if host not in (*_HOSTS, address[0]) or known is None:
                 self.send_error(403 if known else 404)
                 return
             body = known(dict(board.now)).encode()

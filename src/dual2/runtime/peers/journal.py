@@ -228,6 +228,11 @@ class Journal:
         return True
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether anything was said under a mask."""
+        return bool(self._said)
+
+    @property
     def unsynced(self) -> int:
         """Consumed frames that may still be lost."""
         return self.consumed.unsynced

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dual2.engine.fixed_point import add_words, subtract_words
-from dual2.errors import PeerError
+from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import load_cryptography, read_private
 from dual2.runtime.peers.journal import KEY_FILE, create
@@ -65,6 +65,11 @@ class Secret:
             public = _public(X25519PrivateKey.from_private_bytes(secret[:32]))
             create(self.file, secret + sign(message + public))
         content = read_private(self.file)
+        if len(content) <= _SECRET:
+            raise Dual2Error(
+                f"{self.file} has {len(content)} bytes and is damaged. Restore it; a new attempt "
+                "needs a new name of the run and another state folder."
+            )
         self.private = X25519PrivateKey.from_private_bytes(content[:32])
         self.own = Randomness(content[32:_SECRET])
         self.entry = _public(self.private) + content[_SECRET:]

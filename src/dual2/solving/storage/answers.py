@@ -162,6 +162,7 @@ def result_of(document: Any, **more: Any) -> Result:
         seconds=float(table.get("seconds", float, int)),
         explanation=table.get("explanation", str),
         versions=table.get("versions", dict),
+        setting=_setting(document.get("setting", {})),
         **(plain | more),
     )
 
@@ -207,6 +208,22 @@ def _parameters(table: dict[str, Any]) -> dict[str, tuple[Any, str]]:
         if not isinstance(entry, dict) or entry.keys() != {"value", "source"}:
             raise ProblemError(f"entry parameters.{name} is not a table of a value and its source.")
     return {name: (entry["value"], entry["source"]) for name, entry in table.items()}
+
+
+def _setting(found: Any) -> dict[str, Any]:
+    """Method, sizes and edges; files of earlier versions have none."""
+    kinds = {"method": str, "n": int, "p": int, "edges": list}
+    if not isinstance(found, dict):
+        raise ProblemError(f"entry 'setting' is a {type(found).__name__}; expected a table.")
+    for name, value in found.items():
+        if type(value) is not kinds.get(name):
+            raise ProblemError(f"entry setting.{name} is {value!r}; expected {', '.join(kinds)}.")
+    agents = range(found.get("n", 0))
+    for edge in found.get("edges", []):
+        ends = edge if isinstance(edge, list) else []
+        if len(ends) != 2 or not all(type(end) is int and end in agents for end in ends):
+            raise ProblemError(f"entry setting.edges has {edge!r}; expected pairs of agents.")
+    return found
 
 
 def record(where: str, kind: type[_R], table: dict[str, Any]) -> _R:

@@ -26,15 +26,38 @@ TEXT = "document"
 def to_json(document: dict[str, Any]) -> str:
     """Strict JSON text: numbers that JSON does not know become the words inf, -inf, nan.
 
+    A list of plain values is one line, so that every agent, row or vector has a line of its own.
+
     Examples
     --------
-    >>> print(to_json({"L": float("inf"), "n": np.int64(3)}), end="")
+    >>> print(to_json({"L": float("inf"), "n": np.int64(3), "x": [[1.0, 2.0], [3.0]]}), end="")
     {
      "L": "inf",
-     "n": 3
+     "n": 3,
+     "x": [
+      [1.0, 2.0],
+      [3.0]
+     ]
     }
     """
-    return json.dumps(_spelled(document), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return _laid_out(_spelled(document), "\n") + "\n"
+
+
+def _laid_out(value: Any, break_: str) -> str:
+    """JSON text in which what holds tables or lists goes over several lines, the rest over one."""
+    members = list(value.values()) if isinstance(value, dict) else value
+    flat = not isinstance(value, dict | list) or not members
+    if flat or (isinstance(value, list) and not any(isinstance(m, dict | list) for m in members)):
+        return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    deeper = break_ + " "
+    texts = [_laid_out(member, deeper) for member in members]
+    if isinstance(value, dict):
+        texts = [
+            f"{json.dumps(name, ensure_ascii=False)}: {text}"
+            for name, text in zip(value, texts, strict=True)
+        ]
+    first, last = "{}" if isinstance(value, dict) else "[]"
+    return first + deeper + f",{deeper}".join(texts) + break_ + last
 
 
 def _spelled(value: Any) -> Any:

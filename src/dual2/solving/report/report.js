@@ -100,8 +100,8 @@
   }
 
   function costs(plot) {
-    const section = plot.box.closest("section");
-    section.querySelector(".axis-name").textContent = data.axes[plot.axis];
+    const section = plot.box.closest("section"), heading = section.querySelector(".axis-name");
+    if (heading) heading.textContent = data.axes[plot.axis];
     section.querySelectorAll(".cost").forEach((cell) => {
       cell.textContent = cell.dataset[plot.axis];
     });

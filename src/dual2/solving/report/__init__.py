@@ -1,0 +1,5 @@
+"""One page about a run, to be opened in any browser without a network."""
+
+from dual2.solving.report.run import write_report
+
+__all__ = ["write_report"]
