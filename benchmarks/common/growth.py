@@ -63,7 +63,7 @@ def dense(n: int, p: int, d: int) -> tuple[d2.Problem, d2.Network]:
 FITS = (
     Fit("n: dispatch, p = d = 24", (8000, 24_000, 72_000), lambda n: (*many(n), 20, 20), 1, 1),
     Fit("n: p = 100, d = 96", (64, 128, 256, 512), lambda n: (*dense(n, 100, 96), 1, 1), 1, 1),
-    Fit("p: n = 64, d = 96", (192, 288, 432, 648), lambda p: (*dense(64, p, 96), 1, 1), 2, 1),
+    Fit("p: n = 96, d = 128", (144, 216, 324, 486), lambda p: (*dense(96, p, 128), 1, 1), 2, 1),
     Fit("d: n = 60, p = 100", (96, 192, 384, 768), lambda d: (*dense(60, 100, d), 1, 1), 1, 1),
     Fit("p: n = 40, d = 25", (1250, 2500, 5000, 10_000), lambda p: (*dense(40, p, 25), 8, 0), 1, 1),
 )

@@ -23,6 +23,10 @@ Swap = Callable[[Messages, Messages, str], None]
 """Sends arrays to ranks and fills those that come from ranks; the last is the kind of message."""
 
 
+LEAST = 8
+"""Messages that are held at once, however long they are: enough for every thread to have one."""
+
+
 class Addition(Protocol):
     """``np.add``, ``np.maximum``, or what acts like them: ``at(total, parents, rows)``."""
 
@@ -170,7 +174,7 @@ def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int, run: Run) -> Ar
     ``run(kernel, *args)`` runs a kernel on the threads.
     """
     order, depths = tree.walk
-    some, top = max(64, room // width), -1
+    some, top = max(LEAST, room // width), -1
     stack, rows = np.empty((tree.height + 1, width)), np.empty((min(some, len(order)), width))
     for first in range(0, len(order), some):
         part = order[first : first + some]
@@ -190,7 +194,7 @@ def sum_in_parts(width: int, fill: Fill, count: int, room: int) -> Array:
     >>> sum_in_parts(1, fill, 1000, 10)
     array([499500.])
     """
-    total, some = np.zeros(width), max(64, room // width)
+    total, some = np.zeros(width), max(LEAST, room // width)
     rows = np.empty((min(some, count), width))
     for first in range(0, count, some):
         part = np.arange(first, min(first + some, count))

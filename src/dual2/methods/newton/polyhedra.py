@@ -81,7 +81,8 @@ def make_faces(
         pool += [part.ravel() for part in parts]
         used, width = used + sum(part.size for part in parts), max(width, int(dims[i]))
     most = int(rows.max(initial=0))
-    sizes = ((VECTORS, width), (width, width), (ROWS, 2 * width + 2), (most * width + 1,))
+    side = width if kind.any() else 1  # nobody needs the matrix
+    sizes = ((VECTORS, width), (side, side), (ROWS, 2 * width + 2), (most * width + 1,))
     sizes += ((3 * most + 3 * width,), (width,))
     rooms = (np.zeros((threads, *size)) for size in sizes)
     return Faces(kind, start, rows, bounded, reach, np.concatenate(pool), *rooms)
