@@ -76,7 +76,7 @@ PEERS = (
     Peer("FISTA"),
     Peer("VF-L-BFGS"),
 )
-"""Of the NPGA family the two that tuning finds best; the others are listed in ``docs/bench.md``."""
+"""Of the NPGA family two with few rounds on a path of eight (``benchmarks/npga.py``), not all."""
 
 
 def peer_cases(

@@ -304,7 +304,7 @@ def lipschitz_h(h: Function) -> str:
     --------
     >>> import dual2 as d2
     >>> lipschitz_h(d2.HingeLoss([1.0])), lipschitz_h(d2.SquaredLoss([1.0]))
-    ('h must be smooth with a finite L; found HingeLoss(labels=[1.], scale=1)', '')
+    ('h must be smooth with a finite L; found HingeLoss(labels=[1.0])', '')
     """
     known = h.smooth and math.isfinite(h.L)
     return "" if known else f"h must be smooth with a finite L; found {h!r}"
