@@ -167,14 +167,17 @@ def _look(problem: Reduced, piece: Piece, c: Array, s: Array) -> _At:
 def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -> _At:
     """Minimise ½cᵀHc + bᵀc + piece(s̄ + c·S) until the gradient is ``tol`` of its two terms.
 
-    Both are measured by the inverse of the second derivative, so that units cancel.
+    Both are measured by the inverse of the second derivative, so that units cancel. A whole
+    step that stays where the second derivatives are the same solves the problem but for rounding:
+    from then on steps are taken as long as each leaves a quarter of the gradient at most.
     """
     at = _look(problem, piece, c, problem.base + c @ problem.S)
     gram.looks += 1
-    exact, before = False, np.inf
+    exact, before, solved = False, np.inf, np.zeros(0)
     for _ in range(_STEPS):
         own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
-        second = problem.H + gram.of(problem.S, piece.bend(at.s), exact)
+        weights = piece.bend(at.s)
+        second = problem.H + gram.of(problem.S, weights, exact)
         if not np.isfinite(second).all():  # a direction beyond all numbers: whoever asked goes back
             break
         solve = inverse(second)
@@ -183,10 +186,14 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
         left, scale = -float(gradient @ d), max(float(v @ solve(v)) for v in (own, felt))
         if not left > (max(tol, EPS) ** 2) * scale or (left > 0.5 * before and left < SMALL**2):
             break
+        if left > before / 16.0 and np.array_equal(weights, solved):
+            break
         exact, before = left > 1e-2 * before, left
         new = _search(problem, piece, gram, at, d, left)
         if new is None:
             break
+        whole = np.array_equal(new.c, at.c + d) and np.array_equal(weights, gram.weights)
+        solved = weights if whole else solved[:0]
         at = new
     return at
 
