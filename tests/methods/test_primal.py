@@ -232,6 +232,13 @@ def test_the_mode_follows_the_rows():
     assert few.parameters["mode"][0] == "dual"
 
 
+def test_costs_that_are_flat_in_some_directions_stay_with_the_dual_mode():
+    X, _, y = data(5, p=60)
+    f = d2.Quadratic([1.0, 0.0, 0.0], [0.007, -0.012, 0.004])
+    result = primal(table(X, d2.AbsoluteLoss(y), f=f), mode="auto")
+    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "dual"
+
+
 def test_what_the_primal_mode_cannot_do_is_refused_by_name():
     X, labels, _ = data(12)
     f = d2.LogisticRegression(np.eye(3), 1.0, ridge=1.0)

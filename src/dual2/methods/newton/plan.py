@@ -167,7 +167,8 @@ def prefers_primal(problem: Problem) -> str:
     variables, but no curvature, has many prices whose rows are at no kink: the Jacobian of the dual
     vanishes there.
     Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
-    one by one, and the dual mode's proximal terms help.
+    one by one, and the dual mode's proximal terms help; likewise where f_i is flat in some
+    directions only, beside which the others' curvature has no size to begin with.
 
     Examples
     --------
@@ -185,7 +186,7 @@ def prefers_primal(problem: Problem) -> str:
         return ""
     if p <= problem.n:  # every agent has a variable: nothing to ask
         return ""
-    known = problem.total([[agent.dim, _flat_with_corners(agent)] for agent in problem.agents])
+    known = problem.total([[agent.dim, _partly_flat(agent)] for agent in problem.agents])
     variables, cornered = (round(float(value)) for value in known)
     if cornered or p <= variables:
         return ""
@@ -198,9 +199,11 @@ def _demands(form: PiecewiseQuadratic) -> bool:
     return bool(np.any(bounded & np.equal(form.curvature, 0.0)))
 
 
-def _flat_with_corners(agent: Agent) -> bool:
+def _partly_flat(agent: Agent) -> bool:
+    """Whether f_i + g_i has neither curvature everywhere nor none at all."""
     form = agent.g.form
-    return not (agent.f.mu > 0 or (form is not None and form.smooth))
+    plain = form is not None and form.smooth and not agent.f.L > 0
+    return not (agent.f.mu > 0 or plain)
 
 
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
