@@ -146,8 +146,9 @@ MAX_SUMS = Parameter(
 
 
 MODES = ("auto", "dual", "primal")
-FEW, SOME = 500, 2000
-"""Coupling rows up to which the dual mode is the rule, and up to which it is possible elsewhere."""
+SHORT, FEW, SOME = 100, 500, 2000
+"""Coupling rows up to which matrices cost little, up to which the dual mode is the rule, and up to
+which it is possible elsewhere."""
 
 
 def one_of_modes(name: str, value: object) -> object:
@@ -164,8 +165,8 @@ def prefers_primal(problem: Problem) -> str:
     """Why the primal mode is better where it can, empty if it is not.
 
     With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
-    variables, but no curvature, has many prices whose rows are at no kink: the Jacobian of the dual
-    vanishes there.
+    variables has many prices whose rows are at no kink: unless it is curved between them, the
+    Jacobian of the dual vanishes there.
     Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
     one by one, and the dual mode's proximal terms help; likewise where f_i is flat in some
     directions only, beside which the others' curvature has no size to begin with.
@@ -182,9 +183,10 @@ def prefers_primal(problem: Problem) -> str:
     p, form = problem.p, problem.h.form
     if p > FEW:
         return f"p = {p} is above {FEW}"
-    if form is None or form.smooth or _demands(form) or np.all(np.greater(form.curvature, 0.0)):
+    if form is None or form.smooth or _demands(form):
         return ""
-    if p <= problem.n:  # every agent has a variable: nothing to ask
+    curved = bool(np.all(np.greater(form.curvature, 0.0)))
+    if p <= problem.n or (curved and p <= SHORT):  # p variables at least; or nothing to gain
         return ""
     known = problem.total([[agent.dim, _partly_flat(agent)] for agent in problem.agents])
     variables, cornered = (round(float(value)) for value in known)
