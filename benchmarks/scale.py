@@ -155,7 +155,7 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     for (n, threads), run in zip(runs, found, strict=True):
         first = next(r for r in found if r["threads"] == threads)
         one = next(r for r in found if r["agents"] == n)
-        grown = [run[what] / first[what] for what in ("µs per agent", "KB per agent")]
+        grown = [run[w] / (first[w] or np.nan) for w in ("µs per agent", "KB per agent")]
         rows.append([n, threads, *grown, one["first thread"] / run["first thread"]])
         fine = options.smoke or max(abs(ratio - 1) for ratio in grown) <= 0.2
         report.expect(fine, f"{n} agents: time or memory is not linear within 20 %.")

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.optimize import linprog
 
 import dual2 as d2
-from common.report import Report, parse
+from common.report import Report, parse, report_parts
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
@@ -25,7 +25,7 @@ def newton(problem: d2.Problem, network: d2.Network, **options: Any) -> d2.Resul
     return d2.solve(problem, network, method="Newton", record=False, progress=False, **options)
 
 
-def report_experiments(report: Report) -> None:
+def report_experiments(report: Report, _: argparse.Namespace) -> None:
     cases = {
         "I": experiment1(),
         "II": experiment2(),
@@ -65,8 +65,8 @@ def program(seed: int) -> tuple[list[np.ndarray], list[np.ndarray], list[np.ndar
     return A, q, upper, sum(a @ (u * rng.uniform(0, 1, d)) for a, u in parts)
 
 
-def report_programs(report: Report, seeds: int) -> None:
-    sums, errors, bad = [], [], []
+def report_programs(report: Report, options: argparse.Namespace) -> None:
+    seeds, sums, errors, bad = options.seeds, [], [], []
     for seed in range(seeds):
         A, q, upper, b = program(seed)
         h = d2.IndicatorAtMost(b) if seed % 4 == 1 else d2.IndicatorPoint(b)
@@ -90,16 +90,14 @@ def report_programs(report: Report, seeds: int) -> None:
     report.expect(not bad, f"seeds {bad} are not solved.")
 
 
+PARTS = {"experiments": report_experiments, "programs": report_programs}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=200, help="linear programs")
-    options = parse(parser, ("experiments", "programs"), seeds=4)
-    report = Report(options)
-    if "experiments" in options.parts:
-        report_experiments(report)
-    if "programs" in options.parts:
-        report_programs(report, options.seeds)
-    report.end()
+    options = parse(parser, PARTS, seeds=4)
+    report_parts(PARTS, options)
 
 
 if __name__ == "__main__":

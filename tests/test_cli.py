@@ -151,7 +151,7 @@ def test_reproduce_quick(tmp_path, capsys):
     assert run("reproduce", "exp1", "--out", out) == 2, "would replace the figures of other runs"
     assert "--force" in capsys.readouterr().err
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
-    assert "0 runs made, 11 kept" in capsys.readouterr().out
+    assert "0 runs made, 12 kept" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", [["reproduce", "exp1"], ["bench", "paper"]])

@@ -159,12 +159,13 @@ def test_a_folder_is_run_on_its_own_network_and_its_data_are_part_of_the_key(tmp
 
 @pytest.mark.parametrize("name", [name for name in BUILDERS if name != "folder"])
 def test_builders_give_the_same_data_for_the_same_seed(name):
-    options = {} if name.startswith("exp") else {"network": {"build": "ring"}, "n": 5}
+    fixed = name == "paper" or name.startswith("exp")
+    options = {} if name.startswith("exp") else {"network": {"build": "ring"}, "n": 8}
     one, two, other = (
         build_setting(Case("g", "l", name, options, seed=seed)) for seed in (1, 1, 2)
     )
-    assert one.facts == two.facts
-    assert (one.facts["data"] == other.facts["data"]) == name.startswith("exp")
+    np.testing.assert_equal(one.facts, two.facts)  # a condition number may be NaN
+    assert (one.facts["data"] == other.facts["data"]) == fixed
     assert one.facts["edges"] == one.network.edges.tolist() and one.facts["n"] == one.problem.n
 
 
@@ -205,6 +206,7 @@ def test_networks_by_name():
         "complete": 66,
         "grid": 17,
         "circulant": 12,
+        "geometric": 31,
         "conditioned": 66,
     }
     assert len(build_network(12, "circulant", reach=3).edges) == 36

@@ -25,6 +25,8 @@ LEAST = 1e-12
 RETREATS = 6
 _SMALL = 0.1
 """Part of M up to which an agent's own does not matter."""
+_STIFF = 1e-3
+"""Steps of h's prox, relative to the usual, between which a demand stays the same up to as much."""
 _NOISE, _NOTHING = 64.0, 1e-11
 """Units in the last place of the force, and share of x_i's size, up to which x_j is rounding."""
 
@@ -90,10 +92,17 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
 
 
 def _target(h: Function, columns: Array) -> Array:
-    """prox_h(0) with steps in the square of the rows' units, alike within the blocks of h."""
+    """prox_h(0) with steps in the square of the rows' units, alike within the blocks of h.
+
+    Where h demands something of some rows, which is the same whatever the step, only these count:
+    a wish of other rows says less about the size of x.
+    """
     log, groups = np.log(np.where(columns > 0, columns, 1.0)), h.groups(len(columns))
-    steps = np.exp(2.0 * np.bincount(groups, log) / np.maximum(np.bincount(groups), 1))
-    return h.prox(np.zeros(len(columns)), steps[groups])
+    steps = np.exp(2.0 * np.bincount(groups, log) / np.maximum(np.bincount(groups), 1))[groups]
+    origin = np.zeros(len(columns))
+    least, found, most = (h.prox(origin, factor * steps) for factor in (_STIFF, 1.0, 1.0 / _STIFF))
+    demanded = (found != 0) & (np.abs(most - least) <= _STIFF * np.abs(found))
+    return np.where(demanded, found, 0.0) if demanded.any() else found
 
 
 def next_anchor(sizes: Sizes, springs: Springs, xptr: Array) -> Array:
