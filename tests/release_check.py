@@ -72,6 +72,13 @@ def tried(python: str, wheel: Path, folder: Path) -> str:
     return run(bin_ / "python", "-c", TRIED, cwd=folder).strip()
 
 
+def runs(python: str) -> bool:
+    """Whether a Python of that name is here and starts; a version manager's stand-in may not."""
+    if shutil.which(python) is None:
+        return False
+    return subprocess.run([python, "--version"], capture_output=True).returncode == 0
+
+
 def main() -> int:
     """Build and try; 0 if all went well."""
     with tempfile.TemporaryDirectory() as place:
@@ -84,7 +91,7 @@ def main() -> int:
         if differing:
             raise SystemExit(f"The sdist gives another wheel: {sorted(differing)}")
         print(f"{wheel.name}: {len(files_of(wheel))} files, the same from {sdist.name}")
-        found = [python for python in PYTHONS if shutil.which(python)] or [sys.executable]
+        found = [python for python in PYTHONS if runs(python)] or [sys.executable]
         for python in found:
             place_of = folder / Path(python).name
             place_of.mkdir()
