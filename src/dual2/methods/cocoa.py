@@ -145,16 +145,27 @@ def penalty(values: Values) -> float:
 
 
 _DECLARED = (
-    Parameter("gamma", "1: adding (He, Bian & Jaggi, 2018; Ma et al., 2015)", 1.0,
-              number("0 < {name} ≤ 1", lambda gamma: 0 < gamma <= 1)),
+    Parameter(
+        "gamma",
+        "1: adding (He, Bian & Jaggi, 2018; Ma et al., 2015)",
+        1.0,
+        number("0 < {name} ≤ 1", lambda gamma: 0 < gamma <= 1),
+    ),
     Parameter("sigma", "γn, safe for any data (both papers)", lambda v: v.gamma * v.problem.n),
-)  # fmt: skip
+)
 _NEEDS = Needs(LIPSCHITZ_F, PROX_G, LIPSCHITZ_H)
 COLA = single_loop_method(
-    "CoLA", CoLA, "communication-efficient decentralised linear learning, exact local solves",
-    _NEEDS, _DECLARED, reveals="estimates v_i of the sum of all A_i x_i",
-)  # fmt: skip
-COCOA = sum_loop_method(
-    "CoCoA+", CoCoA, "exact local solves against a quadratic bound of h, over exact sums", _NEEDS,
+    "CoLA",
+    CoLA,
+    "communication-efficient decentralised linear learning, exact local solves",
+    _NEEDS,
     _DECLARED,
-)  # fmt: skip
+    reveals="estimates v_i of the sum of all A_i x_i",
+)
+COCOA = sum_loop_method(
+    "CoCoA+",
+    CoCoA,
+    "exact local solves against a quadratic bound of h, over exact sums",
+    _NEEDS,
+    _DECLARED,
+)

@@ -172,21 +172,30 @@ def middle_curvature(problem: Problem, flattest: Scales) -> float:
 
 _NEEDS = Needs(LIPSCHITZ_F, PROX_G, PROX_H)
 _RHO = Parameter(
-    "rho", "√(min μ_i/σ̄²(A_i) · max L_i/σ̄²(A_i)) (Giselsson & Boyd, 2017); tune() for better",
+    "rho",
+    "√(min μ_i/σ̄²(A_i) · max L_i/σ̄²(A_i)) (Giselsson & Boyd, 2017); tune() for better",
     lambda v: middle_curvature(v.problem, v.scales),
-)  # fmt: skip
+)
 _MEMORY = Parameter(
-    "memory", "10 (Fu, Zhang & Boyd, 2020)", 10,
+    "memory",
+    "10 (Fu, Zhang & Boyd, 2020)",
+    10,
     number("a whole number from 0 to 100", lambda m: 0 <= m <= 100 and m == int(m)),
-)  # fmt: skip
+)
 SHARING_METHODS = [
     sum_loop_method(
-        "Sharing-ADMM", SharingADMM, "ADMM for sharing over exact sums, exact local solves",
-        _NEEDS, (_RHO,),
+        "Sharing-ADMM",
+        SharingADMM,
+        "ADMM for sharing over exact sums, exact local solves",
+        _NEEDS,
+        (_RHO,),
     ),
     sum_loop_method(
-        "Sharing-ADMM-AA", AndersonADMM,
-        "ADMM for sharing over exact sums with Anderson acceleration", _NEEDS, (_RHO, _MEMORY),
+        "Sharing-ADMM-AA",
+        AndersonADMM,
+        "ADMM for sharing over exact sums with Anderson acceleration",
+        _NEEDS,
+        (_RHO, _MEMORY),
     ),
-]  # fmt: skip
+]
 """Rows of the table of methods."""
