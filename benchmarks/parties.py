@@ -15,6 +15,7 @@ import asyncio
 import json
 import math
 import os
+import resource
 import ssl
 import subprocess
 import sys
@@ -40,6 +41,8 @@ from party_circle import Circle
 from party_offices import Offices, free_ports
 
 EDGES = [(0, 1), (1, 2)]
+OPENING = 6
+"""Delays until a link is open: TCP, TLS and the greetings of both sides, one after the other."""
 CHILD = "--child"
 """First argument of the processes that this one starts."""
 
@@ -231,27 +234,42 @@ def report_wan(
         offices = Offices(where, problem, network, options, addresses=addresses)
         Proxies(delay, {port: offices.ports[j] for (_, j), port in addresses.items()})
         try:
-            begun = time.perf_counter()
+            begun, before = time.perf_counter(), busy_children()
             answers = offices.run("--quiet")
-            seconds = time.perf_counter() - begun
+            seconds, busy = time.perf_counter() - begun, busy_children() - before
         finally:
             offices.close()
         log = (where / "party0" / "state" / "audit.jsonl").read_text().splitlines()
-        events = [json.loads(line) for line in log]
-    sums = [one["t"] for one in events if one["event"] == "sum"]
+    sums = [one for one in map(json.loads, log) if one["event"] == "sum"]
     here = solve(problem, network, sums="exact", record=False, **options)
     same = all(one["x"] == x.tolist() for one, x in zip(answers, here.x, strict=True))
     same &= all(one["counts"] == answers[0]["counts"] for one in answers)
     report.expect(same, f"{title}: the parties answer with the bits of one process")
+    exchanges, cores = 2 * network.tree.height * len(sums), len(os.sched_getaffinity(0))
+    light, opening = delay * exchanges, delay * OPENING
+    numbers = 2 * len(pairs) * sum(math.prod(one["shape"]) for one in sums)
+    between, told = sums[-1]["t"] - sums[0]["t"], light + opening + busy / cores
     rows = [
         ("sums of the method", here.counts.sums),
-        ("masked sums in all", len(sums)),
-        ("seconds from first to last", sums[-1] - sums[0]),
-        ("of them waiting for light", 2 * network.tree.height * delay * len(sums)),
-        ("predicted as in dual2 bench peers", _predicted(here, delay)),
-        ("seconds with the start of the processes", seconds),
+        ("its seconds, as in dual2 bench peers", _predicted(here, delay)),
+        ("masked sums in all, by the record", len(sums)),
+        ("seconds predicted: their exchanges", light),
+        ("seconds from the first sum to the last", between),
+        ("over the prediction", between / light),
+        (f"CPU seconds of all parties over {cores} cores", busy / cores),
+        ("seconds predicted: exchanges, opening, CPU", told),
+        ("seconds, with the start of the processes", seconds),
+        ("over the prediction", seconds / told),
+        ("MB sent by all", 8e-6 * numbers),
+        ("more seconds if one line of 100 Mbit/s took them", predicted_seconds(0, 0, numbers, 0)),
     ]
     report.table(f"{title}, {1e3 * delay:g} ms per link", ("what", "how much"), rows)
+
+
+def busy_children() -> float:
+    """Processor seconds of the processes that were started here and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _predicted(here: Result, delay: float) -> float:
@@ -264,13 +282,14 @@ def report_sums(report: Report, widths: list[int], found: list[Any], where: str 
     """A table of what the processes measured."""
     rows = []
     for k, p in enumerate(widths):
-        times = np.array(found[1][k][2])
+        times = np.array([one[k][2] for one in found])  # process, block, what
         report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
-        masked, bare, *busy = 1e3 * np.median(times, axis=0)
-        ratio = float(np.median(times[:, 0] / times[:, 1]))
-        rows.append((p, masked, bare, ratio, *busy, 1e3 * time_of_sync(where)))
-    head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio", "CPU of the root, ms")
-    head += ("CPU, plain, ms", "sync alone, ms")
+        masked, bare, *_ = 1e3 * np.median(times[1], axis=0)
+        ratio = float(np.median(times[1, :, 0] / times[1, :, 1]))
+        busy = 1e3 * np.median(times[:, :, 2:].sum(axis=0), axis=0)
+        rows.append((p, masked, bare, ratio, *busy, busy[0] / busy[1], 1e3 * time_of_sync(where)))
+    head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio", "CPU of all three, ms")
+    head += ("CPU, plain, ms", "ratio", "sync alone, ms")
     title = "One sum over three parties on a path"
     report.table(title + (f", state in {where}" if where else ""), head, rows)
 

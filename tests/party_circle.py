@@ -4,6 +4,7 @@ A killed party does nothing more: every write, sync and send is behind a crash p
 are stopped. With ``power_loss`` what was not synced is lost as well.
 """
 
+import asyncio
 import os
 import re
 import threading
@@ -19,7 +20,7 @@ from dual2.runtime.peers.carrier import Carrier, Neighbour
 from dual2.runtime.peers.carrier_grpc import GrpcCarrier
 from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.hello import Meaning
-from dual2.runtime.peers.hub import Failure, Hub, Place, Timing
+from dual2.runtime.peers.hub import Hub, Place, Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -49,6 +50,15 @@ class Mute(OSError):
     """The links of a dead party: nothing is sent or taken any more."""
 
 
+def in_loop() -> bool:
+    """Whether this is the work of the links, in whichever thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class Fate:
     """Who dies where: (party, point, number of the passage) -> also these parties."""
 
@@ -73,7 +83,7 @@ class Fate:
         for victim in (me, *also) if also is not None else ():
             self.bury(victim)
         if dead:
-            raise Killed if found[0].startswith("program") else Mute(f"party {me} is dead")
+            raise Mute(f"party {me} is dead") if in_loop() else Killed
 
 
 class Circle:
@@ -194,11 +204,9 @@ class Circle:
         if me not in self.parties:
             return
         hub = self.parties[me].hub
-        with hub.changed:
-            hub.failure = hub.failure or Failure("", "killed", quiet=True)
-            hub.changed.notify_all()
         for connection in list(hub.connections.values()) if hub._alive else ():
-            hub._loop.call_soon_threadsafe(connection.close)
+            hub._turns.loop.call_soon_threadsafe(connection.close)
+        hub.fail("", "killed", quiet=True)
 
     def run(self, work: Callable[[Parties], Any], fate: Fate | None = None) -> list[Any]:
         """Run a program at every party, again after each death; results or exceptions."""

@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
-from dual2.problem.singular import as_dense
+from dual2.problem.agent import as_dense
 from problems import random_graph
 
 Rng = np.random.Generator
@@ -181,8 +181,14 @@ def plant(
 
 
 def _smooth(rng: Rng, x: Array, slope: Array, unit: float, kappa: float, kind: str) -> d2.Function:
-    """Strongly convex, with the gradient ``slope`` at x and curvatures unit … unit·kappa."""
+    """Strongly convex, with the gradient ``slope`` at x and curvatures unit … unit·kappa.
+
+    ``flat`` ones have no curvature in some coordinates, or in none.
+    """
     d, curvatures = len(x), unit * kappa ** rng.random(len(x))
+    if kind == "flat":
+        curvatures = curvatures * (rng.random(d) < rng.choice([0.0, 0.5]))
+        return d2.Quadratic(curvatures, slope - curvatures * x)
     kind = str(rng.choice(["norm", "diagonal", "dense"])) if kind == "mixed" else kind
     if kind == "norm":
         return d2.SquaredNorm(float(curvatures[0]), x - slope / curvatures[0])

@@ -2,8 +2,11 @@
 
 import asyncio
 import random
+import socket
+import ssl
 import struct
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,13 +87,61 @@ def test_mutated_headers_are_frames_or_frame_errors(seed):
         assert found.length <= 4096 and found.kind in Kind
 
 
+class Cut(socket.socket):
+    """A socket whose bytes come in pieces, as those of TLS do; after the last the stream may end.
+
+    The other end has written a byte once for all, so that there is always something to be read.
+    """
+
+    pieces: list[bytes]
+    ends: bool
+    other: socket.socket
+
+    def getpeercert(self, binary_form: bool) -> bytes:
+        return b"certificate"
+
+    def getpeername(self) -> tuple[str, int]:
+        return "127.0.0.1", 1
+
+    def close(self) -> None:
+        self.other.close()
+        super().close()
+
+    def pending(self) -> int:
+        return 0
+
+    def recv_into(self, buffer, nbytes=0, flags=0) -> int:  # type: ignore[override]
+        while self.pieces and not self.pieces[0]:
+            del self.pieces[0]
+        if not self.pieces and not self.ends:
+            raise ssl.SSLWantReadError
+        found = self.pieces[0][: len(buffer)] if self.pieces else b""
+        buffer[: len(found)] = found
+        if found:
+            self.pieces[0] = self.pieces[0][len(found) :]
+        return len(found)
+
+
+def socket_with(pieces: list[bytes], ends: bool = False) -> Any:
+    """A socket that gives these pieces, one at a time."""
+    one, other = socket.socketpair()
+    found = Cut(fileno=one.detach())
+    found.pieces, found.ends = pieces, ends
+    found.setblocking(False)
+    other.send(b"-")
+    found.other = other
+    return found
+
+
 def test_the_payload_of_a_refused_frame_is_not_waited_for():
     async def read() -> None:
-        connection = Connection(10**6, 5.0)
         large = Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31)
-        connection.data_received(large.header(0, 0))
-        async with asyncio.timeout(5.0):
-            await connection.receive()
+        connection = Connection(socket_with([large.header(0, 0)]), 10**6, 5.0)
+        try:
+            async with asyncio.timeout(5.0):
+                await connection.receive()
+        finally:
+            connection.close()
 
     with pytest.raises(FrameError, match="expected at most"):
         asyncio.run(read())
@@ -106,12 +157,11 @@ def test_frames_come_whole_however_their_bytes_are_cut(lengths, cuts):
     data = b"".join(frame.packed() for frame in frames)
 
     async def read() -> list[Frame | None]:
-        connection, rest = Connection(1000, 5.0), data
+        pieces, rest = [], data
         for cut in cuts:
-            connection.data_received(rest[:cut])
+            pieces.append(rest[:cut])
             rest = rest[cut:]
-        connection.data_received(rest)
-        connection.connection_lost(None)
+        connection = Connection(socket_with([*pieces, rest], True), 1000, 5.0)
         return [await connection.receive() for _ in range(len(frames) + 1)]
 
     assert asyncio.run(read()) == [*frames, None]

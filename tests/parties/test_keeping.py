@@ -145,6 +145,13 @@ def test_a_damaged_record_of_what_was_said_is_noticed(tmp_path):
         Journal(tmp_path, ABOUT, resume=True)
 
 
+def test_a_state_folder_is_private_with_those_above_it_that_were_missing(tmp_path):
+    tmp_path.chmod(0o755)
+    Journal(tmp_path / "state" / "fit", ABOUT, resume=False).close()
+    rights = [(tmp_path / one).stat().st_mode & 0o777 for one in ("state/fit", "state", ".")]
+    assert rights == [0o700, 0o700, 0o755]
+
+
 def test_a_state_folder_of_others_is_refused(tmp_path):
     state = tmp_path / "state"
     state.mkdir()
@@ -191,7 +198,7 @@ def test_keys_that_others_may_read_are_refused(tmp_path):
         os.chmod(key, rights)
         with pytest.raises(Dual2Error, match=f"rights {rights:04o}.*chmod 600"):
             load_key(key)
-    with pytest.raises(Dual2Error, match="cannot be read"):
+    with pytest.raises(Dual2Error, match="There is no file"):
         read_private(tmp_path / "none.key")
     key.write_text("no key")
     os.chmod(key, 0o600)

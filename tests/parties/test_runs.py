@@ -6,6 +6,7 @@ import os
 import shutil
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -128,10 +129,23 @@ def check_what_is_logged(offices: Offices) -> None:
         run_party(read_party(offices.file(0)))
 
 
-def test_five_processes_answer_with_the_bits_of_one(make):
+def run_in_threads(offices: Offices) -> list[str]:
+    """Let all parties take part, as threads of this process; what each said."""
+    said: list[list[str]] = [[] for _ in range(offices.n)]
+    with ThreadPoolExecutor(offices.n) as pool:
+        runs = [
+            pool.submit(run_party, read_party(offices.file(i)), say=said[i].append)
+            for i in range(offices.n)
+        ]
+        assert [run.result(300) for run in runs] == [d2.Status.CONVERGED] * offices.n
+    return ["\n".join(lines) for lines in said]
+
+
+def test_five_parties_answer_with_the_bits_of_one_process(make):
     """Each has a folder, an address and a port of its own."""
     offices = make(5, hosts=loopback_hosts(5))
-    answers = offices.run("--quiet")
+    run_in_threads(offices)
+    answers = [offices.answer(i) for i in range(5)]
     assert bits(answers) == in_process(5)
     network = d2.Network(nx.path_graph(5))
     here = d2.solve(lasso(5), network, method="Newton", sums="exact", record=False)
@@ -142,11 +156,8 @@ def test_five_processes_answer_with_the_bits_of_one(make):
 def test_a_gossip_method_runs_between_parties(make):
     """Two parties, iD2A, no masks: both say what that shows."""
     offices = make(2, "iD2A", sums="{ masked = false }", options={"tol": 1e-2})
-    for i in range(2):
-        offices.start(i)
-    for i in range(2):
-        code, said = offices.wait(i)
-        assert code == 0 and "Sums are not masked" in said
+    for said in run_in_threads(offices):
+        assert "Sums are not masked" in said
         assert "iD2A sends vectors to neighbours, which are not masked" in said
     assert bits([offices.answer(i) for i in range(2)]) == in_process(2, "iD2A", 1e-2)
 

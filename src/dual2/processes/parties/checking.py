@@ -56,7 +56,6 @@ def check_party(party: Party, seconds: float = HANDSHAKE) -> list[Finding]:
 
 
 def _reach(party: Party, seconds: float) -> list[Finding]:
-    party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
         os.close(lock(party.state))
     except PeerError:

@@ -1,6 +1,7 @@
 """``dual2 party run``: one party's part of a run, from its files to its answer.
 
-Three threads: this one listens to the operator, one computes, one holds the links.
+Three threads: this one listens to the operator; one computes and, where it waits, runs the links;
+one runs them while it computes.
 """
 
 import hashlib

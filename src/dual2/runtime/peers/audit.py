@@ -16,6 +16,7 @@ from typing import Any
 from dual2.errors import Dual2Error
 from dual2.files import parse_json
 from dual2.files.reading import open_regular
+from dual2.runtime.peers.journal import make_private
 
 _FIRST = "0" * 32
 _TEXT = 1000
@@ -29,7 +30,7 @@ class Audit:
 
     def __init__(self, file: Path, run: str) -> None:
         self._run, self._lock = run, threading.Lock()
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
         self._last = self._continue(file)

@@ -36,25 +36,24 @@ class Connection(Protocol):
     ----------
     heard : float
         When the last whole frame came, by the clock of the loop.
+    fingerprint, address : str
+        SHA-256 of the other end's certificate, and where it is.
     """
 
     heard: float
+    fingerprint: str
+    address: str
 
     @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the other end's certificate."""
+    def idle(self) -> bool:
+        """Whether all that was put is on its way."""
         ...
 
-    @property
-    def address(self) -> str:
-        """Where the other end is."""
-        ...
-
-    def put(self, *parts: bytes) -> bool:
+    def put(self, *parts: bytes | bytearray) -> bool:
         """Write a frame if that needs no waiting; whether it was written."""
         ...
 
-    async def send(self, *parts: bytes) -> None:
+    async def send(self, *parts: bytes | bytearray) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         ...
 

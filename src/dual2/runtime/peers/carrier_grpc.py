@@ -110,11 +110,13 @@ class Connection:
             task.cancel()
             self._at_work.discard(task)
 
-    def put(self, *parts: bytes) -> bool:
+    idle = True
+
+    def put(self, *parts: bytes | bytearray) -> bool:
         """Not without waiting."""
         return False
 
-    async def send(self, *parts: bytes) -> None:
+    async def send(self, *parts: bytes | bytearray) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         passing("before send")
 

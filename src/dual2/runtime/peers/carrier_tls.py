@@ -6,17 +6,18 @@ and refused.
 """
 
 import asyncio
+import socket
 import ssl
-from collections import deque
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from dual2.runtime.peers import carrier
-from dual2.runtime.peers.carrier import BUFFER, PARTING, Neighbour, Welcome
-from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
-from dual2.runtime.peers.identity import fingerprint
+from dual2.runtime.peers.carrier import Neighbour, Welcome
+from dual2.runtime.peers.stream_tls import Connection, name_of_peer
+
+_QUEUE, _PAUSE = 100, 0.1
+"""Connections that wait to be accepted; seconds to wait where none can be."""
 
 
 def make_context(
@@ -36,200 +37,57 @@ def make_context(
     return context
 
 
-class Connection(asyncio.Protocol):
-    """One connection to a party whose certificate is known.
-
-    Bytes become frames as they come. Those that nobody has asked for yet are few: beyond
-    ``BUFFER`` bytes nothing more is read.
-    """
-
-    def __init__(self, limit: int, dead: float) -> None:
-        self._limit, self._dead, self._loop = limit, dead, asyncio.get_running_loop()
-        self.heard = self._loop.time()
-        self._transport: asyncio.Transport | None = None
-        self._data, self._head = bytearray(), None
-        self._frames: deque[Frame] = deque()
-        self._waiting = 0
-        self._over, self._wrong = False, None
-        self._news: asyncio.Future[None] | None = None
-        self._room, self._ended = asyncio.Event(), asyncio.Event()
-        self._room.set()
-
-    _head: Frame | None
-    _hear: Callable[[Frame], None] | None = None
-    _wrong: Exception | None
-
-    def begin(self, transport: asyncio.BaseTransport | None) -> "Connection":
-        """Use a secured transport; None is one that was lost meanwhile."""
-        if transport is None or transport.is_closing() or self._over:
-            raise ConnectionResetError("the connection was lost in the handshake")
-        self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=BUFFER)
-        return self
-
-    @property
-    def fingerprint(self) -> str:
-        """SHA-256 of the other end's certificate."""
-        secured = self._transport and self._transport.get_extra_info("ssl_object")
-        return fingerprint((secured and secured.getpeercert(True)) or b"")
-
-    @property
-    def address(self) -> str:
-        """Where the other end is."""
-        found = self._transport and self._transport.get_extra_info("peername")
-        return f"{found[0]}:{found[1]}" if found else "?"
-
-    # -- three calls ---------------------------------------------------------------------------
-    def put(self, *parts: bytes) -> bool:
-        """Write a frame if there is room; whether it was written."""
-        if self._transport is None or self._over or self._transport.is_closing():
-            raise ConnectionResetError("the connection is lost")
-        if not self._room.is_set():
-            return False
-        passing("before send")
-        self._transport.writelines(parts)
-        passing("after send")
-        return True
-
-    async def send(self, *parts: bytes) -> None:
-        """Write a frame; an error if the other end takes none of it for too long."""
-        while not self.put(*parts):
-            async with asyncio.timeout(self._dead):
-                await self._room.wait()
-
-    async def receive(self) -> Frame | None:
-        """The next frame, None at the end of the stream."""
-        while not self._frames:
-            if self._wrong is not None:
-                raise self._wrong
-            if self._over:
-                return None
-            self._news = self._loop.create_future()
-            await self._news
-        frame = self._frames.popleft()
-        before, self._waiting = self._waiting, self._waiting - HEADER_SIZE - frame.length
-        if before > BUFFER >= self._waiting and self._transport is not None:
-            self._transport.resume_reading()
-        passing("after receive")
-        return frame
-
-    async def listen(self, hear: Callable[[Frame], None]) -> None:
-        """Hand over each frame as soon as it is there, to the end of the stream."""
-        while self._frames:
-            frame = await self.receive()
-            assert frame is not None
-            hear(frame)
-        self._hear = hear
-        while await self.receive() is not None:
-            raise AssertionError("frames are handed over")
-
-    def close(self) -> None:
-        """End the connection at once."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    async def finish(self) -> None:
-        """Write what is left, then end it."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.close()
-            async with asyncio.timeout(PARTING):
-                await self._ended.wait()
-
-    # -- called by the transport -----------------------------------------------------------------
-    def data_received(self, data: bytes) -> None:
-        """Some bytes came."""
-        if self._wrong is not None:
-            return
-        self._data += data
-        try:
-            while self._wrong is None and self._cut():
-                pass
-        except Exception as error:  # for whoever receives or listens
-            self._wrong = error
-            self._data.clear()
-        if self._wrong is not None or self._frames:
-            self._tell()
-
-    def _cut(self) -> bool:
-        """Take a frame off the front of the bytes; whether there was one."""
-        if self._head is None:
-            if len(self._data) < HEADER_SIZE:
-                return False
-            self._head = parse_header(bytes(self._data[:HEADER_SIZE]), self._limit)
-        end = HEADER_SIZE + self._head.length
-        if len(self._data) < end:
-            return False
-        with memoryview(self._data) as view:
-            frame = filled(self._head, bytes(view[HEADER_SIZE:end]))
-        del self._data[:end]
-        self._head, self.heard = None, self._loop.time()
-        if self._hear is not None:
-            passing("after receive")
-            self._hear(frame)
-            return True
-        self._frames.append(frame)
-        before, self._waiting = self._waiting, self._waiting + end
-        if before <= BUFFER < self._waiting and self._transport is not None:
-            self._transport.pause_reading()
-        return True
-
-    def _tell(self) -> None:
-        if self._news is not None and not self._news.done():
-            self._news.set_result(None)
-
-    def pause_writing(self) -> None:
-        """The other end is slow."""
-        self._room.clear()
-
-    def resume_writing(self) -> None:
-        """There is room again."""
-        self._room.set()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
-        self._over = True
-        self._room.set()
-        self._ended.set()
-        self._tell()
-
-
-class _Door(asyncio.Protocol):
-    """A plain connection that is not read from before it is secured."""
-
-    def __init__(self, owner: "TlsCarrier", welcome: Welcome) -> None:
-        self._owner, self._welcome = owner, welcome
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        plain = cast(asyncio.Transport, transport)
-        plain.pause_reading()
-        self._owner.begin(self._welcome(_Caller(plain, self._owner)))
-
-
 class _Caller:
     """Who has just connected."""
 
-    def __init__(self, plain: asyncio.Transport, owner: "TlsCarrier") -> None:
+    def __init__(self, plain: socket.socket, owner: "TlsCarrier") -> None:
         self._plain, self._owner = plain, owner
         self._connection: Connection | None = None
-        self.address = str((plain.get_extra_info("peername") or "?")[0])
+        self.address = name_of_peer(plain).rpartition(":")[0] or "?"
 
     async def secure(self) -> Connection:
         """Shake hands; ``ssl.SSLError`` says what was refused."""
-        self._connection = self._owner.connection()
-        secured = await asyncio.get_running_loop().start_tls(
-            self._plain,
-            self._connection,
-            self._owner.server,
-            server_side=True,
-            ssl_handshake_timeout=carrier.HANDSHAKE,
-        )
-        return self._connection.begin(secured)
+        owner = self._owner
+        secured = await shake_hands(self._plain, owner.server, True)
+        self._connection = Connection(secured, owner.limit, owner.dead)
+        return self._connection
 
     def leave(self) -> None:
         """End it, also if it has ended."""
         if self._connection is not None:
             self._connection.close()
-        self._plain.abort()
+        self._plain.close()
+
+
+async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: bool) -> ssl.SSLSocket:
+    """A socket after the handshake, which takes the place of ``plain``."""
+    secured = context.wrap_socket(plain, server_side=server, do_handshake_on_connect=False)
+    try:
+        async with asyncio.timeout(carrier.HANDSHAKE):
+            while True:
+                try:
+                    secured.do_handshake()
+                    return secured
+                except ssl.SSLWantReadError:
+                    await _until(secured, "reader")
+                except ssl.SSLWantWriteError:
+                    await _until(secured, "writer")
+    except BaseException as error:
+        secured.close()
+        if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+            raise ConnectionResetError("the connection was lost in the handshake") from error
+        raise
+
+
+async def _until(one: socket.socket, side: str) -> None:
+    """Until there is something to be read, or room to write."""
+    loop = asyncio.get_running_loop()
+    ready = loop.create_future()
+    getattr(loop, f"add_{side}")(one, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        getattr(loop, f"remove_{side}")(one)
 
 
 class TlsCarrier:
@@ -249,12 +107,8 @@ class TlsCarrier:
         self, server: ssl.SSLContext, client: ssl.SSLContext, limit: int, dead: float
     ) -> None:
         self.server, self.client, self.limit, self.dead = server, client, limit, dead
-        self._listening: asyncio.Server | None = None
+        self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
-
-    def connection(self) -> Connection:
-        """A connection that has yet to begin."""
-        return Connection(self.limit, self.dead)
 
     def begin(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside."""
@@ -264,9 +118,37 @@ class TlsCarrier:
 
     async def listen(self, address: tuple[str, int], welcome: Welcome) -> int:
         """Welcome visitors from now on; the port."""
+        host, port = address
+        found = await asyncio.get_running_loop().getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        try:
+            for family, kind, protocol, _, where in dict.fromkeys(found):
+                one = socket.socket(family, kind, protocol)
+                self._listening.append(one)
+                one.setblocking(False)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                if family == socket.AF_INET6:
+                    one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+                one.bind(where)
+                one.listen(_QUEUE)
+        except OSError:
+            await self.stop()
+            raise
+        for one in self._listening:
+            self.begin(self._accept(one, welcome))
+        return self._listening[0].getsockname()[1]
+
+    async def _accept(self, listening: socket.socket, welcome: Welcome) -> None:
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(lambda: _Door(self, welcome), *address)
-        return self._listening.sockets[0].getsockname()[1]
+        while True:
+            try:
+                plain, _ = await loop.sock_accept(listening)
+            except OSError:  # who came has gone, or there are too many files
+                await asyncio.sleep(_PAUSE)
+                continue
+            _prepare(plain)
+            self.begin(welcome(_Caller(plain, self)))
 
     async def dial(self, neighbour: Neighbour) -> Connection:
         """Connect to a listening party."""
@@ -275,25 +157,44 @@ class TlsCarrier:
 
     async def stop(self) -> None:
         """Welcome nobody any more."""
-        if self._listening is not None:
-            self._listening.close()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await asyncio.sleep(0.01)  # what was aborted closes its socket in the next turns
+        for one in self._listening:
+            one.close()
 
 
 async def dial(
     address: tuple[str, int], context: ssl.SSLContext, limit: int, dead: float
 ) -> Connection:
     """Connect to a listening party; ``ssl.SSLError`` says why it cannot be trusted."""
-    loop, most = asyncio.get_running_loop(), carrier.HANDSHAKE
-    async with asyncio.timeout(2 * most):
-        transport, connection = await loop.create_connection(
-            lambda: Connection(limit, dead), *address, ssl=context, ssl_handshake_timeout=most
-        )
-    try:
-        return connection.begin(transport)
-    except OSError:
-        transport.abort()
-        raise
+    async with asyncio.timeout(carrier.HANDSHAKE):
+        plain = await _connect(*address)
+    return Connection(await shake_hands(plain, context, False), limit, dead)
+
+
+async def _connect(host: str, port: int) -> socket.socket:
+    """A plain connection to the first of the addresses of a name that answers."""
+    loop = asyncio.get_running_loop()
+    last = OSError(f"{host} has no address")
+    for family, kind, protocol, _, where in await loop.getaddrinfo(
+        host, port, type=socket.SOCK_STREAM
+    ):
+        plain = socket.socket(family, kind, protocol)
+        try:
+            _prepare(plain)
+            await loop.sock_connect(plain, where)
+            return plain
+        except OSError as error:
+            last = error
+            plain.close()
+        except BaseException:
+            plain.close()
+            raise
+    raise last
+
+
+def _prepare(plain: socket.socket) -> None:
+    """No call waits, and small frames leave at once."""
+    plain.setblocking(False)
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

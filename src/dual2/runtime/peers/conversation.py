@@ -42,8 +42,11 @@ class Conversation:
         return self._hub.connections.get(self._peer) is self.connection
 
     # -- writing -----------------------------------------------------------------------------------
-    def flush(self) -> None:
-        """Write what the program has made, as far as there is room; leave the rest to the task."""
+    def flush(self) -> bool:
+        """Write what the program has made, as far as there is room; leave the rest to the task.
+
+        Whether nothing is left.
+        """
         if not self._busy and self._hub.failure is None:
             with self._hub.changed:
                 frame = self._link.first() if self._current else None
@@ -55,10 +58,11 @@ class Conversation:
                         self._link.written(frame)
                         frame = self._link.first()
                     if frame is None:
-                        return
+                        return self.connection.idle
             except BROKEN:
                 self.connection.close()
         self._wake.set()
+        return False
 
     def _put(self, frame: Frame, ack: int, stable: int) -> bool:
         passing(f"before send {frame.kind.name}")
@@ -81,7 +85,7 @@ class Conversation:
                     self._busy = True
                     await self._ping()
                 if asyncio.get_running_loop().time() - self.connection.heard > timing.dead:
-                    self._hub.audit("silent", peer=self._link.name)
+                    self._hub.note(self._peer, "silent")
                     break
         except BROKEN:
             return
@@ -128,12 +132,11 @@ class Conversation:
             return
         with hub.changed:
             try:
-                news = link.accept(frame, hub.place.carrier.limit)
+                link.accept(frame, hub.place.carrier.limit)
             except Gap as gap:
-                hub.audit("gap", peer=link.name, why=str(gap))
+                hub.note(self._peer, "gap", why=str(gap))
                 raise
-            if not news or all(one.inbox for one in hub.wanted):
-                hub.changed.notify_all()
+        hub.notice()
 
 
 def _abort(frame: Frame, name: str) -> tuple[str, str]:

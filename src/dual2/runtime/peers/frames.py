@@ -3,7 +3,7 @@
 import hashlib
 import math
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from dual2.errors import PeerError
 
 Array = np.ndarray
+Bytes = bytes | bytearray | memoryview
 MAGIC = b"D2F1"
 MARK = 16
 """Bytes of a run's name and of the chain of totals."""
@@ -21,7 +22,7 @@ HEADER_SIZE = _HEADER.size
 _NO_MARK = bytes(MARK)
 
 
-def mark_of(*parts: bytes | memoryview) -> bytes:
+def mark_of(*parts: Bytes) -> bytes:
     """16 bytes of the SHA-256 of all parts, one after the other; processors have it built in.
 
     Examples
@@ -29,8 +30,8 @@ def mark_of(*parts: bytes | memoryview) -> bytes:
     >>> mark_of(b"ab", b"c").hex()
     'ba7816bf8f01cfea414140de5dae2223'
     """
-    total = hashlib.sha256()
-    for part in parts:
+    total = hashlib.sha256(parts[0])
+    for part in parts[1:]:
         total.update(part)
     return total.digest()[:MARK]
 
@@ -49,7 +50,7 @@ class Kind(IntEnum):
     ABORT = 9
 
 
-_CODES = frozenset(Kind)
+_CODES = {int(kind): kind for kind in Kind}
 NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 """Kinds that the program sends and consumes, each exactly once."""
 _TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
@@ -60,9 +61,11 @@ class FrameError(PeerError):
     """Bytes that are no frame of this protocol."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Frame:
-    """A header and its payload; ``ack`` and ``stable`` are filled in when it is written.
+    """A header and its payload, once made never changed.
+
+    ``ack`` and ``stable`` are filled in when it is written.
 
     Attributes
     ----------
@@ -74,6 +77,8 @@ class Frame:
         Which sum or round.
     chain : bytes
         Hash of all totals that the sender has seen.
+    mark : bytes
+        Hash of the payload of a frame that came: it is read once for all who ask.
     """
 
     kind: Kind
@@ -86,7 +91,8 @@ class Frame:
     length: int = 0
     run: bytes = _NO_MARK
     chain: bytes = _NO_MARK
-    payload: bytes = b""
+    payload: bytes | bytearray = b""
+    mark: bytes = field(default=b"", compare=False, repr=False)
 
     def header(self, ack: int, stable: int) -> bytes:
         """The 88 bytes, with what the sender has heard so far."""
@@ -107,21 +113,37 @@ class Frame:
             self.chain,
         )
 
+    def numbered(self, seq: int) -> "Frame":
+        """The same frame with its number in the order of the program."""
+        return Frame(
+            self.kind,
+            self.dtype,
+            self.shape,
+            seq,
+            self.ack,
+            self.stable,
+            self.tag,
+            self.length,
+            self.run,
+            self.chain,
+            self.payload,
+            self.mark,
+        )
+
     def packed(self) -> bytes:
         """Header and payload."""
         return self.header(self.ack, self.stable) + self.payload
 
     def digest(self) -> bytes:
         """Hash of what must be the same whenever a frame is sent again."""
-        return mark_of(self.header(0, 0), self.payload)
+        return mark_of(self.header(0, 0), self.mark or mark_of(self.payload))
 
     def array(self) -> Array:
-        """The payload as an array of its own."""
+        """The payload as an array."""
         dtype = _TYPES[self.dtype]
         assert dtype is not None, "frames without numbers are not asked for them"
-        return (
-            np.frombuffer(self.payload, dtype).reshape(self.shape).astype(dtype.newbyteorder("="))
-        )
+        found = np.frombuffer(self.payload, dtype).reshape(self.shape)
+        return found.astype(dtype.newbyteorder("="), copy=False)
 
 
 def frame_of(
@@ -135,7 +157,7 @@ def frame_of(
 
     Examples
     --------
-    >>> frame = replace(frame_of(Kind.ROWS, bytes(16), np.ones((2, 3))), seq=1)
+    >>> frame = frame_of(Kind.ROWS, bytes(16), np.ones((2, 3))).numbered(1)
     >>> parse_header(frame.packed()[:HEADER_SIZE], 48).shape
     (2, 3)
     """
@@ -149,7 +171,7 @@ def frame_of(
     return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
 
 
-def parse_header(data: bytes, limit: int) -> Frame:
+def parse_header(data: bytes | bytearray, limit: int) -> Frame:
     """The frame that a header announces, without its payload; ``FrameError`` if it is none.
 
     ``limit`` is the largest payload of a numbered frame; others have at most 4096 bytes.
@@ -161,7 +183,7 @@ def parse_header(data: bytes, limit: int) -> Frame:
     )
     if code not in _CODES or dtype >= len(_TYPES) or ndim > 3 or zero:
         raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
-    kind, used = Kind(code), tuple(shape[:ndim])
+    kind, used = _CODES[code], tuple(shape[:ndim])
     if any(shape[ndim:]) or (dtype == 0 and ndim):
         raise FrameError(f"shape {shape} with {ndim} dimensions of type {dtype}")
     if length != math.prod(used) * _SIZES[dtype]:
@@ -174,6 +196,7 @@ def parse_header(data: bytes, limit: int) -> Frame:
     return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)
 
 
-def filled(header: Frame, payload: bytes) -> Frame:
-    """The announced frame with its payload."""
-    return replace(header, payload=payload)
+def filled(header: Frame, payload: bytes | bytearray) -> Frame:
+    """The announced frame, which has its payload now."""
+    header.payload, header.mark = payload, mark_of(payload)
+    return header

@@ -1,6 +1,7 @@
-"""All links of a party, in a thread of their own: listening, dialling, writing, reading.
+"""All links of a party in one event loop: listening, dialling, writing, reading.
 
-The program makes and consumes frames under the hub's lock and never touches a connection.
+The program makes and consumes frames under the hub's lock. Where it writes or waits it has the loop
+to itself (:mod:`dual2.runtime.peers.turns`).
 """
 
 import asyncio
@@ -19,7 +20,8 @@ from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
 from dual2.runtime.peers.conversation import BROKEN, Conversation
 from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
 from dual2.runtime.peers.link import Link
-from dual2.runtime.peers.strangers import Strangers
+from dual2.runtime.peers.strangers import Sparing, Strangers
+from dual2.runtime.peers.turns import Turns
 
 _FAREWELL = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
@@ -72,8 +74,6 @@ class Hub:
         The greeted connection to each peer that is there.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
-    wanted : list of Link
-        The program waits for a frame of each of these, and need not be woken up before.
     """
 
     def __init__(
@@ -95,34 +95,43 @@ class Hub:
         self.down_since = dict.fromkeys(self.links, time.monotonic())
         self.refusals: dict[int, str] = {}
         self.strange: set[int] = set()
-        self.wanted: list[Link] = []
         self.port: int | None = None
         self._talks: dict[int, Conversation] = {}
         self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
         self._greetings = 0
         self._untold = set(self.links)
         self._strangers = Strangers(audit)
+        self._sparing = {peer: Sparing(audit) for peer in self.links}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = threading.Event()
         self._error: OSError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"links {me}", daemon=True)
+        self._turns = Turns(f"links {me}", self._main)
 
     # -- called by the program -----------------------------------------------------------------
     def start(self) -> None:
         """Listen and dial from now on."""
-        self._thread.start()
+        self._turns.start()
         self._ready.wait()
         if self._error is not None:
             raise Dual2Error(f"Cannot listen at {self.place.listen}: {self._error}.")
 
-    def wake(self, peers: Iterable[int]) -> None:
-        """There is something to write for some peers."""
-        self._loop.call_soon_threadsafe(self._flush, peers)
+    def flush(self, peers: Iterable[int]) -> None:
+        """Write what there is for some peers, as far as they take it now."""
+        with self._turns:
+            left = [peer for peer in peers if peer in self._talks and not self._talks[peer].flush()]
+        if left:
+            self._turns.nudge()
 
-    def _flush(self, peers: Iterable[int]) -> None:
-        for peer in peers:
-            if peer in self._talks:
-                self._talks[peer].flush()
+    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+        """Let the links work until ``ready`` or a failure, at most so long; whether it is."""
+        with self._turns:
+            return self._turns.run(ready, seconds)
+
+    def notice(self, anyway: bool = False) -> None:
+        """Something has changed; for whoever waits, in whichever way. Within the loop."""
+        with self.changed:
+            self.changed.notify_all()
+        self._turns.notice(anyway)
 
     def fail(self, origin: str, text: str, quiet: bool = False) -> None:
         """End the run here and, unless ``quiet``, at all parties that can be reached."""
@@ -132,13 +141,22 @@ class Hub:
                 self.audit("leave" if quiet else "abort", origin=origin)
             self.changed.notify_all()
         with suppress(RuntimeError):  # the loop has ended
-            self.wake(self.links)
+            self._turns.loop.call_soon_threadsafe(self._fail_all)
+            self._turns.nudge()
+
+    def _fail_all(self) -> None:
+        for talk in self._talks.values():
+            talk.flush()
+        self.notice(anyway=True)
+
+    def note(self, peer: int, event: str, **details: Any) -> None:
+        """Log what happened on the link to a peer, but not each time if it happens all the time."""
+        self._sparing[peer](event, peer=self.links[peer].name, **details)
 
     def told(self, peer: int) -> None:
         """A peer knows that the run has failed."""
-        with self.changed:
-            self._untold.discard(peer)
-            self.changed.notify_all()
+        self._untold.discard(peer)
+        self.notice()
 
     def stop(self) -> None:
         """Write what is left, the news of a failure above all, and end all connections."""
@@ -148,19 +166,16 @@ class Hub:
                 if not self.changed.wait(max(0.0, end - time.monotonic())):
                     break
         if self._alive:
-            self._loop.call_soon_threadsafe(self._stopping.set)
-            self._thread.join(10.0)
+            self._turns.loop.call_soon_threadsafe(self._stopping.set)
+            self._turns.join(10.0)
 
     @property
     def _alive(self) -> bool:
-        return self._thread.is_alive()
+        return self._turns.alive
 
-    # -- the thread ----------------------------------------------------------------------------
-    def _run(self) -> None:
-        asyncio.run(self._main())
-
+    # -- within the loop -------------------------------------------------------------------------
     async def _main(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._stopping = asyncio.Event()
         try:
             if self.place.listen is not None:
                 self.port = await self.place.carrier.listen(self.place.listen, self._receive)
@@ -181,7 +196,7 @@ class Hub:
         await self.place.carrier.stop()
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
+        task = self._turns.loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -244,7 +259,7 @@ class Hub:
             if why and self.refusals.get(peer) != why:
                 self.audit("refused", peer=self.neighbours[peer].name, why=why)
                 self.refusals[peer] = why
-            self.changed.notify_all()
+        self.notice(anyway=True)
 
     async def _greet(self, peer: int, connection: Connection) -> dict[str, Any]:
         """Say hello and hear it; an error that names what differs."""
@@ -273,10 +288,10 @@ class Hub:
         """Write and read on a greeted connection until it ends; it replaces an older one."""
         link, name = self.links[peer], self.neighbours[peer].name
         if said["incarnation"] == CHECKING:
-            self._strangers.log("checked", peer=name)
+            self.note(peer, "checked")
             return
         if self._is_late(peer, said):
-            self.audit("late", peer=name)
+            self.note(peer, "late")
             return
         begun, before = time.monotonic(), link.next_in
         with self.changed:
@@ -289,15 +304,15 @@ class Hub:
             self.connections[peer] = connection
             self.refusals.pop(peer, None)
             self.strange.discard(peer)
-            self.changed.notify_all()
+        self.notice()
         if older is not None:
             older.close()
         if self._note_life(peer, said):
-            self.audit("peer_restarted", peer=name)
+            self.note(peer, "peer_restarted")
         shown = connection.fingerprint
-        self.audit("link_up", peer=name, fingerprint=shown, want=said["want"], resent=resent)
+        self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
         self._talks[peer] = talk = Conversation(self, peer, connection)
-        writing = self._loop.create_task(talk.write())
+        writing = self._turns.loop.create_task(talk.write())
         try:
             await connection.listen(talk.hear)
         except PeerError as error:  # a known party sent what it must not
@@ -312,8 +327,8 @@ class Hub:
                     now = time.monotonic()
                     if link.next_in > before or now - begun > self.timing.dead:
                         self.down_since[peer] = now  # else it was never more than a greeting
-                    self.audit("link_down", peer=name)
-                self.changed.notify_all()
+                    self.note(peer, "link_down")
+            self.notice()
 
     def _is_late(self, peer: int, said: dict[str, Any]) -> bool:
         """Whether a greeting was overtaken by a later one: what it wants is no longer true."""

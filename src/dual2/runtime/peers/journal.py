@@ -17,11 +17,13 @@ from pathlib import Path
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json, read_bytes
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, mark_of, parse_header
+from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, filled, mark_of, parse_header
 
 START, FRAME, SAID = 1, 2, 3
 KEPT = "way of keeping what was said"
 _RECORD = struct.Struct("<IB16s")
+_HEAD = 4 + HEADER_SIZE
+"""Bytes of a record before what may be long: of a frame its peer and header."""
 _MOST = 2**31
 QUOTA = 16 * 2**30
 """Most bytes of a log."""
@@ -72,7 +74,7 @@ class Log:
     def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
         self.file, self.unsynced, self._ahead, self._sync = file, 0, ahead, sync
         if not file.exists():
-            create(file, b"".join(_record(START, about)))
+            create(file, _record(START, about[:_HEAD], about[_HEAD:]) + about[_HEAD:])
         self._data = read_bytes(file, QUOTA)
         self.size = self.durable = self._filled = 0
         self._descriptor = os.open(file, os.O_RDWR | _OWN)
@@ -84,7 +86,7 @@ class Log:
             length, kind, digest = _RECORD.unpack_from(data, self.size)
             begin = self.size + _RECORD.size
             body = data[begin : begin + length]
-            if len(body) != length or digest != mark_of(bytes([kind]), body):
+            if len(body) != length or digest != _digest(kind, body[:_HEAD], body[_HEAD:]):
                 break  # written when the process was killed, or zeros
             if (self.size == 0) != (kind == START):
                 break
@@ -103,10 +105,12 @@ class Log:
         os.fsync(self._descriptor)  # what is read counts as kept from now on
         self.durable = self._filled = self.size
 
-    def append(self, kind: int, what: str, *body: bytes) -> None:
-        """Write a record."""
-        head, *rest = _record(kind, *body)
-        length = len(head) + sum(map(len, rest))
+    def append(
+        self, kind: int, what: str, head: bytes, rest: Bytes = b"", mark: bytes = b""
+    ) -> None:
+        """Write a record; ``mark`` is the hash of ``rest``, if it is known."""
+        head = _record(kind, head, rest, mark)
+        length = len(head) + len(rest)
         if self.size + length > QUOTA:
             raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
         if self.size + length > self._filled and length < self._ahead:
@@ -115,8 +119,7 @@ class Log:
         passing(f"before write {what}")
         _write(self._descriptor, head)
         passing(f"within write {what}")
-        for part in rest:
-            _write(self._descriptor, part)
+        _write(self._descriptor, rest)
         self.size += length
         self.unsynced += 1
         passing(f"after write {what}")
@@ -206,9 +209,9 @@ class Journal:
     def consume(self, peer: int, frame: Frame) -> None:
         """Log a frame that the program has consumed."""
         head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
-        self.consumed.append(FRAME, "frame", head, frame.payload)
+        self.consumed.append(FRAME, "frame", head, frame.payload, frame.mark)
 
-    def say(self, index: int, words: bytes | memoryview) -> bool:
+    def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
         digest = mark_of(words)
         if index in self._said:
@@ -284,24 +287,37 @@ class Journal:
         os.close(self._lock)
 
 
-def _record(kind: int, *body: bytes) -> list[bytes]:
-    """The parts of a record: its head with the first part of the body, the others."""
-    length = sum(map(len, body))
-    return [_RECORD.pack(length, kind, mark_of(bytes([kind]), *body)) + body[0], *body[1:]]
+def _digest(kind: int, head: bytes, rest: Bytes, mark: bytes = b"") -> bytes:
+    """Hash of a record whose body has more than ``_HEAD`` bytes only if there is a ``rest``."""
+    parts = (bytes([kind]), head)
+    return mark_of(*parts, mark or mark_of(rest)) if rest else mark_of(*parts)
 
 
-def _write(descriptor: int, content: bytes) -> None:
+def _record(kind: int, head: bytes, rest: Bytes = b"", mark: bytes = b"") -> bytes:
+    """A record up to its ``rest``, which follows."""
+    digest = _digest(kind, head, rest, mark)
+    return _RECORD.pack(len(head) + len(rest), kind, digest) + head
+
+
+def _write(descriptor: int, content: Bytes) -> None:
     """Write all of it; the system may take a part at a time."""
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, and those above it that are missing, each open to its owner alone."""
+    for one in reversed((folder, *folder.parents)):
+        if not one.exists():
+            one.mkdir(mode=0o700, exist_ok=True)
+
+
 def lock(folder: Path) -> int:
     """Lock a state folder for this process, or say that another has it."""
     import fcntl  # where there is none, all else of the package works
 
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(folder)
     found = os.stat(folder)
     if found.st_mode & 0o022 or found.st_uid != os.getuid():
         raise Dual2Error(

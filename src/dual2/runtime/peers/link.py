@@ -6,7 +6,6 @@ again: it has consumed the frame and its journal is on disk.
 """
 
 from collections import deque
-from dataclasses import replace
 
 from dual2.errors import PeerError
 from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, Frame, Kind
@@ -56,7 +55,7 @@ class Link:
     # -- the program ---------------------------------------------------------------------------
     def make(self, frame: Frame) -> None:
         """Number a frame and keep it, to be written now or whenever the peer is there."""
-        frame = replace(frame, seq=self.next_out)
+        frame = frame.numbered(self.next_out)
         self.next_out += 1
         if frame.seq >= self.forgotten:
             self.out.append(frame)

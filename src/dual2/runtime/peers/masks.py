@@ -1,8 +1,8 @@
 """Masks that cancel in the total: nobody sees anybody's part of a sum.
 
 Each pair of parties shares a key (X25519, HKDF) and, for every sum, a stream of random words
-(ChaCha20, one nonce per sum). Of a pair the first adds it, the second subtracts it. A party's words
-are uniform to whoever does not know all of its streams.
+(AES-256 in counter mode, one nonce per sum). Of a pair the first adds it, the second subtracts it.
+A party's words are uniform to whoever does not know all of its streams.
 """
 
 import hmac
@@ -29,17 +29,19 @@ class Randomness:
     """Words that follow from a key and the number of a sum: the same after a restart."""
 
     def __init__(self, key: bytes) -> None:
-        self._key = key
+        from cryptography.hazmat.primitives.ciphers import Cipher
+        from cryptography.hazmat.primitives.ciphers.algorithms import AES
+        from cryptography.hazmat.primitives.ciphers.modes import CTR
+
+        cipher = AES(key)
+        self._stream = lambda nonce: Cipher(cipher, CTR(nonce)).encryptor()
 
     def words(self, index: int, count: int) -> Array:
         """``count`` words of 64 bits for sum ``index``."""
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
-
-        nonce = bytes(8) + index.to_bytes(8, "little")  # block counter 0, then the nonce
-        stream = Cipher(ChaCha20(self._key, nonce), None).encryptor()
+        stream = self._stream(index.to_bytes(8, "big") + bytes(8))  # the nonce, then block 0
         found = np.zeros(count, "<u8")
-        stream.update_into(found.view(np.uint8).data, found.view(np.uint8).data)  # in its place
+        place = found.view(np.uint8).data
+        stream.update_into(place, place)
         return found.astype(np.uint64, copy=False)
 
 
@@ -132,7 +134,7 @@ class Masks:
         self.me, self._pairs, self._tags = me, {}, {}
         for other, public in sorted(publics.items()):
             first, second = sorted((me, other))
-            info = b"dual2 mask 1" + study + first.to_bytes(4, "little")
+            info = b"dual2 mask 2" + study + first.to_bytes(4, "little")
             info += second.to_bytes(4, "little")
             try:
                 shared = secret.private.exchange(X25519PublicKey.from_public_bytes(public))
@@ -140,7 +142,7 @@ class Masks:
                 raise PeerError(f"Party {other} has told a mask key of no use: {error}.") from error
             key = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
             self._pairs[other] = Randomness(key)
-            info = b"dual2 totals 1" + info[len(b"dual2 mask 1") :]
+            info = b"dual2 totals 1" + info[len(b"dual2 mask 2") :]
             self._tags[other] = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
 
     def tags(self, chain: bytes, size: int) -> bytes:

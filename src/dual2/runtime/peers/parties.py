@@ -1,7 +1,8 @@
 """Parties as a transport: masked sums along the tree, maxima made of them, rows to neighbours.
 
-The program's thread works here; connections live in the hub's. Every call is numbered, so that a
-party that was killed repeats what it did and falls in with the others where it was.
+The program's thread works here, and runs the links of the hub where it waits. Every call is
+numbered, so that a party that was killed repeats what it did and falls in with the others where it
+was.
 """
 
 import time
@@ -65,7 +66,7 @@ class Parties(Transport):
         The keys that each pair of parties shares, masked or not.
     """
 
-    exact = True
+    exact = alike = True
 
     def __init__(
         self, hub: Hub, journal: Journal, network: Network, names: list[str], own: Randomness
@@ -108,16 +109,16 @@ class Parties(Transport):
             link = self.hub.links[peer]
             if self.journal.unsynced and link.unconfirmed > KEEP:
                 self.sync()  # both may be waiting for each other's word
+            self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
             with self.hub.changed:
-                self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
                 link.make(frame)
-        self.hub.wake(peers)
+        self.hub.flush(peers)
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
         link = self.hub.links[peer]
+        self._wait(lambda: bool(link.inbox), peer)
         with self.hub.changed:
-            self._wait(lambda: bool(link.inbox), peer)
             frame, old = link.consume()
         if (frame.kind, frame.tag) != (kind, tag):
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
@@ -127,7 +128,7 @@ class Parties(Transport):
                 self.sync()
         return frame
 
-    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Array:
+    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Frame:
         frame = self._take(peer, kind, tag)
         dtype = 1 if like.dtype.kind == "f" else 2
         if frame.shape != like.shape or frame.dtype != dtype:
@@ -136,12 +137,15 @@ class Parties(Transport):
             self._blame(
                 peer, "has seen other totals than this party: somebody on the way changes them"
             )
-        return frame.array()
+        return frame
 
-    def _wait(self, ready: Callable[[], bool], peer: int) -> None:
-        """Wait under the lock; a peer whose link is down has the study's patience."""
+    def _wait(self, ready: Callable[[], bool], *peers: int) -> None:
+        """Wait for some peers; one whose link is down has the study's patience."""
+        if ready():
+            return
         hub, begun = self.hub, time.monotonic()
         while not ready():
+            peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
             if hub.failure is not None:
                 raise PeerError(hub.failure.text)
             down = peer not in hub.connections
@@ -151,19 +155,13 @@ class Parties(Transport):
             if down and time.monotonic() - since > hub.timing.patience:
                 self._lost(self._unreachable(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
-            hub.changed.wait(_TICK)
+            hub.wait(ready, _TICK)
         self.progress.waiting = ""
 
     def _await(self, peers: Sequence[int]) -> None:
-        """Wait until something came from each of some peers, woken up once."""
+        """Wait until something came from each of some peers, for all at once."""
         links = [self.hub.links[peer] for peer in peers]
-        with self.hub.changed:
-            self.hub.wanted = links
-            try:
-                for link in links:
-                    self._wait(lambda link=link: bool(link.inbox), link.peer)
-            finally:
-                self.hub.wanted = []
+        self._wait(lambda: all(one.inbox for one in links), *peers)
 
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address
@@ -189,7 +187,7 @@ class Parties(Transport):
         with self.hub.changed:
             for link in self.hub.links.values():
                 link.settle()
-        self.hub.wake(self.hub.links)
+        self.hub.flush(self.hub.links)
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
@@ -202,20 +200,28 @@ class Parties(Transport):
         if self.masks is not None:
             self.masks.apply(index, words)
         self.journal.say(index, words.data)
-        parts = np.array_split(words, max(1, -(-words.size // CHUNK)))
+        step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
+        parts = [words[at : at + step] for at in range(0, len(words), step)]
         for part in parts:
             self._await(self.children)
             for child in self.children:
-                _add(part, self._numbers(child, Kind.UP, index, part))
+                _add(part, self._numbers(child, Kind.UP, index, part).array())
             if self.parent is not None:
                 self._send(self.parent, Kind.UP, part, index)
-        for part in parts:
-            if self.parent is not None:
-                part[:] = self._numbers(self.parent, Kind.DOWN, index, part)
-            self._send_all(self.children, Kind.DOWN, part, index)
-        self._chain = mark_of(self._chain, words.data)
+        marks = [self._hand_down(part, index) for part in parts]
+        self._chain = mark_of(self._chain, *marks)
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
+
+    def _hand_down(self, part: Array, index: int) -> bytes:
+        """A part of a total, from the parent if there is one, to the children; its hash."""
+        mark = b""
+        if self.parent is not None:
+            frame = self._numbers(self.parent, Kind.DOWN, index, part)
+            part[:], mark = frame.array(), frame.mark
+        if self.children:
+            self._send_all(self.children, Kind.DOWN, part, index)
+        return mark or mark_of(part.data)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
@@ -260,7 +266,7 @@ class Parties(Transport):
             for peer, rows in outgoing.items():
                 self._send(peer, Kind.ROWS, stage[rows], tag)
             for peer, rows in incoming.items():
-                stage[rows] = self._numbers(peer, Kind.ROWS, tag, stage[rows])
+                stage[rows] = self._numbers(peer, Kind.ROWS, tag, stage[rows]).array()
 
         return ship
 
@@ -328,7 +334,7 @@ class Parties(Transport):
         return known
 
     def _entries(self, peer: int, frame: Frame) -> dict[int, bytes]:
-        found, data = {}, frame.payload
+        found, data = {}, bytes(frame.payload)
         while data:
             number, length = int.from_bytes(data[:4], "little"), int.from_bytes(data[4:8], "little")
             if len(data) < 8 + length or number >= self.size or number in found:
@@ -345,8 +351,7 @@ class Parties(Transport):
             try:
                 self._take(peer, Kind.BYE, 0)
                 self.sync()
-                with self.hub.changed:
-                    self._wait(lambda link=link: link.acknowledged >= link.next_out, peer)
+                self._wait(lambda link=link: link.acknowledged >= link.next_out, peer)
             except PeerError:
                 missing.append(self.names[peer])
         return missing

@@ -1,4 +1,4 @@
-"""Who knocks and is not known yet: few at once, and few lines about them in the log."""
+"""Who knocks: few at once that are not known yet, and few lines about anybody in the log."""
 
 import asyncio
 import time
@@ -9,7 +9,43 @@ from typing import Any
 MOST_STRANGERS = 64
 """Most connections at once whose other end is not known yet."""
 _LINES, _PER_SECOND = 100, 1.0
-"""Lines that may be written about strangers at once, and how soon there is room for more."""
+"""Lines that may be written about somebody at once, and how soon there is room for more."""
+
+
+class Sparing:
+    """Tells an audit log of events, but not of each: nobody who knocks must fill the disk.
+
+    Parameters
+    ----------
+    audit : callable
+        Told of the events for which there is room; how many were left out comes with the next.
+
+    Examples
+    --------
+    >>> lines = []
+    >>> log = Sparing(lambda event, **details: lines.append(event))
+    >>> for _ in range(1000):
+    ...     log("link_up")
+    >>> 100 <= len(lines) < 200
+    True
+    """
+
+    def __init__(self, audit: Callable[..., None]) -> None:
+        self._audit = audit
+        self._room, self._seen, self._left_out = float(_LINES), time.monotonic(), 0
+
+    def __call__(self, event: str, **details: Any) -> None:
+        """Log an event, unless there were many of late."""
+        now = time.monotonic()
+        self._room = min(_LINES, self._room + _PER_SECOND * (now - self._seen))
+        self._seen = now
+        if self._room < 1.0:
+            self._left_out += 1
+            return
+        self._room -= 1.0
+        more = {"left_out": self._left_out} if self._left_out else {}
+        self._left_out = 0
+        self._audit(event, **details, **more)
 
 
 class Strangers:
@@ -21,13 +57,12 @@ class Strangers:
     Parameters
     ----------
     audit : callable
-        Told of events, but not of each: who floods the door must not fill the disk.
+        Told of events, sparingly.
     """
 
     def __init__(self, audit: Callable[..., None]) -> None:
-        self._audit = audit
+        self.log = Sparing(audit)
         self._inside: dict[asyncio.Task[Any], str] = {}
-        self._room, self._seen, self._left_out = float(_LINES), time.monotonic(), 0
 
     @contextmanager
     def inside(self, address: str):
@@ -43,16 +78,3 @@ class Strangers:
             yield
         finally:
             self._inside.pop(task, None)
-
-    def log(self, event: str, **details: Any) -> None:
-        """Log an event, unless there were many of late; their number comes with the next one."""
-        now = time.monotonic()
-        self._room = min(_LINES, self._room + _PER_SECOND * (now - self._seen))
-        self._seen = now
-        if self._room < 1.0:
-            self._left_out += 1
-            return
-        self._room -= 1.0
-        more = {"left_out": self._left_out} if self._left_out else {}
-        self._left_out = 0
-        self._audit(event, **details, **more)

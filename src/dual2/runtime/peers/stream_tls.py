@@ -1,0 +1,222 @@
+"""Frames on one secured connection: bytes of the socket become frames without a stop between.
+
+The socket never waits. Whoever has the event loop reads and writes here, one thread at a time.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+
+from dual2.runtime.peers.carrier import BUFFER, PARTING
+from dual2.runtime.peers.crash_points import passing
+from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
+from dual2.runtime.peers.identity import fingerprint
+
+_SMALL = 1 << 14
+"""Bytes of a frame up to which it is written in one piece: what TLS encrypts at once."""
+_LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+class Connection:
+    """One connection to a party whose certificate is known.
+
+    A payload is read into its place, which is made when its header has been checked. Frames that
+    nobody has asked for yet are few: beyond ``BUFFER`` bytes nothing more is read.
+
+    Parameters
+    ----------
+    secured : ssl.SSLSocket
+        After the handshake.
+    limit : int
+        Most bytes of the payload of a frame.
+    dead : float
+        Seconds in which the other end has to take what is written.
+    """
+
+    def __init__(self, secured: ssl.SSLSocket, limit: int, dead: float) -> None:
+        self._socket, self._limit, self._dead = secured, limit, dead
+        self._loop = asyncio.get_running_loop()
+        self.heard, self.address = self._loop.time(), name_of_peer(secured)
+        self.fingerprint = fingerprint(secured.getpeercert(True) or b"")
+        self._head: Frame | None = None
+        self._expect(HEADER_SIZE)
+        self._frames: deque[Frame] = deque()
+        self._waiting = self._unwritten = 0
+        self._out: deque[memoryview] = deque()
+        self._over, self._reading, self._writing = False, True, False
+        self._wrong: Exception | None = None
+        self._hear: Callable[[Frame], None] | None = None
+        self._news: asyncio.Future[None] | None = None
+        self._room, self._ended = asyncio.Event(), asyncio.Event()
+        self._loop.add_reader(secured, self._read)
+
+    # -- three calls ---------------------------------------------------------------------------
+    def put(self, *parts: bytes | bytearray) -> bool:
+        """Write a frame if there is room; whether it was written."""
+        if self._over:
+            raise ConnectionResetError("the connection is lost")
+        if self._unwritten > BUFFER:
+            return False
+        passing("before send")
+        length = sum(map(len, parts))
+        self._out.extend(map(memoryview, (b"".join(parts),) if length <= _SMALL else parts))
+        self._unwritten += length
+        if self._unwritten == length:
+            self._write()
+        passing("after send")
+        return True
+
+    @property
+    def idle(self) -> bool:
+        """Whether all that was put is on its way."""
+        return not self._out
+
+    async def send(self, *parts: bytes | bytearray) -> None:
+        """Write a frame; an error if the other end takes none of it for too long."""
+        while not self.put(*parts):
+            self._room.clear()
+            async with asyncio.timeout(self._dead):
+                await self._room.wait()
+
+    async def receive(self) -> Frame | None:
+        """The next frame, None at the end of the stream."""
+        while not self._frames:
+            if self._wrong is not None:
+                raise self._wrong
+            if self._over:
+                return None
+            self._news = self._loop.create_future()
+            await self._news
+        frame = self._frames.popleft()
+        self._waiting -= HEADER_SIZE + frame.length
+        if not self._reading and self._waiting <= BUFFER and not self._over:
+            self._reading = True
+            self._loop.add_reader(self._socket, self._read)
+            self._loop.call_soon(self._read)  # what is decrypted already makes no event
+        passing("after receive")
+        return frame
+
+    async def listen(self, hear: Callable[[Frame], None]) -> None:
+        """Hand over each frame as soon as it is there, to the end of the stream."""
+        while self._frames:
+            frame = await self.receive()
+            assert frame is not None
+            hear(frame)
+        self._hear = hear
+        while await self.receive() is not None:
+            raise AssertionError("frames are handed over")
+
+    def close(self) -> None:
+        """End the connection at once."""
+        if self._over:
+            return
+        self._over = True
+        self._loop.remove_reader(self._socket)
+        self._loop.remove_writer(self._socket)
+        self._socket.close()
+        self._out.clear()
+        self._room.set()
+        self._ended.set()
+        self._tell()
+
+    async def finish(self) -> None:
+        """Write what is left, then end it when the other end does so too."""
+        try:
+            async with asyncio.timeout(PARTING):
+                while self._out and not self._over:
+                    self._room.clear()
+                    await self._room.wait()
+                if not self._over:
+                    self._socket.shutdown(socket.SHUT_WR)
+                    await self._ended.wait()
+        finally:
+            self.close()
+
+    # -- called by the loop ----------------------------------------------------------------------
+    def _write(self) -> None:
+        """Write as much as the socket takes; the loop calls again where something is left."""
+        try:
+            while self._out:
+                sent = self._socket.send(self._out[0])
+                self._unwritten -= sent
+                if sent < len(self._out[0]):
+                    self._out[0] = self._out[0][sent:]
+                else:
+                    self._out.popleft()
+            if self._writing:
+                self._loop.remove_writer(self._socket)
+                self._writing = False
+        except _LATER:
+            self._loop.add_writer(self._socket, self._write)
+            self._writing = True
+        except OSError:  # lost; whoever reads finds it too
+            self.close()
+        if not self._out or self._unwritten <= BUFFER // 4:
+            self._room.set()
+
+    def _read(self) -> None:
+        """Read what has come, frame by frame."""
+        try:
+            while self._reading and not self._over and self._fill():
+                pass
+        except _LATER:
+            return
+        except OSError:
+            self.close()
+        except Exception as error:  # for whoever receives or listens
+            self._wrong, self._reading = error, False
+            self._loop.remove_reader(self._socket)
+            self._tell()
+
+    def _fill(self) -> bool:
+        """Read into the header or payload at hand; whether there may be more."""
+        got = self._socket.recv_into(self._place[self._got :])
+        if not got:
+            self.close()
+            return False
+        self._got += got
+        if self._got < len(self._place):
+            return True
+        if self._head is None:
+            self._head = parse_header(self._data, self._limit)
+            if self._head.length:
+                self._expect(self._head.length)
+                return True
+        frame = filled(self._head, self._data if self._head.length else b"")
+        self._head = None
+        self._expect(HEADER_SIZE)
+        self.heard = self._loop.time()
+        self._take(frame)
+        return not self._over and self._socket.pending() > 0
+
+    def _expect(self, length: int) -> None:
+        """So many bytes come next, in a place of their own."""
+        self._data, self._got = bytearray(length), 0
+        self._place = memoryview(self._data)
+
+    def _take(self, frame: Frame) -> None:
+        if self._hear is not None:
+            passing("after receive")
+            self._hear(frame)
+            return
+        self._frames.append(frame)
+        self._waiting += HEADER_SIZE + frame.length
+        if self._waiting > BUFFER:
+            self._reading = False
+            self._loop.remove_reader(self._socket)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._news is not None and not self._news.done():
+            self._news.set_result(None)
+
+
+def name_of_peer(one: socket.socket) -> str:
+    """Where the other end of a socket is; ? if it has gone."""
+    try:
+        found = one.getpeername()
+    except OSError:
+        return "?"
+    return f"{found[0]}:{found[1]}"
