@@ -7,6 +7,11 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+from dual2.experiments.exp1 import experiment1
+from dual2.experiments.peer_problems import lp
+from dual2.methods.newton.coupling import equilibrate, look_all
+from dual2.methods.newton.message import SCALARS, VALUE
+from dual2.methods.newton.panoc import slopes
 from dual2.reference import solve_reference
 from problems import random_problem
 from rounding import EPS
@@ -125,3 +130,39 @@ def test_pairs_are_reproduced():
     np.testing.assert_allclose(quasi_newton(pairs, Q @ v), v, atol=near)
     pairs = np.stack([half, half @ Q], axis=1)
     np.testing.assert_allclose(quasi_newton(pairs, pairs[-1, 1]), pairs[-1, 0], atol=100 * near)
+
+
+def quadratic_points(M, top, h, prices):
+    """What sums tell of prices where ψ(λ) = λᵀMλ/2 - <top, λ>."""
+    S = top - prices @ M
+    numbers = np.zeros((len(prices), SCALARS))
+    numbers[:, VALUE] = -(0.5 * ((prices @ M) * prices).sum(axis=1) - prices @ top)
+    return look_all(h, equilibrate(M, h), prices, S, np.abs(S), numbers)
+
+
+@pytest.mark.parametrize(
+    "h", [d2.IndicatorPoint([1.0, 2.0, -1.0]), d2.SquaredLoss([1.0, 0.0, 3.0])]
+)
+def test_slopes_tell_how_far_a_quadratic_envelope_falls(h):
+    rng = np.random.default_rng(0)
+    root = rng.standard_normal((3, 3))
+    M, top, prices = root @ root.T, rng.standard_normal(3), rng.standard_normal((5, 3))
+    points = quadratic_points(M, top, h, prices)
+    falls, noise = slopes(equilibrate(M, h), points.one(0), points)
+    np.testing.assert_allclose(falls, points.envelope - points.envelope[0], rtol=1e-9, atol=1e-12)
+    assert falls[0] == 0.0 and 0 < noise.max() < 1e-13
+
+
+def test_an_ill_conditioned_problem_is_solved_below_what_envelopes_resolve():
+    setting = experiment1()
+    found = lbfgs(setting.problem, setting.network, max_sums=600)
+    assert found.status == "CONVERGED" and found.certificate.kkt <= 1e-8
+
+
+@pytest.mark.parametrize("seed", [0, 6])
+def test_anchors_of_linear_programs_do_not_wander(seed):
+    problem = lp(seed)
+    found = lbfgs(problem, d2.Network(nx.complete_graph(problem.n)), max_sums=300)
+    assert found.status == "CONVERGED"
+    best = d2.solve(problem, d2.Network(nx.complete_graph(problem.n)), record=False).objective
+    assert found.objective == pytest.approx(best, rel=1e-6)

@@ -1,5 +1,7 @@
 """Newton over exact sums: programs without strong convexity, proofs that there is no solution."""
 
+from itertools import combinations
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -8,7 +10,11 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+from dual2.methods.newton import algorithm
+from dual2.methods.newton.local import Force, Local
 from dual2.reference import solve_reference
+from hard_problems import CLASSES
+from planted import errors
 from problems import random_problem
 from rounding import EPS
 
@@ -52,6 +58,81 @@ def test_plain_lasso_is_not_strongly_convex():
     np.testing.assert_allclose(
         x, np.sign(x - slope) * np.maximum(np.abs(x - slope) - 0.3, 0), atol=1e-7
     )
+
+
+def units_over_periods(n=5, p=12):
+    """Limited units of very different costs meet a demand in every period; its data."""
+    rng = np.random.default_rng(8)
+    curve, slope, most = (
+        10.0 ** rng.uniform(-2, 1, n),
+        rng.uniform(5, 40, n),
+        rng.uniform(50, 99, n),
+    )
+    demand = most.sum() * rng.uniform(0.05, 0.95, p)
+    agents = [
+        d2.Agent(np.eye(p), d2.Quadratic(np.full(p, c), np.full(p, q)), d2.IndicatorBox(0.0, u))
+        for c, q, u in zip(curve, slope, most, strict=True)
+    ]
+    return d2.Problem(agents, d2.IndicatorPoint(demand)), demand, (curve, slope, most)
+
+
+def test_rows_that_stand_apart_are_answered_row_by_row(monkeypatch):
+    problem, demand, (curve, slope, most) = units_over_periods()
+    result = newton(problem)
+    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
+    for t, price in enumerate(-result.dual):
+        made = np.clip((price - slope) / curve, 0, most)
+        np.testing.assert_allclose([x[t] for x in result.x], made, atol=1e-7 * demand[t])
+    monkeypatch.setattr(algorithm, "find_ways", lambda *args: None)
+    together = newton(problem)
+    assert together.status == "CONVERGED" and result.counts.sums < together.counts.sums
+
+
+def test_such_a_run_that_was_cut_continues_bit_for_bit():
+    problem, *_ = units_over_periods()
+    whole, part = newton(problem), None
+    for cut in range(8, 8 * whole.counts.sums + 8, 8):
+        part = newton(problem, start=part, max_rounds=cut)
+    assert part.status == "CONVERGED" and part.counts == whole.counts
+    assert all((a == b).all() for a, b in zip(part.x, whole.x, strict=True))
+
+
+def smallest_radius(points):
+    """Of all circles through two or three of the points those that hold all; the smallest."""
+    circles = [(a + b) / 2 for a, b in combinations(points, 2)]
+    for a, b, c in combinations(points, 3):
+        sides = np.array([b - a, c - a])
+        circles.append(a + np.linalg.solve(2 * sides, (sides**2).sum(axis=1)))
+    return min(np.linalg.norm(points - middle, axis=1).max() for middle in circles)
+
+
+def test_an_agent_that_feels_nothing_in_the_end():
+    """The centre of the smallest circle around points costs nothing, and all pulls on it cancel."""
+    points = np.random.default_rng(1).standard_normal((6, 2))
+    one, two = np.eye(3)[:, :1], np.eye(3)[:, 1:]
+    cone = [d2.IndicatorSecondOrderCone().shift([0.0, *point]) for point in points]
+    agents = [
+        d2.Agent(np.tile(one, (6, 1)), d2.Quadratic([0.0], [1.0])),
+        d2.Agent(np.tile(two, (6, 1)), d2.SquaredNorm(0.0)),
+    ]
+    problem = d2.Problem(agents, d2.Stacked(cone, [3] * 6))
+    result = newton(problem, d2.Network([(0, 1)]))
+    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
+    assert result.x[0][0] == pytest.approx(smallest_radius(points), rel=1e-8)
+
+
+def test_an_agent_beside_a_face_that_it_must_reach():
+    """Its own Newton step is 300 times longer than the way to the face, compiled and in NumPy."""
+    name = "condition 1e3-1e6"
+    planted = CLASSES[name](np.random.default_rng([7022, 7919, *name.encode()]))
+    result = newton(planted.problem, planted.network)
+    assert result.status == "CONVERGED" and not errors(planted, result.x).false
+    agent, best = planted.problem.agents[4], planted.x[4]
+    near = agent.g.prox(best + np.array([2e-4, 0.0, 0.0, 0.0, 0.0]), 1.0)
+    force = Force(agent.A.T @ planted.price, 0.0, np.zeros(5))
+    look, tried = Local(agent).solve(force, near)
+    np.testing.assert_allclose(look.z, best, atol=1e-10)
+    assert tried <= 50
 
 
 # -- storage, shapes, functions without kernels --------------------------------------------------

@@ -65,13 +65,17 @@ def test_every_loss_against_a_reference(loss):
     assert result.counts.sums <= X.shape[1] + 2  # D + 1, and one that brings the consent
 
 
-def test_only_vectors_travel():
+@pytest.mark.parametrize("cheap", [0, 20_000])
+def test_only_vectors_travel(cheap, monkeypatch):
+    """One direction in a sum where many are dear; all at once where they are not."""
+    monkeypatch.setattr("dual2.methods.newton.primal.CHEAP", cheap)
     X, labels, _ = data(2)
     result = primal(table(X, d2.LogisticLoss(labels)))
-    c, links = result.counts, 2 * 3
+    c, links, columns = result.counts, 2 * 3, X.shape[1]
     assert c.rounds == 2 * c.sums and c.latency == c.rounds + c.agree_rounds
-    most = ROWS + 2 * X.shape[1] + 20
-    assert c.floats <= links * (c.sums * most + 4 * ROWS)
+    assert c.sums == 3 if cheap else c.sums > 5
+    vectors = columns + 2 if cheap else c.sums
+    assert c.floats <= links * ((vectors + 4) * ROWS + 3 * columns**2 + 20 * c.sums)
 
 
 def test_flat_costs_need_nothing_else():
@@ -133,6 +137,32 @@ def test_kinks_and_bounds_against_a_reference(g, loss):
     assert result.counts.sums <= 6 * X.shape[1]
 
 
+@pytest.fixture
+def in_pieces(monkeypatch):
+    """As with too many variables for all products in one sum."""
+    monkeypatch.setattr("dual2.methods.newton.spans.MOST", 0)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("g", KINKS[::2], ids=repr)
+def test_kinks_and_bounds_where_directions_come_one_by_one(g, loss, in_pieces):
+    X, labels, y = data(16)
+    problem = table(X, losses(labels, y)[loss], g=g)
+    result = primal(problem, max_sums=200)
+    agrees(problem, result)
+    assert result.counts.sums <= 6 * X.shape[1]
+
+
+def test_no_sum_after_the_first_has_the_length_of_the_rows():
+    """All directions at once, then squares of the number of variables."""
+    X, labels, _ = data(16)
+    result = primal(table(X, d2.LogisticLoss(labels), g=d2.L1Norm(2.0)))
+    assert result.status == "CONVERGED" and result.counts.sums <= 8
+    columns, c = X.shape[1], result.counts
+    first = columns * ROWS + 4 * ROWS  # and the certificate
+    assert c.floats <= 2 * 3 * (first + c.sums * (columns + 3) ** 2 + columns**2)
+
+
 def test_plain_lasso():
     """No curvature in f at all, columns that nearly depend on each other."""
     X, _, y = data(17)
@@ -154,7 +184,7 @@ def test_one_agent_with_a_kink_is_enough():
     agrees(problem, primal(problem))
 
 
-def test_products_travel_again_only_when_a_face_changes():
+def test_products_travel_again_only_when_a_face_changes(in_pieces):
     X, labels, _ = data(19)
     wide = primal(table(X, d2.LogisticLoss(labels), g=d2.IndicatorBox(-1e6, 1e6)))
     links, most = 2 * 3, 3 * ROWS + X.shape[1] ** 2 + 20
@@ -167,11 +197,14 @@ def test_products_travel_again_only_when_a_face_changes():
 
 @pytest.mark.parametrize("g", [d2.Zero(), d2.L1Norm(2.0)], ids=repr)
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_run_that_was_cut_continues_bit_for_bit(loss, g):
+@pytest.mark.parametrize("most", [0, 300])
+def test_a_run_that_was_cut_continues_bit_for_bit(loss, g, most, monkeypatch):
+    monkeypatch.setattr("dual2.methods.newton.primal.CHEAP", 0)
+    monkeypatch.setattr("dual2.methods.newton.spans.MOST", most)
     X, labels, y = data(6)
     problem = table(X, losses(labels, y)[loss], g=g)
     whole, part = primal(problem), None
-    for cut in range(2, 2 * whole.counts.sums, 8):
+    for cut in range(2, 2 * whole.counts.sums, 4):
         part = primal(problem, start=part, max_rounds=cut)
     part = primal(problem, start=part)
     assert part.status == "CONVERGED" and part.counts == whole.counts

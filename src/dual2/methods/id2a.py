@@ -82,7 +82,7 @@ class ID2A:
     @property
     def x(self) -> Array:
         """Flat primal iterate."""
-        return self.subsolver.x
+        return self.subsolver.state.x
 
     @property
     def duals(self) -> Array:

@@ -196,6 +196,8 @@ def unknown_parameter(method: str, name: str, known: Iterable[str]) -> Capabilit
     Examples
     --------
     >>> print(unknown_parameter("DCPA", "max_round", ["alpha", "beta"]))
-    Unknown parameter of DCPA 'max_round'. Did you mean 'max_rounds'? Known: alpha, beta.
+    Unknown parameter of DCPA 'max_round'. Did you mean 'max_rounds'? Known: alpha, beta; to solve:
+    ...
     """
-    return CapabilityError(unknown_name(f"parameter of {method}", name, known, SOLVE_ARGUMENTS))
+    text = unknown_name(f"parameter of {method}", name, known, SOLVE_ARGUMENTS)
+    return CapabilityError(f"{text.removesuffix('.')}; to solve: {', '.join(SOLVE_ARGUMENTS)}.")

@@ -81,7 +81,7 @@ class SumLoop(OverSums):
     def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, _ENDLESS)
         self.values, self.local = values, LocalSteps(runtime)
-        self.norms = runtime.problem.row_norms
+        self.norms = runtime.problem.sizes.rows
         self.x = np.zeros(runtime.packed.size)
         self.next = self.x
         self._prepare()
@@ -198,7 +198,7 @@ class SumLoop(OverSums):
         told = np.column_stack([ratios, ratios > self.now.strict * self.tol])
         if not self.now.near or self.priced:
             return told
-        return np.hstack([told, rt.sizes(self.x, rt.products(self.x))])
+        return np.hstack([told, rt.loads(self.x)[1]])
 
     @property
     def _rounding(self) -> float:

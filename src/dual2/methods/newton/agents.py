@@ -40,6 +40,7 @@ from dual2.methods.newton.message import (
     VARIABLES,
     Layout,
     half_size,
+    lower,
 )
 from dual2.methods.newton.polyhedra import make_faces, respond_faces, support_faces
 from dual2.methods.newton.semismooth import make_desk, respond_others
@@ -218,7 +219,7 @@ class Agents:
         """Trials, Jacobians and M of one agent, whose own part of x is in ``springs``."""
         part, layout, p = self.locals[i], question.layout, self.p
         matrices, half, answers = layout.jacobians or layout.bound, half_size(p), []
-        lower = np.tril_indices(p if matrices else 0)
+        triangle = lower(p if matrices else 0)
         for t, price in enumerate(question.trials if not self.others[i] else ()):
             force = Force(part.A.T @ price, float(springs.r[i]), springs.anchor)
             look, tried = part.solve(force, springs.x)
@@ -230,10 +231,10 @@ class Agents:
             out[at + 2 * p : at + layout.trial] = measure(part, force, look, tol)
             if t < layout.jacobians:
                 at = layout.starts[0] + t * half
-                out[at : at + half] = part.jacobian(force, look)[lower]
+                out[at : at + half] = part.jacobian(force, look)[triangle]
         if layout.bound:
             at = layout.starts[1]
-            out[at : at + half] = part.bound(float(springs.r[i]))[lower]
+            out[at : at + half] = part.bound(float(springs.r[i]))[triangle]
         self._found[i] = answers
 
     def _fill_supports(self, i: int, x: Array, question: Question, out: Array) -> None:

@@ -13,9 +13,11 @@ import numpy as np
 from dual2.methods.method import Verdict
 from dual2.methods.newton import flat as springs_of
 from dual2.methods.newton.agents import Agents, Question, Springs
+from dual2.methods.newton.by_rows import find_ways
 from dual2.methods.newton.coupling import (
     EPS,
     MOST,
+    WAYS,
     Point,
     Trials,
     choose,
@@ -37,6 +39,8 @@ from dual2.methods.newton.shared import (
 )
 from dual2.methods.newton.stopping import (
     falls_along,
+    is_at_rest,
+    is_final,
     judge,
     proves_infeasible,
     separators,
@@ -48,17 +52,16 @@ _MANY = 100_000
 """Most numbers of Jacobians in a message: up to here every trial comes with its own."""
 _HEAVY = 2e9
 """Multiply-adds for the Jacobians of all trials above which only the first has one."""
-_FINAL = 1e-13
-"""Residual, relative to what rows are made of, that is nothing but rounding."""
-_LOOSELY, _EXACTLY = 0.1, 1e-11
-"""How much may be left of the inner problem, beside the move, before the anchors are moved: in
-general, and where the last move looked like one along which the objective falls for ever."""
+_EXACTLY = 1e-11
+"""How much may be left of the inner problem, beside the move, before the anchors are moved, where
+the last move looked like one along which the objective falls for ever."""
 _LITTLE = 1e-6
 """Part of the rows' slack and of the objective's fall that one agent need not contribute."""
 _NO_PRICE = 1e-12
 """Length of a price, relative to the longest one, that is nothing but rounding."""
-_IDLE = 3
-"""Steps without progress after which a point is final."""
+_IDLE, _CLAIMS = 3, 5
+"""Steps without progress after which a point is final; how often one at rest is shown to the
+certificate, since what agents still feel there may be nothing but rounding."""
 
 
 class Newton(OverSums):
@@ -73,6 +76,7 @@ class Newton(OverSums):
     """
 
     now: Shared
+    loosely = 0.1  # the same in general
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
         super().__init__(runtime, max_sums)
@@ -86,8 +90,8 @@ class Newton(OverSums):
         rt, p, zero = self.runtime, self.runtime.p, np.zeros(self.runtime.p)
         price = rt.total(lam) / rt.problem.n if priced else zero
         G, M = self._unknown()
-        known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p))
-        self.now = Shared(price, zero, zero, *known)
+        known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p)), np.zeros((WAYS, p))
+        self.now = Shared(price, zero, zero, *known, share=self.loosely)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
@@ -211,7 +215,9 @@ class Newton(OverSums):
 
     def _propose(self) -> Trials:
         """The prices of the next sum."""
-        return propose(self.h, self.scaling, self.point, self.now.G, self.now.around)
+        now = self.now
+        ways = now.ways if now.apart else now.ways[:0]
+        return propose(self.h, self.scaling, self.point, now.G, now.around, ways)
 
     def _layout(self, count: int, directions: int) -> Layout:
         """Of a sum with so many prices: with Jacobians of all unless they are too much."""
@@ -244,6 +250,7 @@ class Newton(OverSums):
         self._accept(self._look(now.lam, S, load, numbers), 0)
         self._take_jacobian(layout.read_jacobian(total, 0))
         now.best, now.idle, now.steps, now.around = self.point.residual, 0, 0, 0.0
+        now.apart = 0
         now.largest = max(now.largest, self.point.objective)
         if layout.ray:
             self._follow(layout.read_ray(total))
@@ -255,7 +262,7 @@ class Newton(OverSums):
         """Whether the objective falls for ever along the last move, or may: then move exactly."""
         now = self.now
         fall = falls_along(self.h, self.scaling, ray, now.longest, self.point.objective)
-        now.share = _EXACTLY if fall.nearly else _LOOSELY
+        now.share = _EXACTLY if fall.nearly else self.loosely
         now.spare, now.fall = _LITTLE * fall.spare, _LITTLE * fall.rate
         if fall.proven:
             now.end = "UNBOUNDED"
@@ -267,12 +274,11 @@ class Newton(OverSums):
         now.reached = told[0][np.arange(MOST) % layout.trials]
         with np.errstate(over="ignore", invalid="ignore"):
             points = look_all(self.h, self.scaling, question.trials, *told)
-        chosen = choose(old, points, now.best, self.scaling.gamma)
+        chosen, ahead = self._choose(old, points)
         if chosen < 0:
             self._stuck()
             return
         new = points.one(chosen)
-        ahead = new.envelope < old.envelope - 8.0 * EPS * old.magnitude
         now.idle = 0 if ahead or new.residual < now.best else now.idle + 1
         now.best = min(now.best, new.residual)
         now.step = new.lam - old.lam
@@ -281,11 +287,18 @@ class Newton(OverSums):
         self._accept(new, chosen)
         now.steps, now.taken = now.steps + 1, now.taken + 1
         self._take_jacobian(layout.read_jacobian(total, chosen))
+        ways = find_ways(self.h, self.scaling, points, now.G, layout.read_diagonals(total))
+        now.apart, now.ways = int(ways is not None), now.ways if ways is None else ways
         self._test()
         if not now.end and now.idle >= _IDLE:
             self._stuck()
         elif not now.end and self.now.flat and self._inner_done():
             self._move_anchors(stuck=False)
+
+    def _choose(self, old: Point, new: Point) -> tuple[int, bool]:
+        """Which of the new points is taken, -1 for none, and whether its envelope is lower."""
+        chosen = choose(old, new, self.now.best, self.scaling.gamma)
+        return chosen, bool(new.envelope[chosen] < old.envelope - 8.0 * EPS * old.magnitude)
 
     def _accept(self, point: Point, trial: int) -> None:
         """Take a price and the answers to it; entries that differ from z by rounding become z.
@@ -296,8 +309,10 @@ class Newton(OverSums):
         self.agents.settle(point.lam, trial, self.springs)
         noise = 8.0 * EPS * (np.abs(point.S) + np.abs(point.y)) / self.scaling.steps
         near = (np.abs(point.lam - point.z) <= noise) & (point.lam != 0)
-        price = np.where(near, point.z, point.lam)
-        self.point = self._look(price, point.S, point.load, point.numbers)
+        if near.any():
+            price = np.where(near, point.z, point.lam)
+            point = self._look(price, point.S, point.load, point.numbers)
+        self.point = point
         now.lam, now.S, now.load, now.numbers = (np.array(part) for part in self.point[:4])
         now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
         now.longest = max(now.longest, float(np.linalg.norm(now.lam / self.scaling.D)))
@@ -338,9 +353,8 @@ class Newton(OverSums):
         """
         now, at = self.now, self.point
         share = now.share if share is None else share
-        left, moved = self._left(), float(np.sqrt(at.numbers[MOVED]))
-        near = left <= share * moved or left <= _FINAL * self._scale()
-        return near or now.steps >= springs_of.STEPS
+        near = at.residual / self.scaling.gamma <= share * np.sqrt(at.numbers[MOVED])
+        return bool(near or is_final(self.scaling, at) or now.steps >= springs_of.STEPS)
 
     def _stuck(self) -> None:
         """Nothing improves any more: the end, or stronger proximal terms."""
@@ -352,19 +366,10 @@ class Newton(OverSums):
     def _give_up(self) -> None:
         """The end, at a point that rounding makes final; the certificate has the last word."""
         found = judge(self.h, self.scaling, self.point, self.now.largest, self.tol, self.atol)
-        final = self._left() <= _FINAL * self._scale()
+        final = is_final(self.scaling, self.point)
         if final and not found.nearly:  # rows that should be empty have no size to be judged by
             self.agents.round_off(self.now.lam, self.springs.x)
         self.now.end = "CONVERGED" if found.nearly or final else "STALLED"
-
-    def _left(self) -> float:
-        """What is left of the residual, in the rows' units."""
-        return self.point.residual / self.scaling.gamma
-
-    def _scale(self) -> float:
-        """What the rows are made of, in the same units."""
-        at = self.point
-        return float(np.linalg.norm(self.scaling.D * np.maximum(at.load, np.abs(at.y))))
 
     def _move_anchors(self, stuck: bool) -> None:
         """x̄ = x with weaker proximal terms, or stronger ones where the inner problem is stuck."""
@@ -389,3 +394,6 @@ class Newton(OverSums):
         if np.linalg.norm(now.lam / self.scaling.D) <= _NO_PRICE * now.longest:
             now.lam = np.zeros_like(now.lam)  # a price of rounding has no scale to be judged by
         now.outers, now.phase = now.outers + 1, FIRST
+        if not stuck and now.claims < _CLAIMS and is_at_rest(self.scaling, self.point):
+            now.claims, now.end = now.claims + 1, "CONVERGED"  # the certificate has the last word
+            springs.x[:] = springs.anchor  # without entries that are nothing but rounding

@@ -29,7 +29,9 @@ ALIKE = 1e-2
 """Steps that differ by less than this part of their length are tried once."""
 LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 2.5, 6.0, 16.0)
 """Step lengths tried along the full Newton step."""
-MOST = len(LENGTHS) + len(REGULAR) + len(AROUND) + 1
+WAYS = 3
+"""Further prices, made row by row of the last ones, see :mod:`.by_rows`."""
+MOST = len(LENGTHS) + len(REGULAR) + len(AROUND) + WAYS + 1
 """Prices in one sum at most."""
 
 
@@ -128,8 +130,10 @@ def look_all(
     return Point(lam, S, load, numbers, v, y, z, r, envelope, magnitude, objective)
 
 
-def propose(h: Function, scaling: Scaling, at: Point, total: Array, around: float) -> Trials:
-    """All prices of one sum: full and shortened Newton steps, regularised ones, and z.
+def propose(
+    h: Function, scaling: Scaling, at: Point, total: Array, around: float, ways: Array
+) -> Trials:
+    """All prices of one sum: full and shortened Newton steps, regularised ones, ``ways``, and z.
 
     With G = D(Σ A_i J_i A_iᵀ)D and P = I - Jac prox_{h/Γ}(v), the step d solves
     (I - P + γP(G + δI))d = -r for each δ, a Levenberg-Marquardt path whose every point is tried.
@@ -151,8 +155,8 @@ def propose(h: Function, scaling: Scaling, at: Point, total: Array, around: floa
         d = _solve(base[None] + gamma * deltas[:, None, None] * P, -at.r)
     lengths = np.array(LENGTHS)
     short = np.outer(lengths, d[0]) - np.outer(1.0 - lengths, at.r)
-    prices = np.vstack([at.lam + D * short, at.lam + D * d[1:], at.z])
-    deltas = np.concatenate([FIRST / lengths, deltas[1:], [0.0]])
+    prices = np.vstack([at.lam + D * short, at.lam + D * d[1:], ways, at.z])
+    deltas = np.concatenate([FIRST / lengths, deltas[1:], np.zeros(len(ways) + 1)])
     prices[~np.isfinite(prices).all(axis=1)] = at.z
     kept = distinct(prices / D, at.lam / D)
     return Trials(prices[kept], deltas[kept])

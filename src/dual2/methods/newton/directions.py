@@ -28,7 +28,7 @@ REDUCED, AHEAD = 0.1, 1e-3
 residual while that is larger."""
 BACK = 125.0
 """The next problem in the known directions begins with the last σ over this."""
-GROWING = {name: (0,) for name in ("c", "b", "products", "directions", "gram_weights")}
+GROWING = {name: (0,) for name in ("c", "b", "products", "directions", "gram_weights", "trail")}
 GROWING |= {name: (0, 1) for name in ("H", "gram_matrix")}
 """Axes of the state that have one place for each direction."""
 
@@ -39,7 +39,9 @@ class Known:
 
     ``products`` are those of the directions, row by row, ``H`` and ``b`` the quadratic part in
     their coefficients ``c``; ``metric`` and ``weights`` are the second derivatives of h behind the
-    agents' metric and preconditioners; the last two belong to :class:`.reduced.Gram`.
+    agents' metric and preconditioners; the two after them belong to :class:`.reduced.Gram`.
+    ``trail`` are the last residuals, ``wide`` is how many directions a sum carries at least, and
+    ``variables`` how many all agents have.
     """
 
     lam: Array
@@ -53,6 +55,9 @@ class Known:
     weights: Array
     gram_weights: Array
     gram_matrix: Array
+    trail: Array
+    wide: int = 1
+    variables: int = 0
     phase: int = DIRECTION
     sums: int = 0
     idle: int = 0
@@ -99,7 +104,7 @@ class Directions(OverSums, Generic[K, Q]):
         rt, zero = self.runtime, np.zeros(self.runtime.p)
         price = rt.total(lam) / rt.problem.n if priced else zero
         no, none, square = zero[:0], np.zeros((0, rt.p)), np.zeros((0, 0))
-        self.now = self.known(price, zero, zero, no, no, square, none, zero, zero, no, square)
+        self.now = self.known(price, zero, zero, no, no, square, none, zero, zero, no, square, no)
         self.x, self.gram = x.copy(), Gram()
         self._spread(np.zeros((0, len(x))))
         self.products = 0

@@ -11,7 +11,7 @@ the run goes back to the best one with a larger κ and asks every step to pay, i
 """
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -66,7 +66,7 @@ class Face(Quadratics):
         self.base, self.slope, self.low, self.high = (np.zeros(d) for _ in range(4))
 
     def choose(self, x: Array, lam: Array, kappa: float) -> bool:
-        """The face of a proximal step from x, and the direction on it; whether it has changed."""
+        """The face of a proximal step from x; whether it has changed."""
         steepness = kappa * self.diagonal
         price = self.A.T @ lam
         v = x - (self.bend(x) + self.q + price) / steepness
@@ -80,9 +80,15 @@ class Face(Quadratics):
         self.high = np.where(bent & ~right, np.minimum(kinks.kink, kinks.upper), kinks.upper)
         self.slope = np.where(right, kinks.slope_right, kinks.slope_left) * self.free
         self.base = np.where(self.free, np.clip(x, self.low, self.high), u)
-        force = self.bend(self.base) + self.q + price + self.slope
-        self.z = self.solve_on(self.free, force)
         return bool(np.any(old != self.free))
+
+    def aim(self, lam: Array) -> None:
+        """The next direction, on the face."""
+        self.z = self.solve_on(self.free, self.force() + self.A.T @ lam)
+
+    def force(self) -> Array:
+        """The gradient of f + g at the base, on the linear piece of g."""
+        return self.bend(self.base) + self.q + self.slope
 
     def restricted(self) -> Array:
         """The known directions and the new one, on the face."""
@@ -131,11 +137,15 @@ class KnownFaces(Known):
     returned: int = 0
 
 
-class Faces(Directions[KnownFaces, Face]):
+K = TypeVar("K", bound=KnownFaces)
+
+
+class Faces(Directions[K, Face], Generic[K]):
     """The method on one block of agents some of which have kinks or bounds."""
 
-    known = KnownFaces
+    known: type[Any] = KnownFaces
     part = Face
+    _changed = False
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
@@ -170,17 +180,14 @@ class Faces(Directions[KnownFaces, Face]):
     # -- the loop ---------------------------------------------------------------------------------
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        now, p = self.now, self.runtime.p
+        now = self.now
         now.sums += 1
-        changed = self._choose()
-        total = self._tell(changed)
+        total = self._ask()
         self._asked = read_request(total[-REQUESTS:])
         if not np.isfinite(total).all():
             now.end = "DIVERGED"
             return
-        numbers, base = total[3 * p : 3 * p + SCALARS], total[p : 2 * p]
-        now.at = total[:p].copy()
-        self._take(total, changed)
+        numbers, base = self._take(total)
         if self._met(numbers):
             now.end = "CONVERGED"
         elif self._watch(numbers):
@@ -188,12 +195,18 @@ class Faces(Directions[KnownFaces, Face]):
         if not now.end and (now.sums >= self.max_sums or now.kappa > STEEPEST):
             now.end = "STALLED"
 
-    def _choose(self) -> bool:
-        """Everybody chooses its face; whether one has changed, which costs an agreement."""
-        now, rt = self.now, self.runtime
-        parts = zip(self.parts, self._split(self.x), strict=True)
-        changed = np.array([[float(part.choose(x, now.lam, now.kappa))] for part, x in parts])
-        return bool(len(now.products) and rt.total(changed)[0] > 0)
+    def _choose(self) -> list[bool]:
+        """Everybody chooses its face; whose has changed."""
+        now, parts = self.now, zip(self.parts, self._split(self.x), strict=True)
+        return [part.choose(x, now.lam, now.kappa) for part, x in parts]
+
+    def _ask(self) -> Array:
+        """One sum: whether a face has changed costs an agreement."""
+        rows = np.array(self._choose(), dtype=float)[:, None]
+        self._changed = bool(len(self.now.products) and self.runtime.total(rows)[0] > 0)
+        for part in self.parts:
+            part.aim(self.now.lam)
+        return self._tell(self._changed)
 
     def _tell(self, changed: bool) -> Array:
         """Products of point, base and new direction, of the others if a face has changed."""
@@ -208,14 +221,13 @@ class Faces(Directions[KnownFaces, Face]):
             for e, i in enumerate(rows):
                 part, x = self.parts[i], xs[i]
                 Q = part.restricted()
-                force = part.bend(part.base) + part.q + part.slope
                 bent = Q * part.P if part.P.ndim == 1 else Q @ part.P
                 if damped:
                     bent = bent + (now.kappa / FIRM - 1.0) * (Q * part.diagonal)
                 told = [part.A @ x, part.A @ part.base, part.A @ part.z]
                 told += [np.array([*part.worth(x), ratios[i], float(ratios[i] > self.tol)])]
                 told += [(part.A @ Q[:-1].T).T.ravel()] if changed else []
-                told += [(bent @ Q.T)[lower], Q @ force]
+                told += [(bent @ Q.T)[lower], Q @ part.force()]
                 out[e, :-REQUESTS] = np.concatenate(told)
                 if i == 0 and self.request:
                     out[e, -REQUESTS + self.request - 1] = 1.0
@@ -223,11 +235,12 @@ class Faces(Directions[KnownFaces, Face]):
         self.products += 3 + (count if changed else 0)
         return rt.total_of(width, fill)
 
-    def _take(self, total: Array, changed: bool) -> None:
-        """Products and quadratic part on the present faces; the new direction is kept."""
+    def _take(self, total: Array) -> tuple[Array, Array]:
+        """Numbers of the point, product of the base; products and quadratic part on the faces."""
         now, p, count = self.now, self.runtime.p, len(self.now.products)
-        start = 3 * p + SCALARS
-        if changed:
+        start, now.at = 3 * p + SCALARS, total[:p].copy()
+        numbers = total[3 * p : start]
+        if self._changed:
             now.products = total[start : start + count * p].reshape(count, p).copy()
             start += count * p
             self.gram.forget()
@@ -236,11 +249,12 @@ class Faces(Directions[KnownFaces, Face]):
         now.H, now.b = whole(total[start:stop], count + 1), total[stop:-REQUESTS].copy()
         for part in self.parts:
             part.directions = np.vstack([part.directions, part.z])
+        return numbers, total[p : 2 * p]
 
     def _step(self, base: Array) -> None:
         """Solve the problem on the faces, move, and forget old directions where there are many."""
         now = self.now
-        problem, self._base = Reduced(now.H, now.b, now.products, base), base
+        problem, self._base = Reduced(self._bend(), now.b, now.products, base), base
         zero = np.zeros(len(now.b))
         found = solve_known(self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy())
         self._adopt(found)
@@ -255,6 +269,10 @@ class Faces(Directions[KnownFaces, Face]):
             self.gram.forget()
             for part in self.parts:
                 part.directions = part.directions[kept]
+
+    def _bend(self) -> Array:
+        """The quadratic part of the problem on the faces."""
+        return self.now.H
 
     # -- decisions --------------------------------------------------------------------------------
     def _met(self, numbers: Array) -> bool:
@@ -279,8 +297,17 @@ class Faces(Directions[KnownFaces, Face]):
             now.best_at, now.best_lam, self.best = now.at, now.lam, self.x.copy()
             now.kappa = max(now.kappa / LESS, 1.0)
             now.waited = now.guarded = 0
+            self._gained()
             return True
         now.waited += 1
+        return self._wait(value, slack)
+
+    def _gained(self) -> None:
+        """A new lowest objective."""
+
+    def _wait(self, value: float, slack: float) -> bool:
+        """Whether the run goes on from a point that is no better than the best."""
+        now = self.now
         if now.guarded:
             self._shorten(value, slack)
             return False

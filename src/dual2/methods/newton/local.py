@@ -16,13 +16,13 @@ from dual2.functions.base import Indicator
 from dual2.functions.derivatives import dense, hessian, least_curvature, prox_jacobian
 from dual2.functions.domains import inside_value
 from dual2.problem import Agent
-from dual2.problem.singular import as_dense
+from dual2.problem.agent import as_dense
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)
 _STEPS, _SETTLED, _PATIENCE = 100, 1e-11, 6
 """Most Newton steps; below this relative residual, so many without progress are the end."""
-_LENGTHS = 2.0 ** -np.arange(8)
+_LENGTHS = 2.0 ** -np.arange(20)
 
 
 class Force(NamedTuple):

@@ -1,7 +1,7 @@
 """What one sum carries: where each number of the message stands."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -30,6 +30,13 @@ def half_size(p: int) -> int:
     return p * (p + 1) // 2
 
 
+@lru_cache(maxsize=2)
+def lower(p: int) -> tuple[Array, Array]:
+    """Rows and columns of the numbers of a symmetric p × p matrix."""
+    rows, columns = np.tril_indices(p)
+    return rows, columns
+
+
 def whole(half: Array, p: int) -> Array:
     """A symmetric matrix from its lower triangle, row by row.
 
@@ -39,7 +46,7 @@ def whole(half: Array, p: int) -> Array:
     [[1.0, 2.0], [2.0, 3.0]]
     """
     matrix = np.empty((p, p))
-    rows, columns = np.tril_indices(p)
+    rows, columns = lower(p)
     matrix[rows, columns] = half
     matrix[columns, rows] = half
     return matrix
@@ -114,6 +121,13 @@ class Layout:
         half = half_size(self.p)
         first = self.starts[0] + trial * half
         return whole(total[first : first + half], self.p)
+
+    def read_diagonals(self, total: Array) -> Array | None:
+        """The diagonal of Σ A_i J_i A_iᵀ of every trial, None unless all have travelled."""
+        if self.jacobians < self.trials:
+            return None
+        halves = total[self.starts[0] : self.starts[1]].reshape(self.trials, half_size(self.p))
+        return halves[:, np.cumsum(np.arange(1, self.p + 1)) - 1]
 
     def read_bound(self, total: Array) -> Array:
         """M = Σ A_i (H_i + r_i I)⁻¹ A_iᵀ, or what is known of it."""

@@ -1,6 +1,7 @@
 """The method's row in the table: what it needs, its parameters, what it says about itself."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from dual2.methods.newton.algorithm import Newton
 from dual2.methods.newton.faces import Faces
 from dual2.methods.newton.panoc import Panoc
 from dual2.methods.newton.primal import Primal
+from dual2.methods.newton.spans import Spanned, fits
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
@@ -164,9 +166,10 @@ MODE = Parameter("mode", "by the number of coupling rows and the functions", "au
 def prefers_primal(problem: Problem) -> str:
     """Why the primal mode is better where it can, empty if it is not.
 
-    With many rows the matrices of the dual mode are large. A loss with kinks and more rows than
-    variables has many prices whose rows are at no kink: unless it is curved between them, the
-    Jacobian of the dual vanishes there.
+    With many rows the matrices of the dual mode are large; where rows have demands to meet they are
+    worth it for longer, since the primal mode needs many sums there or stalls. A loss with kinks
+    and more rows than variables has many prices whose rows are at no kink: unless it is curved
+    between them, the Jacobian of the dual vanishes there.
     Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
     one by one, and the dual mode's proximal terms help; likewise where f_i is flat in some
     directions only, beside which the others' curvature has no size to begin with.
@@ -181,9 +184,10 @@ def prefers_primal(problem: Problem) -> str:
     ''
     """
     p, form = problem.p, problem.h.form
-    if p > FEW:
-        return f"p = {p} is above {FEW}"
-    if form is None or form.smooth or _demands(form):
+    demands = form is not None and _demands(form)
+    if p > (SOME if demands else FEW):
+        return f"p = {p} is above {SOME if demands else FEW}"
+    if form is None or form.smooth or demands:
         return ""
     curved = bool(np.all(np.greater(form.curvature, 0.0)))
     if p <= problem.n or (curved and p <= SHORT):  # p variables at least; or nothing to gain
@@ -211,8 +215,9 @@ def _partly_flat(agent: Agent) -> bool:
 def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
     """The mode, and why.
 
-    Dual for up to 500 coupling rows. Beyond, or for a loss with kinks and few variables, primal
-    where the functions allow it; else dual while its p × p matrices are still of some use.
+    Dual for up to 500 coupling rows, 2000 if they have demands to meet. Beyond, or for a loss with
+    kinks and few variables, primal where the functions allow it; else dual while its p × p matrices
+    are still of some use.
 
     Examples
     --------
@@ -223,7 +228,8 @@ def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
     """
     better = "" if wanted == "dual" else prefers_primal(problem)
     if wanted == "dual" or (wanted == "auto" and not better):
-        return "dual", "given" if wanted == "dual" else f"p = {problem.p} is at most {FEW}"
+        most = FEW if problem.p <= FEW else SOME
+        return "dual", "given" if wanted == "dual" else f"p = {problem.p} is at most {most}"
     lack = PRIMAL.lack(problem)
     if not lack:
         return "primal", "given" if wanted == "primal" else better
@@ -245,7 +251,7 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     values = Values((MAX_SUMS, MODE), problem, network, settings)
     mode, why = choose_mode(problem, values.mode)
     runtime = Runtime(problem, network)
-    algorithm = _kind(mode, problem)(runtime, int(values.max_sums))
+    algorithm = _algorithm(mode, runtime, int(values.max_sums))
     parameters: Sources = {"method": (settings.method, "given")} | values.table()
     parameters |= {
         "mode": (mode, why),
@@ -259,12 +265,16 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     return Plan(algorithm, runtime, parameters, "\n".join(lines))
 
 
-def _kind(mode: str, problem: Problem) -> type[Newton | Primal | Faces]:
-    """The algorithm of a mode: with kinks and bounds somewhere, the primal one follows faces."""
+def _algorithm(mode: str, runtime: Runtime, most: int) -> Newton | Primal | Faces[Any]:
+    """That of a mode: with kinks and bounds somewhere, the primal one follows faces."""
     if mode == "dual":
-        return Newton
-    kinked = problem.first([not smooth_g(agent) for agent in problem.agents]) is not None
-    return Faces if kinked else Primal
+        return Newton(runtime, most)
+    problem = runtime.problem
+    known = problem.total([[agent.dim, not smooth_g(agent)] for agent in problem.agents])
+    variables, kinked = (round(float(value)) for value in known)
+    if not kinked:
+        return Primal(runtime, most)
+    return Spanned(runtime, most, variables) if fits(variables, problem.p) else Faces(runtime, most)
 
 
 SAYS = {

@@ -4,9 +4,9 @@ Where f_i is quadratic, one sum brings the product Σ A_i z_i of one direction z
 it is kept. Everybody then solves the problem in the known directions alone, whatever h is (see
 :mod:`.reduced`), and sees the price λ. Agents turn the gradient P_i x_i + q_i + A_iᵀλ into the
 next direction by their own blocks of the second derivative. Every direction is independent of the
-others, so that without rounding D + 1 of them suffice, D the number of all variables. Where ten
-have not been enough, a sum carries several: beside the one of the gradient some at random, each as
-private as that.
+others, so that without rounding D + 1 of them suffice, D the number of all variables. Where the
+residual falls so slowly that many more sums would be needed, or where they are cheap, a sum carries
+several: beside the one of the gradient some at random, each as private as that.
 """
 
 import numpy as np
@@ -14,14 +14,19 @@ import numpy as np
 from dual2.methods.newton.directions import DIRECTION, POINT, REDUCED, Directions, Known
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
+from dual2.methods.newton.reduced import EPS
 
 Array = np.ndarray
-RATIO, FAILS = range(2)
+RATIO, FAILS, VARIABLES = range(3)
 """Numbers of the present point: the sum of the agents' stationarity ratios, how many of them exceed
-the tolerance."""
-SCALARS = 2
-WIDER, WIDEST = 10, 4
-"""After so many sums each carries twice as many directions, up to this number."""
+the tolerance; and how many variables there are."""
+SCALARS = 3
+PLAIN, TRAIL, AHEAD, WIDER, WIDEST = 5, 3, 12, 4, 64
+"""Sums that carry one direction each before the fall of the residual is judged, by so many of its
+last values; where that promises more sums than the third, the next carries so many times as many
+directions, up to the last."""
+CHEAP = 20_000
+"""Numbers of a message that take no longer than its way: so many are always sent."""
 DEPENDENT, FURTHER = 1e-13, 1e-6
 """Squared length of what is new in a direction, relative to its own, below which it is rounding;
 and in a random one, below which it is not worth the digits that it would lose."""
@@ -29,15 +34,18 @@ _IDLE, _RESTARTS = 2, 4
 """Directions in a row that may be nothing new; how often all begins anew at the present point."""
 
 
-def how_many(sums: int) -> int:
-    """Directions that a sum carries, from its number.
+def is_slow(trail: Array, tol: float) -> bool:
+    """Whether residuals fall so slowly that many more sums are ahead.
 
     Examples
     --------
-    >>> [how_many(sums) for sums in (1, 10, 11, 21, 31)]
-    [1, 1, 2, 4, 4]
+    >>> is_slow(np.array([1e-2, 1e-4, 1e-6]), 1e-8), is_slow(np.array([3.0, 2.0, 1.0]), 1e-8)
+    (False, True)
     """
-    return min(2 ** (max(sums - 1, 0) // WIDER), WIDEST)
+    tol = max(tol, EPS)
+    last = max(float(trail[-1]), tol)
+    fall = np.log(max(float(trail[0]), tol) / last) / max(len(trail) - 1, 1)
+    return bool(np.log(last / tol) > AHEAD * fall)
 
 
 class Primal(Directions[Known, Quadratics]):
@@ -49,7 +57,8 @@ class Primal(Directions[Known, Quadratics]):
     """Whether one of the last directions was nothing new."""
 
     def _accuracy(self) -> float:
-        return max(REDUCED * self.tol, 1e-14) if self._spanned else super()._accuracy()
+        whole = self._spanned or len(self.now.c) >= self.now.variables
+        return max(REDUCED * self.tol, 1e-14) if whole else super()._accuracy()
 
     def reconsider(self) -> None:
         """Go on after an end to which the definitions did not consent: from the point itself."""
@@ -65,6 +74,7 @@ class Primal(Directions[Known, Quadratics]):
         if not np.isfinite(total).all():
             now.end = "DIVERGED"
             return
+        now.variables = round(float(total[VARIABLES]))
         if now.phase == POINT:
             self._forget_directions()
         elif self._met(total[:SCALARS]):
@@ -94,7 +104,8 @@ class Primal(Directions[Known, Quadratics]):
                 z[:, own] = self.x[own] if fresh else self._directions(i, self.x[own], some)
                 Z, Q = z[:, own], part.directions[:count]
                 bent, long = (np.array([f(v) for v in Z]) for f in (part.bend, part.measure))
-                told = [[ratios[i], ratios[i] > self.tol], *(part.A @ v for v in Z), Z @ part.q]
+                told = [[ratios[i], ratios[i] > self.tol, part.rank], (part.A @ Z.T).T.ravel()]
+                told += [Z @ part.q]
                 told += [(Z @ bent.T)[lower], (Z @ long.T)[lower]]
                 told += [(bent @ Q.T).ravel(), (long @ Q.T).ravel()]
                 out[e, :-REQUESTS] = np.concatenate(told)
@@ -106,27 +117,28 @@ class Primal(Directions[Known, Quadratics]):
         return z, total
 
     def _some(self) -> int:
-        """Directions of the next sum: one where h couples rows in blocks.
-
-        What all classes of a multinomial loss share has no curvature there. Gradients have no part
-        in it; random directions would be hardly anything else.
-        """
-        return how_many(self.now.sums) if self.now.weights.ndim == 1 else 1
+        """Directions of the next sum: random ones are of use only if all can be had."""
+        now = self.now
+        if now.variables > self.memory:
+            return 1
+        if now.sums > PLAIN and is_slow(now.trail, self.tol):
+            now.wide = min(WIDER * now.wide, WIDEST)
+        wide = max(now.wide, CHEAP // self.runtime.p)
+        return max(1, min(wide, now.variables - len(now.c)))
 
     def _directions(self, i: int, x: Array, some: int) -> Array:
         """An agent's parts of the next directions: of the gradient, then random ones."""
         now, part = self.now, self.parts[i]
-        found = [part.solve(part.gradient(x, now.lam))]
-        number = int(self.runtime.problem.owned[i])
-        for k in range(len(found), some):
-            signs = np.random.default_rng([number, now.sums, k]).integers(0, 2, len(x))
-            found.append(part.solve((2.0 * signs - 1.0) * np.sqrt(part.diagonal)))
-        return np.array(found)
+        found = part.solve(part.gradient(x, now.lam))[None]
+        if some == 1:
+            return found
+        return np.vstack([found, part.sample(part.draws(now.sums), some - 1)])
 
     def _met(self, numbers: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
         now = self.now
         now.kkt = max(float(numbers[RATIO]), now.rows)
+        now.trail = np.append(now.trail, now.kkt)[-TRAIL:]
         return bool(numbers[FAILS] == 0 and now.rows <= self.tol)
 
     # -- directions -------------------------------------------------------------------------------

@@ -1,20 +1,26 @@
 """What an agent with a quadratic f computes alone in the primal mode."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dual2.functions.derivatives import dense, hessian
+from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent
-from dual2.problem.singular import as_dense
+from dual2.problem.agent import as_dense
 
 Array = np.ndarray
 WIDE = 1000
 """Variables of an agent above which its preconditioner is diagonal."""
 RIDGE = 1e-12
 """Least curvature of a preconditioner relative to its largest."""
+SHARED = 1e-9
+"""Curvature of a loss in blocks, relative to its largest, that counts as none."""
+SECRET = 10_000
+"""About so many of an agent's numbers decide on what it draws."""
 _SPARSE = 0.5
 
 
@@ -28,6 +34,11 @@ class Quadratics:
     ----------
     agent : Agent
         f is quadratic, g piecewise quadratic coordinate by coordinate.
+
+    Attributes
+    ----------
+    rank : int
+        In how many directions h bends, where it couples rows in blocks; else all.
     """
 
     def __init__(self, agent: Agent) -> None:
@@ -43,7 +54,10 @@ class Quadratics:
         self.directions: Array = np.zeros((0, d))
         self.diagonal = self._matrix = np.ones(d)
         self._factor: Any = None
+        self.rank = d
         self._metric: Array | None = None
+        self._weights: Array | None = None
+        self._parts: Array | None = None
 
     def bend(self, x: Array) -> Array:
         """P x."""
@@ -64,14 +78,18 @@ class Quadratics:
     # -- the preconditioner -----------------------------------------------------------------------
     def precondition(self, W: Array, metric: bool) -> None:
         """Take B = P + AᵀWA for directions, and as their ``metric`` if that is asked."""
-        B = self._curvature(W)
-        diagonal = B if B.ndim == 1 else np.diag(B)
-        top = float(diagonal.max(initial=0.0)) or 1.0
-        B = B + (RIDGE * top if B.ndim == 1 else RIDGE * top * np.eye(len(B)))
-        self._matrix, self.diagonal = B, B if B.ndim == 1 else np.diag(B)
-        self._factor = B if B.ndim == 1 else cho_factor(B, lower=True)
+        if self._weights is None or not np.array_equal(W, self._weights):
+            B, self._weights = self._curvature(W), W
+            diagonal = B if B.ndim == 1 else np.diag(B)
+            top = float(diagonal.max(initial=0.0)) or 1.0
+            B = B + (RIDGE * top if B.ndim == 1 else RIDGE * top * np.eye(len(B)))
+            self._matrix, self.diagonal = B, B if B.ndim == 1 else np.diag(B)
+            self._factor = B if B.ndim == 1 else cho_factor(B, lower=True)
         if metric:
-            self._metric = B
+            self._metric = self._matrix
+            if W.ndim == 3 and self._matrix.ndim == 2:
+                felt = np.linalg.eigvalsh(self._matrix - dense(self.P))
+                self.rank = int(np.sum(felt > SHARED * felt[-1]))
 
     def _curvature(self, W: Array) -> Array:
         """P + AᵀWA, its diagonal alone where there are many variables."""
@@ -94,17 +112,63 @@ class Quadratics:
     def _between_blocks(self, W: Array) -> Array:
         """AᵀWA for blocks W on the diagonal."""
         count, size = W.shape[:2]
-        if sp.issparse(self.A):
+        parts = self._by_class(count, size)
+        if parts is not None:
+            width = parts.shape[2]
+            out = np.empty((width, size, width, size))
+            for k, m in zip(*np.tril_indices(size), strict=True):
+                out[:, k, :, m] = (parts[k] * W[:, k, m, None]).T @ parts[m]
+                out[:, m, :, k] = out[:, k, :, m].T
+            found = out.reshape(self.A.shape[1], -1)
+        elif sp.issparse(self.A):
             blocks = sp.bsr_array((W, np.arange(count), np.arange(count + 1)))
             found = np.asarray((self.A.T @ (blocks @ self.A)).todense())
         else:
             found = self.A.T @ (W @ self.A.reshape(count, size, -1)).reshape(self.A.shape)
         return 0.5 * (found + found.T)
 
+    def _by_class(self, count: int, size: int) -> Array | None:
+        """The parts of a sparse A that act on one row of each block, if nothing else is in it.
+
+        (size, count, columns): so is a table whose columns have a coefficient for each class.
+        """
+        if not sp.issparse(self.A) or self.A.shape[1] % size:
+            return None
+        if self._parts is None:
+            A = sp.coo_array(self.A)
+            (row, own), (column, other) = divmod(A.row, size), divmod(A.col, size)
+            apart = np.array_equal(own, other)
+            self._parts = np.zeros((size, count, A.shape[1] // size) if apart else 0)
+            if apart:
+                self._parts[own, row, column] = A.data
+        return self._parts if self._parts.size else None
+
     def solve(self, v: Array) -> Array:
         """B⁻¹v."""
         diagonal = isinstance(self._factor, np.ndarray)
-        return v / self._factor if diagonal else cho_solve(self._factor, v)
+        return (v.T / self._factor).T if diagonal else cho_solve(self._factor, v)
+
+    def draws(self, *turn: int) -> np.random.Generator:
+        """Random numbers that follow from what the agent alone knows: nobody else can draw them."""
+        numbers = np.asarray(self.A.data if sp.issparse(self.A) else self.A.ravel())
+        some = numbers[:: max(1, len(numbers) // SECRET)]
+        secret = hashlib.blake2b(some.tobytes() + self.q.tobytes(), digest_size=16)
+        return np.random.default_rng([int.from_bytes(secret.digest(), "big"), *turn])
+
+    def sample(self, rng: np.random.Generator, count: int) -> Array:
+        """Random rows whose covariance is B⁻¹: of all directions alike, as B measures them.
+
+        Where h couples rows in blocks, some directions may have no curvature but that of P: what
+        all classes of a multinomial loss share. No gradient has a part in them, nor have these
+        rows, B⁻¹AᵀWv.
+        """
+        if self._weights is not None and self._weights.ndim == 3:
+            rows = weigh(rng.standard_normal((count, self.A.shape[0])), self._weights)
+            return self.solve(self.A.T @ rows.T).T
+        v = rng.standard_normal((count, len(self.q)))
+        if isinstance(self._factor, np.ndarray):
+            return v / np.sqrt(self._factor)
+        return solve_triangular(self._factor[0], v.T, trans="T", lower=True).T
 
     def solve_on(self, free: Array, v: Array) -> Array:
         """B⁻¹v with B restricted to the ``free`` coordinates; 0 on the others."""

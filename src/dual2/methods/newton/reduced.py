@@ -84,10 +84,18 @@ class Gram:
     looks = 0
     """How often h has been evaluated for its sake."""
 
+    _smooth: bool | None = None
+
     def __init__(self, weights: Array | None = None, matrix: Array | None = None) -> None:
         self.forget()
         if weights is not None and matrix is not None:
             self.weights, self.matrix = weights.copy(), matrix.copy()
+
+    def is_smooth(self, h: Function, p: int) -> bool:
+        """As :func:`is_smooth`, asked once in a run."""
+        if self._smooth is None:
+            self._smooth = is_smooth(h, p)
+        return self._smooth
 
     def forget(self) -> None:
         """The rows are others now."""
@@ -257,7 +265,7 @@ def solve_reduced(
     h: Function, problem: Reduced, gram: Gram, c: Array, lam: Array, sigma: float, tol: float
 ) -> Answer:
     """Minimise φ from c, λ and σ (0 if none is known); ``tol`` bounds rows and gradient."""
-    if is_smooth(h, len(problem.base)):
+    if gram.is_smooth(h, len(problem.base)):
         at = minimise(problem, _plain(h), gram, c, 0.1 * tol)
         return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0)
     sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0

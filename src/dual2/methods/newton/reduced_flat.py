@@ -14,10 +14,10 @@ from dual2.methods.newton.reduced import (
     Answer,
     Gram,
     Reduced,
-    is_smooth,
     multiplier_step,
     solve_reduced,
 )
+from dual2.methods.newton.reduced_kinks import kinks_of, solve_kinks
 
 Array = np.ndarray
 STEPS, FASTER, SLOWER, FINER = 60, 3.0, 0.5, 0.1
@@ -38,8 +38,12 @@ def solve_known(
 
     Equations that few directions cannot meet are no failure: their price leads to further ones.
     """
-    if is_smooth(h, len(problem.base)) or not len(c):
+    if gram.is_smooth(h, len(problem.base)) or not len(c):
         return solve_reduced(h, problem, gram, c, lam, sigma, tol)
+    kinks = kinks_of(h, len(problem.base))
+    exact = None if kinks is None else solve_kinks(problem, kinks, c, gram)
+    if exact is not None:
+        return exact
     if not np.trace(problem.H) > 0:
         return solve_flat(h, problem, gram, (c, lam), tol)
     found = solve_reduced(h, problem, gram, c, lam, sigma, tol)

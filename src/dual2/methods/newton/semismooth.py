@@ -42,7 +42,7 @@ MOVED_BY, ENVELOPE, MAGNITUDE = range(3)
 FULL, SYSTEM, DERIVATIVE = range(3)
 """Work matrices: Hessian, Newton's matrix, derivative of the prox."""
 _EPS = 2.220446049250313e-16
-_STEPS, _SETTLED, _PATIENCE, _HALVINGS = 100, 1e-11, 6, 8
+_STEPS, _SETTLED, _PATIENCE, _HALVINGS = 100, 1e-11, 6, 20
 
 
 class Desk(NamedTuple):

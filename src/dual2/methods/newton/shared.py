@@ -28,8 +28,9 @@ class Shared:
     ``longest`` the longest scaled price, ``share`` how much of a move may be left of the inner
     problem before the anchors are moved, ``spare`` and ``fall`` what an agent may leave out of a
     ray, ``flat`` how many agents lack strong convexity and
-    ``variables`` how many there are in all; ``reached`` are the S of the last trials, and ``M``
-    bounds the dual function's curvature.
+    ``variables`` how many there are in all; ``reached`` are the S of the last trials, ``M``
+    bounds the dual function's curvature, and ``ways`` are prices made row by row, to be tried if
+    rows stand ``apart``.
     """
 
     lam: Array
@@ -42,6 +43,7 @@ class Shared:
     widest: Array
     separator: Array
     reached: Array
+    ways: Array
     phase: int = SURVEY
     sums: int = 0
     outers: int = 0
@@ -49,7 +51,9 @@ class Shared:
     taken: int = 0
     idle: int = 0
     retreats: int = 0
+    claims: int = 0
     flat: int = 0
+    apart: int = 0
     variables: float = 0.0
     best: float = np.inf
     around: float = 0.0
@@ -129,8 +133,7 @@ class OverSums(Judging):
 
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p)."""
-        priced, warm = self.runtime.most(np.array([np.any(lam), np.any(x)], dtype=float))
-        self._start(x, lam, bool(priced), bool(warm))
+        self._start(x, lam, *self.runtime.which(lam, x))
 
     def _start_cold(self) -> None:
         """Begin from nothing, which needs no exchange."""

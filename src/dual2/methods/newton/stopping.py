@@ -4,6 +4,7 @@ Everything here is computed alike by everybody, from what one sum brought. The c
 least as strict as those of the certificate, which judges the answer once more at the end.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from dual2.methods.newton.coupling import EPS, Point, Scaling
 from dual2.methods.newton.message import (
     FAILS,
     MISSED,
+    MOVED,
     OUTSIDE,
     RATIO,
     SUPPORT,
@@ -32,6 +34,10 @@ FALL, CLOSE = 1e-6, 1e-3
 recession cone of h, relative to their own terms, rows may be that are worth a closer look."""
 
 
+FINAL = 1e-13
+"""Residual, relative to what rows are made of, that is nothing but rounding."""
+
+
 class Judgement(NamedTuple):
     """The largest ratio of a residual to its scale, and whether all tests are met.
 
@@ -45,15 +51,17 @@ class Judgement(NamedTuple):
 
 
 def group_norm(v: Array, groups: Array) -> Array:
-    """For each row the Euclidean length of its group.
+    """For each row, or each entry of several rows, the Euclidean length of its group.
 
     Examples
     --------
     >>> group_norm(np.array([3.0, 4.0, 1.0]), np.array([0, 0, 1])).tolist()
     [5.0, 5.0, 1.0]
     """
-    if len(v) == groups.max(initial=-1) + 1:
+    if v.shape[-1] == groups.max(initial=-1) + 1:
         return np.abs(v)
+    if v.ndim == 2:
+        return np.array([group_norm(row, groups) for row in v])
     return np.sqrt(np.bincount(groups, v * v))[groups]
 
 
@@ -68,43 +76,52 @@ def judge(
     """
     groups = h.groups(len(at.lam))
     load = group_norm(at.load, groups)
-    price = scaling.D * float(np.linalg.norm(at.lam / scaling.D))
+    price = scaling.D * _length(at.lam / scaling.D)
     by_row = np.divide(load, price, out=np.ones_like(load), where=(price > 0) & (load > 0))
-    size, length = (float(np.linalg.norm(part)) for part in (at.S, at.lam))
+    size, length = _length(at.S), _length(at.lam)
     overall = size / length if size > 0 and length > 0 else 1.0
-    rows = whole = 0.0
-    for t in (scaling.steps, np.full_like(by_row, overall), by_row):
-        y = h.prox(at.S + t * at.lam, t)
-        rows = max(rows, _row_ratio(at, t, y, groups, atol))
-        whole = max(whole, _ratio_of_all(at, t, y, atol))
-    product = max(abs(float(at.lam @ (at.S - at.y))) - atol, 0.0)
-    scale = PRODUCT * max(at.objective, 1e-4 * largest)
-    products = 0.0 if product == 0 else product / scale if scale > 0 else np.inf
+    steps = np.array([scaling.steps, np.full_like(by_row, overall), by_row])
+    pulled = steps * at.lam
+    y = np.array([h.prox(v, t) for v, t in zip(at.S + pulled, steps, strict=True)])
+    off, idle = at.S - y, np.where(at.load == 0, ROUNDING * np.abs(pulled), 0.0)
+    rows = _row_ratio(group_norm(off, groups), np.maximum(load, group_norm(y, groups)), idle, atol)
+    slack = atol + 16.0 * EPS * _length(at.load)
+    whole = max(
+        _ratio(_length(off[k]) - slack - _length(idle[k]), max(size, _length(y[k])))
+        for k in range(len(y))
+    )
+    product = abs(float(at.lam @ (at.S - at.y))) - atol
+    products = _ratio(product, PRODUCT * max(at.objective, 1e-4 * largest))
     agents = float(at.numbers[RATIO])
     nearly = bool(rows <= tol and products <= tol and at.numbers[FAILS] == 0)
     return Judgement(max(rows, whole, products, agents), nearly and whole <= tol, nearly)
 
 
-def _row_ratio(at: Point, t: Array, y: Array, groups: Array, atol: float) -> float:
-    """The largest ratio of a row; one without load may be off by the rounding of tλ."""
-    off = group_norm(at.S - y, groups)
-    scale = np.maximum(group_norm(at.load, groups), group_norm(y, groups))
-    idle = (at.load == 0) & (off <= ROUNDING * t * np.abs(at.lam))
-    left = np.where(idle, 0.0, np.maximum(off - atol, 0.0))
+def _length(v: Array) -> float:
+    return math.sqrt(float(v @ v))
+
+
+def _ratio(left: float, scale: float) -> float:
+    """What is left over its scale; 0 if nothing is."""
+    return 0.0 if left <= 0 else left / scale if scale > 0 else np.inf
+
+
+def _row_ratio(off: Array, scale: Array, idle: Array, atol: float) -> float:
+    """The largest ratio of a row; one without load may be off by the rounding of tλ, ``idle``."""
+    left = np.where(off <= idle, 0.0, np.maximum(off - atol, 0.0))
     ratios = np.divide(left, scale, out=np.where(left > 0, np.inf, 0.0), where=scale > 0)
     return float(ratios.max(initial=0.0))
 
 
-def _ratio_of_all(at: Point, t: Array, y: Array, atol: float) -> float:
-    """All rows together, relative to |S| and |y| beyond the rounding of what they are made of."""
-    whole = float(np.linalg.norm(at.S - y))
-    size = max(float(np.linalg.norm(at.S)), float(np.linalg.norm(y)))
-    slack = (
-        atol
-        + 16.0 * EPS * float(np.linalg.norm(at.load))
-        + ROUNDING * float(np.linalg.norm(np.where(at.load == 0, t * at.lam, 0.0)))
-    )
-    return 0.0 if whole <= slack else (whole - slack) / size if size > 0 else np.inf
+def is_final(scaling: Scaling, at: Point) -> bool:
+    """Whether what is left of the residual is rounding beside what the rows are made of."""
+    size = _length(scaling.D * np.maximum(at.load, np.abs(at.y)))
+    return bool(at.residual / scaling.gamma <= FINAL * size)
+
+
+def is_at_rest(scaling: Scaling, at: Point) -> bool:
+    """Whether the agents have not left their anchors either: Σ r_i|x_i - x̄_i|² is nothing."""
+    return bool(at.numbers[MOVED] <= FINAL**2 * at.objective) and is_final(scaling, at)
 
 
 # -- no solution -----------------------------------------------------------------------------
@@ -116,20 +133,14 @@ def separators(h: Function, scaling: Scaling, candidates: list[Array], reached: 
     The domain of h must be bounded in direction u, and beyond it, <u, S> > σ_h(u), must be every S
     that the agents have ``reached`` (one row each): they can.
     """
-    found = []
-    for u in candidates:
-        size = float(np.linalg.norm(u))
-        if not 0 < size < np.inf:
-            continue
-        inside = to_barrier(h, u / size)
-        scaled = np.abs(u / size) / scaling.D
-        off = np.abs(u / size - inside) / scaling.D
-        if not off.max() <= CONE * scaled.max():
-            continue
-        inside = inside / float(np.linalg.norm(inside))
-        if h.domain_support(inside) < (reached @ inside).min():
-            found.append(inside)
-    return np.array(found).reshape(-1, len(scaling.D))
+    sizes = np.array([_length(u) for u in candidates])
+    usable = (0 < sizes) & (sizes < np.inf)
+    units = np.array(candidates)[usable] / sizes[usable, None]
+    inside = np.array([to_barrier(h, u) for u in units]).reshape(units.shape)
+    off, scaled = np.abs(units - inside) / scaling.D, np.abs(units) / scaling.D
+    inside = inside[off.max(axis=1) <= CONE * scaled.max(axis=1)]
+    inside /= np.sqrt((inside * inside).sum(axis=1))[:, None]
+    return inside[h.domain_support(inside) < (reached @ inside.T).min(axis=0)]
 
 
 def proves_infeasible(h: Function, u: Array, numbers: Array, y: Array) -> bool:

@@ -1,0 +1,198 @@
+"""The mode of :mod:`.faces` where the products of all directions fit into one sum.
+
+The first sum brings the products S of as many random directions R as there are variables, each of
+all agents together. They are made orthonormal in a diagonal metric M: R M Rᵀ = I, so that any
+vector v is Rᵀu with u = R M v, a sum of one number for each direction, and its product A v = Sᵀu is
+known without another. From then on no sum has anything with the length of p. On a face, the
+directions restricted to it have the products E = R M F Rᵀ among each other, F the projection on the
+face. E is a projection too, and its eigenvectors with eigenvalue one are an orthonormal basis of
+the face: the problem on it is solved as a whole, not in some directions. Far from the solution that
+overshoots, most where f is flat and columns are alike. A term (ρ/2)|x - x̄|² in the metric M, with x̄
+the present point, holds it back (Levenberg, 1944; Marquardt, 1963); ρ falls with every new lowest
+objective, is left out where no face changes any more, and grows where a step does not pay.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from dual2.methods.newton.directions import DIRECTION, GROWING, POINT
+from dual2.methods.newton.faces import MORE, PATIENCE, SCALARS, Faces, KnownFaces
+from dual2.methods.newton.message import REQUESTS, half_size, whole
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+AGAIN = 2
+"""What a sum is for, beside the others of :mod:`.directions`: to make the directions orthonormal
+once more, since the first time rounding has been enlarged."""
+MOST, ROOM = 300, 6_000_000
+"""Most variables, and most numbers of the products."""
+FIRST, GROWTH, FALL, LEAST = 0.1, 5.0, 0.3, 1e-5
+"""ρ at the start, its growth where a step does not pay, its fall where one does, and where it is
+left out; after that it grows from ten times the last."""
+
+
+def fits(variables: int, p: int) -> bool:
+    """Whether the products of all directions can be sent at once.
+
+    Examples
+    --------
+    >>> fits(30, 569), fits(30, 10**6), fits(1000, 2000)
+    (True, False, False)
+    """
+    return variables <= MOST and variables * p <= ROOM
+
+
+@dataclass
+class KnownSpan(KnownFaces):
+    """What everybody knows beside: products of all directions, ρ, the last value, changed faces."""
+
+    span: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    rho: float = FIRST
+    last: float = np.inf
+    changed: int = 0
+
+
+class Spanned(Faces[KnownSpan]):
+    """The method on one block of agents, where all products have been sent.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Where the agents are.
+    max_sums : int
+        Most sums.
+    variables : int
+        Of all agents.
+    """
+
+    known = KnownSpan
+    growing = GROWING | {"span": (0,)}
+
+    def __init__(self, runtime: Runtime, max_sums: int, variables: int) -> None:
+        self.variables = variables
+        super().__init__(runtime, max_sums)
+
+    # -- start, save, restore ---------------------------------------------------------------------
+    def start(self, x: Array, lam: Array) -> None:
+        """Begin from the point of the domain that is nearest to x (flat), and λ (n, p)."""
+        super().start(x, lam)
+        self._sample()
+
+    def _start_cold(self) -> None:
+        super()._start_cold()
+        self._sample()
+
+    def _sample(self) -> None:
+        """Every agent's part of the random directions."""
+        self.now.phase, self.now.span = POINT, np.zeros((0, self.runtime.p))
+        self.metrics = [part.diagonal.copy() for part in self.parts]
+        self.bases = [
+            part.draws().standard_normal((self.variables, len(metric))) / np.sqrt(metric)
+            for part, metric in zip(self.parts, self.metrics, strict=True)
+        ]
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        own = {"bases": np.hstack(self.bases), "metrics": np.concatenate(self.metrics)}
+        return super().state() | own
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        super().restore(state)
+        cuts = self.runtime.block.xptr[1:-1]
+        self.metrics = np.split(np.array(state["metrics"]), cuts)
+        bases = np.split(np.array(state["bases"]), cuts, axis=1)
+        self.bases = [np.ascontiguousarray(basis) for basis in bases]
+
+    # -- the sum ----------------------------------------------------------------------------------
+    def _sizes(self) -> list[int]:
+        """Lengths of a message's parts.
+
+        Numbers of the point, whether the face has changed; u of point and base, Rᵀ(force); halves
+        of E and of the quadratic part; half of the directions' products with each other, and those
+        with A, unless they are known.
+        """
+        count, half, phase = self.variables, half_size(self.variables), self.now.phase
+        asked = [0 if phase == DIRECTION else half]
+        asked += [count * self.runtime.p if phase == POINT else 0]
+        return [SCALARS + 1, *3 * [count], half, half, *asked]
+
+    def _ask(self) -> Array:
+        """One sum: nothing is longer than the number of variables, but for the first."""
+        changed = self._choose()
+        xs, ratios, phase = self._split(self.x), self._ratios(), self.now.phase
+        lower = np.tril_indices(self.variables)
+
+        def fill(rows: Array, out: Array) -> None:
+            out[:] = 0.0
+            for e, i in enumerate(rows):
+                part, x, R, M = self.parts[i], xs[i], self.bases[i], self.metrics[i]
+                Q = R * part.free
+                bent = Q * part.P if part.P.ndim == 1 else Q @ part.P
+                told = [[*part.worth(x), ratios[i], ratios[i] > self.tol, changed[i]]]
+                told += [R @ (M * x), R @ (M * part.base), Q @ part.force()]
+                told += [((Q * M) @ Q.T)[lower], (bent @ Q.T)[lower]]
+                told += [((R * M) @ R.T)[lower]] if phase != DIRECTION else []
+                told += [(part.A @ R.T).T.ravel()] if phase == POINT else []
+                out[e, :-REQUESTS] = np.concatenate(told)
+                if i == 0 and self.request:
+                    out[e, -REQUESTS + self.request - 1] = 1.0
+
+        self.products += self.variables if phase == POINT else 0
+        return self.runtime.total_of(sum(self._sizes()) + REQUESTS, fill)
+
+    def _take(self, total: Array) -> tuple[Array, Array]:
+        """Numbers of the point, product of the base; products and quadratic part on the faces."""
+        now, count = self.now, self.variables
+        cuts = np.cumsum(self._sizes())
+        numbers, point, base, force, E, H, G, products = np.split(total[: cuts[-1]], cuts[:-1])
+        E, H = whole(E, count), whole(H, count)
+        if now.phase == POINT:
+            now.span = products.reshape(count, self.runtime.p).copy()
+        if now.phase != DIRECTION:
+            point, base, force, E, H = self._straighten(whole(G, count), point, base, force, E, H)
+            now.phase = AGAIN if now.phase == POINT else DIRECTION
+        now.at, now.changed = point @ now.span, round(float(numbers[SCALARS]))
+        values, vectors = np.linalg.eigh(E)
+        U = vectors[:, values > 0.5].T
+        now.products, now.H, now.b = U @ now.span, U @ H @ U.T, U @ force
+        self.gram.forget()
+        for part, R in zip(self.parts, self.bases, strict=True):
+            part.directions = (U @ R) * part.free
+        return numbers, base @ now.span
+
+    def _straighten(self, G: Array, *told: Array) -> list[Array]:
+        """Make the directions with products G orthonormal, and what was told in terms of them."""
+        low = np.linalg.cholesky(G)
+
+        def turn(rows: Array) -> Array:
+            return np.ascontiguousarray(solve_triangular(low, rows, lower=True))
+
+        self.now.span = turn(self.now.span)
+        self.bases = [turn(R) for R in self.bases]
+        turned = [turn(v) for v in told]
+        return [v if v.ndim == 1 else turn(v.T).T for v in turned]
+
+    # -- decisions --------------------------------------------------------------------------------
+    def _bend(self) -> Array:
+        return self.now.H + self.now.rho * np.eye(len(self.now.H))
+
+    def _gained(self) -> None:
+        now = self.now
+        now.rho = FALL * now.rho if now.changed and FALL * now.rho >= LEAST else 0.0
+
+    def _wait(self, value: float, slack: float) -> bool:
+        """Only where h has kinks, and something still happens, may points become worse."""
+        now, smooth = self.now, self.gram.is_smooth(self.h, self.runtime.p)
+        idle, now.last = abs(value - now.last) <= slack, value
+        if now.waited < PATIENCE and not (idle or smooth or now.guarded):
+            return True
+        if not (smooth or now.guarded):
+            now.kappa *= MORE
+        now.guarded = 1
+        self._shorten(value, slack)
+        now.rho = max(GROWTH * now.rho, 10.0 * LEAST)
+        return False
