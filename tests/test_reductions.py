@@ -98,7 +98,8 @@ def test_methods_for_equations_solve_every_coupling(name, h):
     assert distance(result.x, best.x) <= 1e-8
     assert [part.size for part in result.x] == list(problem.dims)
     assert result.trace["gap"][-1] == pytest.approx(distance(result.x, best.x), abs=1e-12)
-    assert result.certificate.kkt == problem.kkt(result.x, result.dual).kkt
+    own = problem.kkt(result.x, result.dual).kkt  # the run's own is summed along the tree
+    assert result.certificate.kkt == pytest.approx(own, abs=8 * problem.n * np.finfo(float).eps)
     direct = name == "DPMM" and h == "at most"
     assert ("reduction" in result.parameters) is not direct
     assert ("Reduction: " in result.explain()) is not direct

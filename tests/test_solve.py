@@ -73,6 +73,11 @@ POINT = make([A, 2 * A, A], d2.IndicatorPoint(A @ [1.0, 2.0]), g=d2.L1Norm(0.1))
         ({"record": "no"}, d2.CapabilityError, "record = 'no'"),
         ({"reduce": "no"}, d2.CapabilityError, "reduce = 'no'.*True or False"),
         ({"throw": None}, d2.CapabilityError, "throw = None"),
+        (
+            {"tolerance": 1e-3},
+            d2.CapabilityError,
+            "'tolerance'.*Did you mean 'tol'.*; to solve: method",
+        ),
         ({"max_round": 3}, d2.CapabilityError, "'max_round'.*Did you mean 'max_rounds'"),
         ({"method": "NPGA-ED", "toll": 3}, d2.CapabilityError, "'toll'.*Did you mean 'tol'"),
         ({"costs": 3}, d2.CapabilityError, "'costs'.*Did you mean 'cost'"),

@@ -6,7 +6,7 @@ import pytest
 
 import dual2 as d2
 from dual2.runtime import Runtime
-from dual2.runtime.team import WORTH, Team, choose_threads
+from dual2.runtime.rows import WORTH, Team, choose_threads
 from zoo import COMPILED, problem
 
 

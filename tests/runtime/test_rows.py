@@ -12,8 +12,7 @@ import dual2 as d2
 from dual2.runtime import Agreement, Runtime, Transport, share_of
 from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
-from dual2.runtime.rows import own_edges
-from dual2.runtime.team import Team
+from dual2.runtime.rows import Team, own_edges
 
 P = 3
 GRAPHS = {

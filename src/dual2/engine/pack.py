@@ -2,7 +2,9 @@
 
 A :class:`Block` holds everything that kernels (:mod:`dual2.compiled`) read of the owned agents
 (rows). What has no compiled kernel (a user's Python function, a LinearOperator) is reached through
-its callbacks.
+its callbacks. Functions that split by coordinate are written group by group, see
+:mod:`dual2.problem.groups`; only others are asked one by one. A matrix that several agents share is
+stored once.
 """
 
 from collections.abc import Sequence
@@ -10,22 +12,45 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
-from dual2.engine.callbacks import GRAD_H, PROX_H, Callbacks
-from dual2.engine.pack_agents import (
-    Parts,
-    nonempty,
-    pack_matrices,
-    pack_proximable,
-    pack_smooth,
-    write_blocks,
+from dual2.engine.callbacks import (
+    ADJOINT,
+    APPLY,
+    GRAD_F,
+    GRAD_H,
+    PROX_G,
+    PROX_H,
+    Callbacks,
+)
+from dual2.engine.local import (
+    CALLBACK_F,
+    DENSE_A,
+    DENSE_F,
+    LOGISTIC_F,
+    OPERATOR_A,
+    SIMPLE_F,
+    SPARSE_A,
 )
 from dual2.functions import Function
-from dual2.functions.lowering import Kind, ProxBlock, prox_blocks
-from dual2.functions.separable import separable_form
-from dual2.problem import Problem
+from dual2.functions.kernels import KINKLESS
+from dual2.functions.lowering import (
+    PARAMETERS,
+    Kind,
+    ProxBlock,
+    SmoothForm,
+    columns_of,
+    prox_blocks,
+    smooth_form,
+)
+from dual2.problem import Agent, Problem
+from dual2.problem.groups import Forms, Group
 
 Array = np.ndarray
+Parts = dict[str, Array]
+"""Fields of a block by name."""
+SPARSE_BELOW = 0.15
+"""Density under which a matrix of few entries is kept sparse."""
 
 
 class Block(NamedTuple):
@@ -151,8 +176,8 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     agents, p, groups = problem.agents, problem.p, problem.groups
     dims = np.array(problem.dims, dtype=np.int64)
     xptr = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
-    dual = prox_blocks(problem.h.conjugate, p)
-    smooth = problem.h.conjugate if smooth is None else smooth
+    dual = prox_blocks(problem.h_star, p)
+    smooth = problem.h_star if smooth is None else smooth
     by_gradient = _smooth_blocks(smooth.conjugate, p)
     callbacks = Callbacks(int(max(p, dims.max(), 1)) + 1)
     parts = {"xptr": xptr, "inbox": callbacks.inbox, "outbox": callbacks.outbox}
@@ -161,12 +186,8 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     parts |= pack_proximable(agents, groups, parts, callbacks)
     parts |= _pack_blocks("h", dual, PROX_H, callbacks)
     parts |= _pack_blocks("s", by_gradient, GRAD_H, callbacks)
-    lip, mu = np.empty(len(agents)), np.empty(len(agents))
-    for group in groups:
-        lip[group.at], mu[group.at] = group.f.L, group.f.mu
-    block = Block(
-        **parts, lip=lip, mu=mu, sigma=np.sqrt(problem.sigma.max2), address=callbacks.address
-    )
+    parts |= {"lip": problem.sizes.L, "mu": problem.sizes.mu, "sigma": np.sqrt(problem.sigma.max2)}
+    block = Block(**parts, address=callbacks.address)
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
@@ -183,8 +204,7 @@ def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
     """Blocks of h whose conjugate has a compiled gradient; otherwise a callback."""
     if not h.conjugate.smooth:
         return []
-    form = separable_form(h, p)
-    if form is not None and form.mu > 0:
+    if h.form is not None and h.form.mu > 0:
         return prox_blocks(h, p)
     return [ProxBlock(Kind.CALLBACK, 0, p, np.zeros(0), h)]
 
@@ -195,3 +215,159 @@ def _pack_blocks(name: str, blocks: Sequence[ProxBlock], what: int, callbacks: C
     pool = nonempty(np.zeros(sum(block.params.size for block in blocks)))
     write_blocks(blocks, (table, 0), (pool, 0), what, callbacks)
     return {f"{name}tab": table, f"{name}par": pool}
+
+
+# -- agents --------------------------------------------------------------------------------------
+
+
+def pack_matrices(agents: Sequence[Agent], p: int, callbacks: Callbacks) -> Parts:
+    """The A_i, each distinct one once; see :class:`dual2.engine.pack.Block`."""
+    known: dict[int, tuple[int, Array]] = {}
+    dense, values, indices = [np.zeros((0, p))], [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+    rows = entries = 0
+    for i, agent in enumerate(agents):
+        matrix, d = agent.A, agent.A.shape[1]
+        if id(matrix) in known and known[id(matrix)][0] != OPERATOR_A:
+            continue
+        if sp.issparse(matrix) and matrix.nnz >= SPARSE_BELOW * p * d:
+            matrix = matrix.toarray()
+        if isinstance(matrix, np.ndarray):
+            dense.append(matrix.T)
+            place = np.column_stack([np.arange(rows, rows + d), np.zeros(d, dtype=np.int64)])
+            kind, rows = DENSE_A, rows + d
+        elif sp.issparse(matrix):
+            csc = sp.csc_array(matrix)
+            kind, place = SPARSE_A, entries + np.column_stack([csc.indptr[:-1], csc.indptr[1:]])
+            values.append(csc.data)
+            indices.append(csc.indices)
+            entries += csc.nnz
+        else:
+            kind, place = OPERATOR_A, np.zeros((d, 2), dtype=np.int64)
+            callbacks.add_function(APPLY, i, agent.apply, d, p)
+            callbacks.add_function(ADJOINT, i, agent.adjoint, p, d)
+        known[id(agent.A)] = kind, place
+    found = [known[id(agent.A)] for agent in agents]
+    cols = np.ascontiguousarray(np.vstack(dense), dtype=np.float64)
+    where = np.ascontiguousarray(np.concatenate([place for _, place in found]), dtype=np.int64)
+    sval, sidx = np.concatenate(values), np.concatenate(indices).astype(np.int64)
+    kinds = np.array([kind for kind, _ in found], dtype=np.int64)
+    return {"akind": kinds, "place": where, "cols": cols, "sval": sval, "sidx": sidx}
+
+
+def _places(group: Group, first: Array) -> Array:
+    """(k, d): where the variables of a group's agents are, each beginning at ``first``."""
+    return first[group.at][:, None] + np.arange(group.dim)
+
+
+def pack_smooth(
+    agents: Sequence[Agent], groups: Sequence[Group], xptr: Array, callbacks: Callbacks
+) -> Parts:
+    """The f_i: diagonal and linear parts, then matrices of those that have any."""
+    n, others = len(agents), []
+    fkind, sizes, fsize = (np.zeros(n, np.int64) for _ in range(3))
+    fcoef = np.zeros((2, int(xptr[-1])))
+    for group in groups:
+        if isinstance(group.f, Forms):
+            own = _places(group, xptr)
+            fcoef[0, own], fcoef[1, own] = group.f.form.curvature, group.f.form.linear
+        else:
+            others += group.at.tolist()
+    pool: list[Array] = [np.zeros(0)]
+    known: dict[tuple[int, int], SmoothForm | None] = {}
+    for i in sorted(others):
+        agent = agents[i]
+        key = id(agent.f), agent.dim
+        form = known[key] if key in known else smooth_form(agent.f, agent.dim)
+        known[key] = form
+        if form is None:
+            fkind[i] = CALLBACK_F
+            callbacks.add_function(GRAD_F, i, agent.f.grad, agent.dim, agent.dim)
+            continue
+        fcoef[:, xptr[i] : xptr[i + 1]] = form.diagonal, form.linear
+        parts, fkind[i], fsize[i] = _coupled_parts(form)
+        pool += parts
+        sizes[i] = sum(part.size for part in parts)
+    fptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    fpool = nonempty(np.concatenate(pool))
+    return {"fkind": fkind, "fcoef": fcoef, "fptr": fptr, "fpool": fpool, "fsize": fsize}
+
+
+def _coupled_parts(form: SmoothForm) -> tuple[list[Array], int, int]:
+    """The matrices of a smooth function, of which kind it is, and rows of its logistic part."""
+    parts, kind, rows = [], SIMPLE_F, 0
+    if form.dense is not None:
+        kind |= DENSE_F
+        parts.append(form.dense.ravel())
+    if form.M is not None:
+        kind, rows = kind | LOGISTIC_F, form.M.shape[0]
+        parts += [form.M.ravel(), form.offset, form.weight]
+    return parts, kind, rows
+
+
+def pack_proximable(
+    agents: Sequence[Agent], groups: Sequence[Group], parts: Parts, callbacks: Callbacks
+) -> Parts:
+    """The g_i as blocks; with the diagonal of f_i, the coordinates of those that split."""
+    n, xptr = len(agents), parts["xptr"]
+    others = [i for g in groups if not isinstance(g.g, Forms) for i in g.at.tolist()]
+    blocks = {i: prox_blocks(agents[i].g, agents[i].dim) for i in others}
+    counts, sizes = np.ones(n, np.int64), PARAMETERS * np.diff(xptr)
+    for i, own in blocks.items():
+        counts[i], sizes[i] = len(own), sum(block.params.size for block in own)
+    gptr, start = (np.concatenate([[0], np.cumsum(v)]).astype(np.int64) for v in (counts, sizes))
+    gtab, gpar = np.zeros((gptr[-1], 6), np.int64), nonempty(np.zeros(start[-1]))
+    for i, own in blocks.items():
+        write_blocks(own, (gtab, int(gptr[i])), (gpar, int(start[i])), PROX_G, callbacks)
+    coef, easy = np.zeros((PARAMETERS, int(xptr[-1]))), np.zeros(n, np.int64)
+    coef[0] = 1.0
+    plain = (parts["akind"] == DENSE_A) & (parts["fkind"] == SIMPLE_F)
+    for group in groups:
+        if isinstance(group.g, Forms):
+            at, places = group.at, _places(group, xptr)
+            gtab[gptr[at]] = _separable_rows(group.g, start[at])
+            for k, column in enumerate(columns_of(group.g.form)):
+                gpar[_places(group, start + k * group.dim)] = coef[k, places] = column
+            coef[:2, places] += parts["fcoef"][:, places]
+            easy[at] = plain[at] & (coef[0, places] > 0).all(axis=1)
+    return {"gptr": gptr, "gtab": gtab, "gpar": gpar, "coef": coef, "easy": easy}
+
+
+def _separable_rows(forms: Forms, start: Array) -> Array:
+    """Rows of ``gtab`` for functions that split by coordinate."""
+    k, d = forms.shape
+    kinked = np.not_equal(forms.form.slope_left, forms.form.slope_right)
+    rows = np.zeros((k, 6), np.int64)
+    rows[:, 0], rows[:, 3] = Kind.SEPARABLE, d
+    rows[:, 1] = np.where(np.broadcast_to(kinked, (k, d)).any(axis=1), 0, KINKLESS)
+    rows[:, 4], rows[:, 5] = start, start + PARAMETERS * d
+    return rows
+
+
+def write_blocks(
+    blocks: Sequence[ProxBlock],
+    table: tuple[Array, int],
+    pool: tuple[Array, int],
+    what: int,
+    callbacks: Callbacks,
+) -> None:
+    """Rows (kind, flags, start, size, first parameter, end of parameters) and their parameters.
+
+    ``table`` and ``pool`` are what is written to, and from which place on.
+    """
+    (rows, row), (numbers, used), start = table, pool, 0
+    for block in blocks:
+        if block.kind == Kind.CALLBACK and what == GRAD_H:
+            gradient = block.function.conjugate.grad
+            callbacks.add_function(what, row, gradient, block.size, block.size)
+        elif block.kind == Kind.CALLBACK:
+            callbacks.add_prox(what, row, block.function.prox, block.size)
+        end = used + block.params.size
+        rows[row] = int(block.kind), block.flags, start, block.size, used, end
+        numbers[used:end] = block.params
+        row, start, used = row + 1, start + block.size, end
+
+
+def nonempty(array: Array) -> Array:
+    """A contiguous float64 array of at least one entry."""
+    out = np.ascontiguousarray(array, dtype=np.float64)
+    return out if out.size else np.zeros(1)

@@ -3,8 +3,7 @@
 import numpy as np
 
 from dual2.engine.local import DENSE_A, SPARSE_A
-from dual2.engine.pack import Block
-from dual2.engine.pack_agents import SPARSE_BELOW
+from dual2.engine.pack import SPARSE_BELOW, Block
 
 
 def sparsified(block: Block) -> Block:

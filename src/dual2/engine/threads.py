@@ -16,6 +16,8 @@ _SPINS = 4000
 _ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
 """Entries of a barrier, on cache lines of their own: threads that have arrived, how often all have,
 and the address of the callbacks by which rows travel to other processes (0: there are none)."""
+BARRIER = 24
+"""Entries of a barrier."""
 _yield_cpu = types.ExternalFunction("sched_yield", types.int32())
 
 

@@ -7,9 +7,9 @@ and steps once, for all of them.
 """
 
 import math
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -298,6 +298,35 @@ class Indicator(Function):
         return self._domain_support(w)
 
 
+class Support(Function):
+    """σ(x) = sup {<w, x> : w in a set}; the conjugate is the set's indicator.
+
+    Subclasses have a ``weight``, by which the set grows, and give the set as ``conjugate``.
+    """
+
+    weight: float
+
+    def rescaled(self, units: Array) -> Function | None:
+        """The weight over the unit; for one unit only."""
+        unit, own = one_unit(units), cast(Any, self)
+        return None if unit is None else replace(own, weight=self.weight / unit)
+
+    def _value(self, x: Array) -> Array:
+        return self.conjugate._domain_support(x)
+
+    def _prox(self, v: Array, step: Entries) -> Array:
+        return self.conjugate._conjugate_prox(v, step)
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self.conjugate._value(w)
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        return self.conjugate._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self._value(u)
+
+
 def support_of_all(u: Array) -> Array:
     """Support function of the whole space: 0 at u = 0 (up to the tolerance), else inf."""
     return np.where(np.linalg.norm(u, axis=-1) <= TOLERANCE, 0.0, np.inf)
@@ -320,6 +349,9 @@ def _reduced(values: Array) -> Any:
 def _positive(owner: Function, step: Any, dim: int) -> Any:
     if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox
         return step
+    if isinstance(step, np.ndarray) and owner.separable and step.shape == (dim,) and dim > 1:
+        if step.dtype == np.float64 and 0.0 < step.min() and step.max() < math.inf:
+            return step
     name = f"{type(owner).__name__}.prox"
     if np.ndim(step) == 0:
         return number(name, "step", step, above=0.0)

@@ -15,11 +15,11 @@ from dual2.functions.arguments import (
     Number,
     check_rows,
 )
-from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
+from dual2.functions.base import TOLERANCE, Function, Indicator, Support, one_unit
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class L2Norm(Function):
+class L2Norm(Support):
     """f(x) = weight·|x|₂.
 
     prox_{tf}(v) = max(1 - t·weight/|v|, 0)·v; f* = indicator of the ball of radius ``weight``.
@@ -42,11 +42,6 @@ class L2Norm(Function):
         """The ball of radius ``weight``."""
         return IndicatorBall(self.weight)
 
-    def rescaled(self, units: Array) -> Function | None:
-        """The norm with weight/unit; for one unit only."""
-        unit = one_unit(units)
-        return None if unit is None else L2Norm(self.weight / unit)
-
     def _value(self, x: Array) -> Array:
         return self.weight * np.linalg.norm(x, axis=-1)
 
@@ -54,15 +49,6 @@ class L2Norm(Function):
         norm = np.linalg.norm(v, axis=-1, keepdims=True)
         threshold = step * self.weight
         return v * np.where(norm > threshold, 1.0 - threshold / np.where(norm > 0, norm, 1.0), 0.0)
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self.conjugate._value(w)
-
-    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
-        return self.conjugate._prox(v, step)
-
-    def _recession(self, u: Array) -> Array:
-        return self._value(u)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.barriers import Entropy, NegativeLog
-from dual2.functions.base import Function
+from dual2.functions.base import Function, Support
 from dual2.functions.block import (
     IndicatorAffine,
     IndicatorBall,
@@ -27,7 +27,7 @@ from dual2.functions.block import (
 from dual2.functions.calculus import Affined, Conjugate
 from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.glm import LogisticLoss, PoissonLoss
-from dual2.functions.largest import IndicatorCappedSimplex, IndicatorL1Ball, Support
+from dual2.functions.largest import IndicatorCappedSimplex, IndicatorL1Ball
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron

@@ -1,13 +1,12 @@
 """Largest entries, the l∞ norm, and the sets whose support functions they are."""
 
-from dataclasses import dataclass, replace
-from typing import Any, cast
+from dataclasses import dataclass
 
 import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
-from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
+from dual2.functions.base import TOLERANCE, Function, Indicator, Support, one_unit
 from dual2.functions.block import IndicatorSimplex, simplex_level
 
 
@@ -148,35 +147,6 @@ class IndicatorL1Ball(Indicator):
     def threshold(v: Array, radius: float) -> Array:
         """The τ >= 0 at which Σ_j max(|v_j| - τ, 0) = radius, or 0 where the sum is less."""
         return np.maximum(simplex_level(np.abs(v), radius), 0.0)
-
-
-class Support(Function):
-    """σ(x) = sup {<w, x> : w in a set}; the conjugate is the set's indicator.
-
-    Subclasses have a ``weight``, by which the set grows, and give the set as ``conjugate``.
-    """
-
-    weight: float
-
-    def rescaled(self, units: Array) -> Function | None:
-        """The weight over the unit; for one unit only."""
-        unit, own = one_unit(units), cast(Any, self)
-        return None if unit is None else replace(own, weight=self.weight / unit)
-
-    def _value(self, x: Array) -> Array:
-        return self.conjugate._domain_support(x)
-
-    def _prox(self, v: Array, step: Entries) -> Array:
-        return self.conjugate._conjugate_prox(v, step)
-
-    def _conjugate_value(self, w: Array) -> Array:
-        return self.conjugate._value(w)
-
-    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
-        return self.conjugate._prox(v, step)
-
-    def _recession(self, u: Array) -> Array:
-        return self._value(u)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

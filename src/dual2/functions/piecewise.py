@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.functions.arguments import Array, Entries, store
+from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function
 
 
@@ -62,7 +62,7 @@ class PiecewiseQuadratic(Function):
             value = folded.get(field, getattr(self, field))
             if type(value) is not float:
                 value = np.asarray(value, dtype=np.float64)
-                store(self, **{field: float(value) if value.ndim == 0 else value})
+                object.__setattr__(self, field, float(value) if value.ndim == 0 else value)
 
     @property
     def _kinkless(self) -> bool:
@@ -84,7 +84,9 @@ class PiecewiseQuadratic(Function):
             "center": np.where(np.equal(self.curvature, 0.0), 0.0, self.center),
         }
 
-    def _form(self) -> "PiecewiseQuadratic":
+    @property
+    def form(self) -> "PiecewiseQuadratic":  # pyright: ignore[reportIncompatibleVariableOverride]
+        """The function itself."""
         return self
 
     @property

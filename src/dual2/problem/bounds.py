@@ -82,12 +82,14 @@ class DualPoint:
 class Evidence:
     """What the bounds are made of; agreed in one maximum and two sums.
 
-    ``mu`` is the smallest μ_i, ``apart`` the largest of the numbers that came with the question,
-    ``sigma2`` is Σ_i |A_i|². There is no ``step`` where x or λ are not finite.
+    ``mu`` is the smallest μ_i, ``most`` the largest of the numbers that came with the question,
+    ``sigma2`` is Σ_i |A_i|², ``value`` Σ_i f_i(x_i) + g_i(x_i) if that was asked for (NaN where a
+    user's function came without its value). There is no ``step`` where x or λ are not finite.
     """
 
     mu: float
-    apart: float
+    most: Vector
+    value: float | None = None
     step: ProximalStep | None = None
     points: tuple[DualPoint, ...] = ()
     sigma2: float = 0.0
@@ -167,11 +169,15 @@ def _error_bound(problem: Problem, known: Evidence) -> ErrorBound:
 
 
 def certify(
-    problem: Problem, x: list[Vector], lam: Vector, apart: Vector
-) -> tuple[float, ErrorBound, float]:
-    """The gap, the error bound and the largest of ``apart``, one number of each agent."""
-    known = gather_evidence(problem, x, lam, apart)
-    return _gap(problem, known), _error_bound(problem, known), known.apart
+    problem: Problem, x: list[Vector], lam: Vector, numbers: Vector
+) -> tuple[float, ErrorBound, Evidence]:
+    """The gap, the error bound, and what they were made of.
+
+    The largest of ``numbers``, one row of each agent, and Σ_i f_i(x_i) + g_i(x_i) are agreed on the
+    way: between distant machines every agreement costs a journey.
+    """
+    known = gather_evidence(problem, x, lam, numbers, valued=True)
+    return _gap(problem, known), _error_bound(problem, known), known
 
 
 def separates(problem: Problem, u: Vector) -> float:
@@ -207,28 +213,42 @@ def separates(problem: Problem, u: Vector) -> float:
 
 
 def gather_evidence(
-    problem: Problem, x: list[Vector], lam: Vector, apart: Vector | None = None
+    problem: Problem,
+    x: list[Vector],
+    lam: Vector,
+    numbers: Vector | None = None,
+    valued: bool = False,
 ) -> Evidence:
     """Agree on all that :func:`gap` and :func:`x_error_bound` need."""
     strong, count = strong_convexity(problem), len(problem.agents)
     odd = np.full(count, not finite(lam, *x))
-    most = problem.largest(
-        np.column_stack([odd, -strong, np.zeros(count) if apart is None else apart])
-    )
-    mu, largest = -float(most[1]), float(most[2])
-    if most[0]:
-        return Evidence(mu, largest)
+    numbers = np.zeros((count, 0)) if numbers is None else numbers
+    somewhere, lowest, *rest = problem.largest(np.column_stack([odd, -strong, numbers]))
+    mu, most = -float(lowest), np.array(rest)
+    if somewhere:
+        return Evidence(mu, most)
     step = proximal_step(problem, x, lam)
     points = dual_points(problem, step, lam)
     told = [response_gaps(point, strong, step.noise) for point in points]
     told += [point.residuals**2 for point in points]
     spread = mu > 0 and dual_strong_convexity(problem) > 0
     told.append(problem.sigma.max2 if spread else np.zeros(count))
+    told += [_values(problem, x)] if valued else []
     total = problem.total(np.column_stack(told))
-    gaps, squares = total[:-1].reshape(2, len(points))
+    gaps, squares = total[: 2 * len(points)].reshape(2, len(points))
+    sigma2, *rest = total[2 * len(points) :].tolist()
+    value = None if not rest else rest[0] if rest[1] == 0 else np.nan
     agreed = zip(points, gaps.tolist(), np.sqrt(squares).tolist(), strict=True)
     known = tuple(replace(point, gap=gap, residual=size) for point, gap, size in agreed)
-    return Evidence(mu, largest, step, known, float(total[-1]))
+    return Evidence(mu, most, value, step, known, sigma2)
+
+
+def _values(problem: Problem, x: list[Vector]) -> Vector:
+    """(agents, 2): f_i(x_i) + g_i(x_i), and 1 where a user's function came without its value."""
+    try:
+        return np.pad(problem.values(x), ((0, 0), (0, 1)))
+    except CapabilityError:
+        return np.tile([0.0, 1.0], (len(problem.agents), 1))
 
 
 def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
@@ -271,7 +291,8 @@ def _lengths(problem: Problem, step: ProximalStep, change: Vector) -> Vector:
 def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
     """|h(s) + h*(λ) − ⟨λ, s⟩| plus its rounding allowance; infinite where h has no values."""
     try:
-        terms = problem.h.value(s), problem.h.conjugate_value(lam), -float(lam @ s)
+        h = problem.h.form or problem.h
+        terms = float(h._value(s)), float(h._conjugate_value(lam)), -float(lam @ s)
     except CapabilityError:  # a user's function without values
         return np.inf
     if not np.isfinite(terms).all():
@@ -315,15 +336,18 @@ def dual_strong_convexity(problem: Problem) -> float:
     conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
-    gram, columns = np.zeros((problem.p, problem.p)), 0
-    for group in problem.groups:
-        L = group.f.L + group.g.L
-        smooth = (L > 0) & (L < np.inf) & group.A.known
-        if smooth.any():
-            gram += group.A.gram(np.divide(1.0, L, out=np.zeros_like(L), where=smooth))
-            columns += group.dim * int(smooth.sum())
-    if columns < problem.p:  # the matrix is singular
+    curvatures = [group.f.L + group.g.L for group in problem.groups]
+    smooth = [
+        (L > 0) & (L < np.inf) & group.A.known
+        for L, group in zip(curvatures, problem.groups, strict=True)
+    ]
+    columns = [g.dim * int(own.sum()) for g, own in zip(problem.groups, smooth, strict=True)]
+    if sum(columns) < problem.p:  # the matrix is singular
         return conjugate
+    gram = np.zeros((problem.p, problem.p))
+    for group, L, own in zip(problem.groups, curvatures, smooth, strict=True):
+        if own.any():
+            gram += group.A.gram(np.divide(1.0, L, out=np.zeros_like(L), where=own))
     values = np.linalg.eigvalsh(gram)
     own = values[0] if values[0] > problem.p * EPS * values[-1] * 100 else 0.0
     return float(conjugate + own)

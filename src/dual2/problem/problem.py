@@ -14,11 +14,10 @@ from scipy.sparse.linalg import LinearOperator
 from dual2.errors import ProblemError, counted
 from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
-from dual2.problem.agent import Agent
+from dual2.problem.agent import Agent, Sigma, squared_singular_values
 from dual2.problem.bounds import ErrorBound
-from dual2.problem.groups import Group, find_groups
+from dual2.problem.groups import Group, Sizes, find_groups, measure
 from dual2.problem.residual import KKT
-from dual2.problem.singular import Sigma, squared_singular_values
 
 Vector = NDArray[np.float64]
 
@@ -85,6 +84,11 @@ class Problem:
         self.p = agents[0].p if h.dim is None else h.dim
         self.dims: tuple[int, ...] = tuple(agent.dim for agent in agents)
         self._check_coupling()
+
+    def _take_over(self, other: Problem) -> None:
+        """What is known of the same agents in another problem needs no second look."""
+        self.dims, self.groups, self.sizes = other.dims, other.groups, other.sizes
+        self.sigma, self.h_star = other.sigma, other.h_star
 
     def __repr__(self) -> str:
         sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"
@@ -162,12 +166,14 @@ class Problem:
         return find_groups(self.agents)
 
     @cached_property
-    def row_norms(self) -> Vector:
-        """(agents, p): lengths of the rows of their A_i."""
-        found = np.empty((len(self.agents), self.p))
-        for group in self.groups:
-            found[group.at] = group.A.norms
-        return found
+    def sizes(self) -> Sizes:
+        """Constants of the agents of this process: ``mu``, ``L`` and lengths of ``rows``."""
+        return measure(self.groups, len(self.agents), self.p)
+
+    @cached_property
+    def h_star(self) -> Function:
+        """The conjugate of h."""
+        return self.h.conjugate
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:
@@ -211,9 +217,9 @@ class Problem:
         """Σ_i f_i(x_i) + g_i(x_i) + h(y), y = Σ_i A_i x_i unless given; inf outside the domain."""
         parts = self.point(x)
         at = self.coupling(parts) if y is None else y
-        return float(self.h.value(at) + self.total(self._values(parts))[0])
+        return float(self.total(self.values(parts))[0] + self.h.value(at))
 
-    def _values(self, x: list[Vector]) -> Vector:
+    def values(self, x: list[Vector]) -> Vector:
         """(agents, 1): f_i(x_i) + g_i(x_i)."""
         values = np.empty((len(self.agents), 1))
         for group in self.groups:

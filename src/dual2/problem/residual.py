@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dual2.problem.alike import size_of
+from dual2.problem.groups import size_of
 
 if TYPE_CHECKING:
     from dual2.functions import Function
     from dual2.problem.agent import Agent
-    from dual2.problem.groups import Group
+    from dual2.problem.groups import Answers, Group
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -113,21 +113,20 @@ def kkt(
     ratios, parts = np.full(count, np.inf), np.zeros((count, 4 * p + 1))
     floors = np.broadcast_to(atol, count)
     for group in problem.groups if not odd else ():
-        at, X, norms = group.at, group.take(x), group.A.norms
-        local, magnitudes = local_terms(group, X, lam)
+        at, norms, told = group.at, group.A.norms, group.ask(x, lam)
+        local = local_terms(group, told)
         pulls = (norms * np.abs(lam)).sum(axis=1)
         ratios[at], forces = judge_agents(local, group.f.mu, pulls, floors[at])
-        far = longer_steps(group, X, lam, local, np.maximum(forces, pulls))
+        far = longer_steps(group, told, local, np.maximum(forces, pulls))
         if far is not local:
             again = judge_agents(far, group.f.mu, pulls, floors[at])[0]
             ratios[at] = np.maximum(ratios[at], again)
-        products = group.A.apply(X)
-        own = products, group.A.sizes(X, products), norms * forces[:, None], norms**2
+        own = told.products, told.sizes, norms * forces[:, None], norms**2
         for k, part in enumerate(own):
             parts[at, k * p : (k + 1) * p] = part
-        parts[at, -1] = magnitudes
-    told = np.column_stack([np.full(count, odd), ratios, -floors])
-    somewhere, worst, floor = problem.largest(told)
+        parts[at, -1] = told.magnitude
+    ends = np.column_stack([np.full(count, odd), ratios, -floors])
+    somewhere, worst, floor = problem.largest(ends)
     if somewhere:
         nowhere = np.full(problem.p, np.nan)
         return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
@@ -139,14 +138,13 @@ def kkt(
     return KKT(float(worst), number or 0, coupling, row, product, sums.s, y)
 
 
-def local_terms(group: Group, X: Vector, lam: Vector) -> tuple[Local, Vector]:
-    """What the agents know, and |f_i| + |g_i| + |<∇f_i, x_i>|, as far as there are values."""
-    gradient, pull = group.f.gradients(X), group.A.adjoint(lam)
+def local_terms(group: Group, told: Answers) -> Local:
+    """What the agents know."""
+    X, gradient, pull = told[:3]
     L = step_constants(group, X, gradient, pull)
     moved = X - group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L)
     residual = np.where(np.isfinite(moved).all(axis=1), L * norms_of(moved), np.inf)
-    magnitude = np.abs((gradient * X).sum(axis=1)) + group.f.magnitudes(X) + group.g.magnitudes(X)
-    return Local(residual, norms_of(gradient), norms_of(pull), norms_of(X), L), magnitude
+    return Local(residual, norms_of(gradient), norms_of(pull), norms_of(X), L)
 
 
 def judge_agents(
@@ -159,20 +157,20 @@ def judge_agents(
     return ratios_of(left, force), force
 
 
-def longer_steps(group: Group, X: Vector, lam: Vector, local: Local, usual: Vector) -> Local:
+def longer_steps(group: Group, told: Answers, local: Local, usual: Vector) -> Local:
     """The same with L_i = u_i/|x_i| where the rounding of L_i|x_i| would hide ``usual`` forces u_i.
 
     Those at 0, L_i|prox_{g_i/L_i}(−∇f_i(0)/L_i)|, count as usual too: where they cancel, what is
     left of the forces may be nothing but rounding.
     """
-    level = ROUNDING * EPS * local.L * local.size
+    X, level = told.X, ROUNDING * EPS * local.L * local.size
     if not np.any(level > KNOWN * usual):
         return local
     first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], 1.0 / local.L)
     usual = np.maximum(usual, local.L * norms_of(first))
     hidden = (level > KNOWN * usual) & (usual > 0)
     L = np.where(hidden, quotients(usual, local.size), local.L)
-    force = group.f.gradients(X) + group.A.adjoint(lam)
+    force = told.gradient + told.pull
     with np.errstate(over="ignore", invalid="ignore"):
         moved = L * norms_of(X - group.g.prox(X - force / L[:, None], 1.0 / L))
     seen = hidden & np.isfinite(moved)
@@ -188,7 +186,7 @@ def judge_rows(
     s, load = sums.s, sums.load
     if not finite(*sums):
         return np.inf, 0, s
-    groups = h.groups(len(s))
+    groups = None if h.form is not None else h.groups(len(s))
     load = group_norm(load, groups)
     price = np.divide(sums.felt, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
     price = np.maximum(group_norm(lam, groups), group_norm(price, groups))
@@ -215,15 +213,15 @@ def judge_product(
     return max(left, 0.0) / allowed if allowed > 0 else 0.0
 
 
-def group_norm(v: Vector, groups: NDArray[np.int64]) -> Vector:
-    """For each coordinate the Euclidean length of its group.
+def group_norm(v: Vector, groups: NDArray[np.int64] | None) -> Vector:
+    """For each coordinate the Euclidean length of its group; with None each is one.
 
     Examples
     --------
     >>> group_norm(np.array([-2.0, 3.0, 4.0]), np.array([0, 1, 1])).tolist()
     [2.0, 5.0, 5.0]
     """
-    if len(v) and groups[-1] == len(v) - 1:  # all separate
+    if groups is None or (len(v) and groups[-1] == len(v) - 1):  # all separate
         return np.abs(v)
     largest = np.zeros(int(groups.max(initial=0)) + 1)
     np.maximum.at(largest, groups, np.abs(v))
@@ -233,6 +231,8 @@ def group_norm(v: Vector, groups: NDArray[np.int64]) -> Vector:
 
 def coupling_response(h: Function, s: Vector, lam: Vector, t: float | Vector) -> Vector:
     """prox_{t·h}(s + tλ), which equals s iff λ ∈ ∂h(s); ∇h*(λ) if h has no prox."""
+    if h.form is not None:
+        return h.form._prox(s + t * lam, t)
     return h.prox(s + t * lam, t) if h.proximable else h.conjugate_grad(lam)
 
 

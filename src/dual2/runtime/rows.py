@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,15 +12,17 @@ from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix
 from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
+from dual2.engine.threads import BARRIER, EXCHANGE, Member
 from dual2.errors import PeerError
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import Local
 from dual2.runtime.share import share_of
-from dual2.runtime.team import Team, choose_threads
 
 Array = np.ndarray
+WORTH = 1.0e5
+"""Multiply-adds per iteration (about 100 µs) from which a second thread pays."""
 
 
 class Runtime:
@@ -113,7 +116,16 @@ class Runtime:
     # -- agreement ------------------------------------------------------------------------
     def anywhere(self, values: Array) -> bool:
         """Whether some entry is not zero, here or in another process; not counted."""
-        return bool(self.most(np.array([np.any(values)]))[0])
+        return self.which(values)[0]
+
+    def which(self, *values: Array) -> list[bool]:
+        """Of each array whether some entry is not zero, here or in another process; not counted.
+
+        Nobody is asked where all know that they begin from nothing.
+        """
+        here = np.array([np.any(one) for one in values], dtype=float)
+        cold = self.agreement.transport.cold
+        return [bool(mark) for mark in (here if cold else self.most(here))]
 
     def most(self, values: Array) -> Array:
         """Largest values over the processes; for what serves the observer, not counted."""
@@ -140,17 +152,69 @@ class Runtime:
         self.call(products, x, out)
         return out
 
-    def sizes(self, x: Array, products: Array) -> Array:
-        """(n, p): |A_i||x_i|, what the ``products`` are made of."""
-        out = np.empty((self.n, self.p))
+    def loads(self, x: Array) -> tuple[Array, Array]:
+        """(n, p) twice: A_i x_i, and |A_i||x_i| of which that is made."""
+        products, out = self.products(x), np.empty((self.n, self.p))
         self.call(sizes, x, products, out)
-        return out
+        return products, out
 
     def adjoints(self, rows: Array) -> Array:
         """Flat vector of the A_iᵀ rows_i."""
         out = np.empty(self.packed.size)
         self.call(adjoints, rows, out)
         return out
+
+
+def choose_threads(work: float) -> int:
+    """Threads for an iteration of ``work`` multiply-adds: one below ``WORTH``.
+
+    ``DUAL2_THREADS`` overrides it; the default never takes more threads than cores.
+
+    Examples
+    --------
+    >>> choose_threads(100.0)
+    1
+    """
+    asked = os.environ.get("DUAL2_THREADS")
+    if asked:
+        return max(1, int(asked))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return int(max(1, min(cores, 8, work // WORTH + 1 if work >= WORTH else 1)))
+
+
+class Team:
+    """Runs ``kernel(..., member)`` on a number of threads.
+
+    Parameters
+    ----------
+    threads : int
+        How many.
+    exchange : int
+        Address of the callbacks by which the first of them exchanges rows with other processes.
+
+    Examples
+    --------
+    >>> Team(1).run(lambda x, member: x + member.threads, 4)
+    5
+    """
+
+    def __init__(self, threads: int, exchange: int = 0) -> None:
+        self.threads = threads
+        barrier = np.zeros(BARRIER, dtype=np.int64)
+        barrier[EXCHANGE] = exchange
+        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
+        self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+
+    def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
+        """Run the kernel on all threads and return the first thread's answer."""
+        first, *rest = self._members
+        if self._pool is None:
+            return kernel(*args, first)
+        others = [self._pool.submit(kernel, *args, member) for member in rest]
+        answer = kernel(*args, first)
+        for other in others:
+            other.result()
+        return answer
 
 
 class Guard:

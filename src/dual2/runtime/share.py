@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,8 +12,6 @@ from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Function, as_function
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
-from dual2.problem.groups import Group, find_groups
-from dual2.problem.singular import Sigma, squared_singular_values
 from dual2.runtime.transport import Agreement, Transport
 
 Vector = NDArray[np.float64]
@@ -65,18 +62,6 @@ class Share(Problem):
         share._agreement = self._agreement
         return share
 
-    @cached_property
-    def sigma(self) -> Sigma:
-        """Squared extreme singular values of the A_i in this process."""
-        if self.whole is not self:
-            return self.whole.sigma
-        return squared_singular_values([agent.A for agent in self.agents])
-
-    @cached_property
-    def groups(self) -> list[Group]:
-        """The agents of this process, those that are alike together."""
-        return find_groups(self.agents) if self.whole is self else self.whole.groups
-
     # -- over all agents ----------------------------------------------------------------------
     @property
     def agreement(self) -> Agreement:
@@ -98,10 +83,10 @@ class Share(Problem):
         alone = self._agreement is None and self.complete
         return super().largest(rows) if alone else self.agreement.largest(rows)
 
-    def _values(self, x: list[Vector]) -> Vector:
+    def values(self, x: list[Vector]) -> Vector:
         """f_i(x_i) + g_i(x_i), NaN where a user's function came without its value."""
         try:
-            return super()._values(x)
+            return super().values(x)
         except CapabilityError:
             return np.full((len(self.agents), 1), np.nan)
 
@@ -116,7 +101,7 @@ def share_of(problem: Problem, network: AnyNetwork, transport: Transport | None 
         if isinstance(problem, Share) and problem._agreement is not None:
             return problem
         transport = Transport()
-    if type(transport) is Transport and not problem.complete:
+    if type(transport) is Transport and len(problem.agents) < problem.n:
         raise ProblemError(
             f"{problem!r} has some of the agents only. Use runtime='mpi' in every process, or "
             "give the whole Problem."
@@ -139,9 +124,12 @@ def _take(problem: Problem, agreement: Agreement) -> Share:
     share = Share.__new__(Share)
     share.agents, share.owned = tuple(own[int(i)] for i in owned), owned
     share.n, share.p, share.h = problem.n, problem.p, problem.h
-    share.dims = tuple(agent.dim for agent in share.agents)
     share._agreement = agreement
     share.whole = problem if share.complete and not agreement.transport.exact else share
+    if len(share.agents) == len(problem.agents):
+        share._take_over(problem)
+    else:
+        share.dims = tuple(agent.dim for agent in share.agents)
     return share
 
 

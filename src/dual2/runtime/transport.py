@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dual2.engine.gossip import climb
+from dual2.engine.threads import BARRIER, Member
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
-from dual2.runtime.team import Team
 from dual2.runtime.tree import Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
 
 Array = np.ndarray
@@ -51,17 +51,22 @@ class Transport:
         depend on the order; else they are rounded in the order of the tree.
     by_edge : bool
         Whether the agents of one process exchange their rows over ``exchange`` too, edge by edge.
+    alike : bool
+        Whether all processes are called with the same public arguments, and know it: what one is
+        not given, nobody is.
+    cold : bool
+        Whether all are about to begin without a starting point, and know it.
     counted : bool
         Whether what is agreed on now belongs to the method; else it serves an observer.
     """
 
     rank, size = 0, 1
-    settled = strict = exact = by_edge = False
+    settled = strict = exact = by_edge = alike = cold = False
     counted = True
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
-        self._exact_sums = ExactSums(self)
+        self._exact_sums: ExactSums | None = None
 
     def owners(self, network: AnyNetwork) -> Array:
         """Rank of each agent of a network."""
@@ -84,6 +89,7 @@ class Transport:
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
         """Sum over all agents of a network, the same everywhere; ``rows`` are those of here."""
         if self.exact:
+            self._exact_sums = self._exact_sums or ExactSums(self)
             return self._exact_sums.sum(rows, network)
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
@@ -150,6 +156,11 @@ def _sum_here(total: Array, tree: Tree) -> Array:
     return total[tree.root].copy()
 
 
+def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
+    """Run ``kernel(*args, member)`` on this thread."""
+    return kernel(*args, Member(0, 1, np.zeros(BARRIER, np.int64)))
+
+
 class Agreement:
     """All agents of a network, wherever they live.
 
@@ -190,7 +201,7 @@ class Agreement:
         self.owners = self.transport.owners(network)
         self.owned: Array = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting, self._room, self.run = True, np.empty(0), Team(1).run
+        self._counting, self._room, self.run = True, np.empty(0), run_alone
 
     def total_of(self, width: int, fill: Fill) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -240,6 +251,15 @@ class Agreement:
             yield
         finally:
             self.transport.strict = False
+
+    @contextmanager
+    def beginning(self, cold: bool) -> Iterator[None]:
+        """The start of a method, ``cold`` where this process has no starting point."""
+        self.transport.cold = cold and self.transport.alike
+        try:
+            yield
+        finally:
+            self.transport.cold = False
 
     @contextmanager
     def uncounted(self) -> Iterator[None]:

@@ -79,14 +79,14 @@ def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balan
     if rows or columns:
         agents = [Agent(_scaled(a.A, units), a.f, a.g) for a in agents] if rows else agents
         problem = problem.with_agents(agents, h)
-    said = " and ".join(part for part in (rows, columns) if part)
+    said = " and ".join(filter(None, (rows, columns)))
     return Balance(problem, units, np.repeat(factors, problem.dims), said)
 
 
 def _balanced_rows(problem: Problem) -> tuple[Array, Function, str]:
     """Factors of the rows, h in those units, and what to say."""
     none = np.ones(problem.p), problem.h, ""
-    lengths = np.sqrt(problem.total([agent.row_norms**2 for agent in problem.agents]))
+    lengths = np.sqrt(problem.total(problem.sizes.rows**2))
     known = lengths[lengths > 0]
     spread = float(known.max() / known.min()) if known.size else 1.0
     if not SPREAD < spread < np.inf:
@@ -106,7 +106,8 @@ def _balanced_rows(problem: Problem) -> tuple[Array, Function, str]:
 
 def _balanced_agents(problem: Problem) -> tuple[Array, list[Agent], str]:
     """Factors e_i of the agents' variables, the agents in those units, and what to say."""
-    bends = [agent.f.L if 0 < agent.f.L < np.inf else np.nan for agent in problem.agents]
+    L = problem.sizes.L
+    bends = np.where((L > 0) & (L < np.inf), L, np.nan)
     logs = np.log2(bends)
     ends = np.where(np.isnan(logs), -np.inf, [logs, -logs]).T
     most, least = problem.largest(ends)

@@ -7,7 +7,7 @@ the loop pauses. So a run that was cut and continued equals one that was not.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from dual2.methods.method import Judging, Plan
 from dual2.solving.balance import Balance
 from dual2.solving.interrupts import on_interrupt
-from dual2.solving.result import Counts, Status
+from dual2.solving.result import CALLS, Counts, Status
 from dual2.solving.stopping import Request, Residual, StoppingTest
 
 Array = np.ndarray
@@ -148,10 +148,15 @@ class Driver:
 
     # -- counting -------------------------------------------------------------------------
     def counts(self) -> Counts:
-        """Calls and messages so far."""
+        """Calls and messages so far, the most that any process has made."""
+        own = self.own_counts()
+        most = self.runtime.most(np.array([getattr(own, name) for name in CALLS], dtype=float))
+        return replace(own, **dict(zip(CALLS, most.astype(int).tolist(), strict=True)))
+
+    def own_counts(self) -> Counts:
+        """Calls of this process and messages so far."""
         vectors, calls = self.algorithm.vectors, self.algorithm.oracle_calls()
-        most = self.runtime.most(np.array(list(calls.values()), dtype=float))
-        calls = {name: int(value) for name, value in zip(calls, most, strict=True)}
+        calls = {name: int(value) for name, value in calls.items()}
         tests, sums = self._tests()
         for name in ("grad_f", "prox_g", "AT"):
             calls[name] += tests
@@ -179,7 +184,7 @@ class Driver:
         """
         x, duals = self.point
         self.origin = x.copy(), duals.copy()
-        if self._judging is None or self.record or self._alone:  # else its first sum tells
+        if self._judging is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
         running = self.runtime.agreement.running
         with running(), on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
@@ -334,7 +339,7 @@ class Driver:
         row = {"seconds": self.schedule.seconds, "kkt": self.stopping.observe(*self.point).kkt}
         if self.reference is not None:
             row["gap"] = self._distance(self.reference)
-        self.rows.append(row | asdict(self.counts()))
+        self.rows.append(row | vars(self.counts()))
 
     def _distance(self, reference: Array) -> float:
         """|x - x*|/|x*|, or |x| where x* = 0."""

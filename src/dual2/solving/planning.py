@@ -6,6 +6,7 @@ A method's own plan chooses its parameters; here is what is the same for all met
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -116,7 +117,7 @@ class Reduced:
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x and λ; y is zero, or what h answers if they are not."""
         problem, y = self.runtime.problem, np.zeros(self.runtime.p)
-        if self.runtime.anywhere(np.concatenate([x, lam.ravel()])):
+        if any(self.runtime.which(x, lam)):
             total = self.runtime.total(np.hstack([self.runtime.products(x), lam]))
             s, price = total[: problem.p], total[problem.p :] / problem.n
             z = coupling_response(problem.h, s, price, coupling_step(s, price))
@@ -143,7 +144,8 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
             )
     if not same:
         x, lam = _starting_point(problem, start)
-        driver.algorithm.start(x / driver.lengths, lam / driver.units)
+        with problem.agreement.beginning(start is None):
+            driver.algorithm.start(x / driver.lengths, lam / driver.units)
     _try_values(driver, problem)
 
 
@@ -195,17 +197,19 @@ def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
 
 def _try_values(driver: Driver, problem: Share) -> None:
     """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
-    x, xptr = driver.algorithm.x, driver.runtime.block.xptr
-    owners = [(problem.h, np.zeros(problem.p))]
-    for i, agent in enumerate(problem.agents):
-        theirs = [f for f in (agent.f, agent.g) if isinstance(f, Smooth | Proximable)]
-        owners += [(f, x[xptr[i] : xptr[i + 1]].copy()) for f in theirs]
-    for function, at in owners:
-        if isinstance(function, Smooth | Proximable):
-            try:
-                function.value(function.prox(at, 1.0) if function.proximable else at)
-            except CapabilityError:  # none was given
-                continue
+    owners: list[tuple[Smooth | Proximable, slice | None]] = []
+    if isinstance(problem.h, Smooth | Proximable):
+        owners.append((problem.h, None))
+    for agent, ends in zip(problem.agents, pairwise(problem.offsets), strict=True):
+        for function in (agent.f, agent.g):
+            if isinstance(function, Smooth | Proximable):
+                owners.append((function, slice(*ends)))
+    for function, place in owners:
+        at = np.zeros(problem.p) if place is None else driver.algorithm.x[place].copy()
+        try:
+            function.value(function.prox(at, 1.0) if function.proximable else at)
+        except CapabilityError:  # none was given
+            continue
 
 
 def flatten(problem: Share, x: Any, what: str) -> Array:

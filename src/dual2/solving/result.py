@@ -93,6 +93,10 @@ class Counts:
         return self.A + self.AT
 
 
+CALLS = ("grad_f", "prox_g", "A", "AT", "prox_h", "iterations", "outer")
+"""Counts that may differ from agent to agent."""
+
+
 @dataclass(frozen=True)
 class Certificate:
     """How good the answer is, evaluated by the plain definitions, not by the compiled loops."""

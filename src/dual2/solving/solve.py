@@ -22,7 +22,7 @@ from dual2.solving.choice import choose
 from dual2.solving.driver import Driver, StateKeeper
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
-from dual2.solving.result import Certificate, NotSolved, Result, Status
+from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
 from dual2.solving.version import __version__
 
 Array = np.ndarray
@@ -239,7 +239,7 @@ def _assemble(
 ) -> Result:
     """The answer in the units of ``problem``, judged there."""
     tol, atol = tolerances
-    counts, trace = driver.counts(), driver.trace()
+    counts, trace = driver.own_counts(), driver.trace()
     state = driver.state()
     x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
     if status != Status.CONVERGED:
@@ -251,7 +251,8 @@ def _assemble(
     dual, kkt = _judge(driver, problem, parts, duals, atol)
     if status == Status.CONVERGED and kkt.kkt > tol:
         status = Status.STALLED  # the loops and the definitions disagree: no claim
-    certificate = _certify(problem, parts, dual, duals, kkt)
+    certificate, most, value = _certify(problem, parts, dual, duals, kkt, counts)
+    counts = replace(counts, **most)
     if driver.separator is not None:
         certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
     if driver.ray is not None:
@@ -262,7 +263,7 @@ def _assemble(
         y=kkt.s,
         dual=dual,
         duals=duals,
-        objective=_objective(problem, parts, kkt, status),
+        objective=_objective(problem, parts, kkt, status, value),
         status=status,
         counts=counts,
         certificate=certificate,
@@ -286,7 +287,7 @@ def _judge(
     driver: Driver, problem: Problem, x: list[Array], duals: Array, atol: float
 ) -> tuple[Array, KKT]:
     """The mean price and the residual there, which a run on this very problem has already found."""
-    known, same = driver.proof, problem is driver.runtime.problem  # neither scaled nor reduced
+    known, same = driver.proof, problem is driver.runtime.problem.whole  # not scaled or reduced
     if same and known is not None and known.dual is not None and known.proof is not None:
         return known.dual, known.proof
     common = isinstance(driver.algorithm, Judging)  # one price, which a mean would round
@@ -294,33 +295,41 @@ def _judge(
     return dual, problem.kkt(x, dual, atol)
 
 
-def _objective(problem: Problem, x: list[Array], kkt: KKT, status: Status) -> float:
+def _objective(
+    problem: Problem, x: list[Array], kkt: KKT, status: Status, known: float | None
+) -> float:
     """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
     try:
-        value = problem.objective(x, kkt.s)
+        own = float(problem.total(problem.values(x))[0]) if known is None else known
+        value = float(problem.h.value(kkt.s)) + own
         if value == math.inf and status == Status.CONVERGED:
-            value = problem.objective(x, kkt.y)
+            value = float(problem.h.value(kkt.y)) + own
         return value
     except CapabilityError:
         return math.nan
 
 
-def _certify(problem: Problem, x: list[Array], dual: Array, duals: Array, kkt: KKT) -> Certificate:
-    """What the plain NumPy definitions say of the answer."""
+def _certify(
+    problem: Problem, x: list[Array], dual: Array, duals: Array, kkt: KKT, counts: Counts
+) -> tuple[Certificate, dict[str, int], float | None]:
+    """What the plain NumPy definitions say of the answer; the most calls, and Σ f_i + g_i."""
     apart = np.linalg.norm(duals - dual, axis=1)
-    gap, bound, consensus = bounds.certify(problem, x, dual, apart)
-    return Certificate(
+    calls = np.broadcast_to([getattr(counts, name) for name in CALLS], (len(apart), len(CALLS)))
+    gap, bound, known = bounds.certify(problem, x, dual, np.column_stack([apart, calls]))
+    most: dict[str, int] = dict(zip(CALLS, known.most[1:].astype(int).tolist(), strict=True))
+    certificate = Certificate(
         kkt=kkt.kkt,
         stationarity=kkt.stationarity,
         agent=kkt.agent,
         coupling=kkt.coupling,
         row=kkt.row,
         product=kkt.product,
-        consensus=consensus,
+        consensus=float(known.most[0]),
         gap=gap if math.isfinite(gap) else None,
         x_error=bound.value,
         reason=bound.reason,
     )
+    return certificate, most, known.value
 
 
 def versions() -> dict[str, str]:

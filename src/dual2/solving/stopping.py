@@ -8,6 +8,7 @@ import numpy as np
 
 from dual2.errors import PeerError
 from dual2.problem.residual import KKT, ROUNDING, RowSums, judge_agents, judge_rows
+from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -27,9 +28,12 @@ class Request(IntEnum):
     """Its iterates are no longer finite."""
 
 
+_REQUESTS = frozenset(Request)
+
+
 def _wish(number: float) -> Request:
     """The request that has been agreed on; honest processes ask for nothing else."""
-    if number not in list(Request):
+    if number not in _REQUESTS:
         raise PeerError(f"Another process asks for {number:g}; expected 0 … {max(Request)}.")
     return Request(int(number))
 
@@ -75,7 +79,7 @@ class StoppingTest:
 
     def __post_init__(self) -> None:
         """Lengths of the rows of the A_i, (n, p); what counts as a part of the set-up."""
-        self._norms = self.runtime.problem.row_norms
+        self._norms = self.runtime.problem.sizes.rows
         self._weights: Array | None = None
         if not self.aside:
             self._weigh()
@@ -134,9 +138,9 @@ class StoppingTest:
         self, x: Array, duals: Array, forces: Array, request: Request = Request.NONE
     ) -> Residual:
         """The residual of agents and rows at λ̄; the ``forces`` are those of the λ_i."""
-        rt, weight, products = self.runtime, self._weigh(), self.runtime.products(x)
+        rt, weight = self.runtime, self._weigh()
         felt = self._norms * forces[:, None]
-        total = rt.total(np.hstack([duals, products, rt.sizes(x, products), felt]))
+        total = rt.total(np.hstack([duals, *rt.loads(x), felt]))
         mean, s, load, felt = np.split(total, 4)
         dual, sums = mean / rt.problem.n, RowSums(s, load, felt, weight)
         local, asked = self._agree(self._local(x, dual)[0], request)
@@ -163,7 +167,7 @@ class StoppingTest:
         felt = problem.anywhere(bool(np.any(pulls > least)))
         rows, enough = self.atol * self.units, _SURELY * self.tol
         for price in (dual,) if felt else (none, dual):
-            proof = problem.kkt(parts, price, self._atol, rows)
+            proof = evaluate_kkt(problem, parts, price, self._atol, rows)
             found = Residual(proof.kkt, proof.kkt <= enough, price, found.request, proof)
             if found.met:
                 break

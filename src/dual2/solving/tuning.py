@@ -1,7 +1,8 @@
 """Search for the parameters that no theory gives: penalties over three decades, then finer.
 
 Every trial has the same budget in rounds, so a method is not favoured by the time its iterations
-take, and the record of all trials comes with the answer.
+take, and the record of all trials comes with the answer. A trial ends as soon as it has taken as
+many rounds as the best one so far needed: it could not win any more.
 """
 
 import math
@@ -22,6 +23,10 @@ from dual2.solving.solve import solve
 
 DECADES = 3
 """The search spans at least this many powers of ten around the method's own rule."""
+
+BLIND, LONGER = 0.5, 10
+"""Residual above which the best of a search has not begun to solve the problem, so that all its
+trials look alike; then the search is made once more with so many times the budget."""
 
 SEARCHED = {
     "Tracking-ADMM": ("c",),
@@ -44,7 +49,8 @@ class Trial:
     parameters : dict
         What was tried.
     rounds : int
-        Exchanges until the tolerance was met, or all of the budget.
+        Exchanges until the tolerance was met, or all of the budget, or as many as the best trial
+        before it needed.
     kkt : float
         Residual at the end.
     status : Status
@@ -102,7 +108,7 @@ class Tuned(Mapping[str, Sourced]):
     @property
     def summary(self) -> str:
         """The search in one phrase."""
-        return f"tuned: best of {len(self.trials)} trials of {self.budget} rounds each"
+        return f"tuned: best of {len(self.trials)} trials of {self.budget} rounds at most"
 
 
 def tune(
@@ -122,6 +128,8 @@ def tune(
     around the method's own rule, extended while the best value lies at its end, then bisection of
     the logarithm between the best value and its neighbours, twice. With several parameters the
     sweep is made twice. Of a parameter with values given only these are tried, beside the rule's.
+    Where no trial comes below a residual of one half, all is repeated once with ten times the
+    budget.
 
     Parameters
     ----------
@@ -161,16 +169,15 @@ def tune(
     budget = math.ceil(positive("budget", budget))
     if "max_rounds" in fixed:
         raise CapabilityError("max_rounds found; the rounds of each trial are its budget.")
-    fixed |= {"tol": tol, "max_rounds": budget, "seed": seed}
-    search = _Search(problem, network, chosen, fixed)
-    first = search.run({})
-    start = {name: _value(first, name, chosen.name) for name in names}
-    search.best = _trial(start, first)
-    search.trials.append(search.best)
-    for _ in range(2 if len(names) > 1 else 1):
-        for name in names:
-            search.sweep(name, grids.get(name))
-    return Tuned(chosen.name, search.best, tuple(search.trials), budget, tol)
+    fixed |= {"tol": tol, "seed": seed}
+    found: list[Trial] = []
+    for rounds in (budget, LONGER * budget):
+        search = _Search(problem, network, chosen, fixed | {"max_rounds": rounds})
+        search.look(names, grids)
+        found += search.trials
+        if search.best.status == Status.CONVERGED or search.best.kkt < BLIND:
+            break
+    return Tuned(chosen.name, search.best, tuple(found), rounds, tol)
 
 
 def _searched(
@@ -223,15 +230,33 @@ class _Search:
     ) -> None:
         self.problem, self.network, self.method, self.fixed = problem, network, method, fixed
         self.trials: list[Trial] = []
+        self.most = int(fixed["max_rounds"])  # rounds within which a trial may still be the best
+
+    def look(self, names: list[str], grids: dict[str, list[float]]) -> None:
+        """The whole search."""
+        first = self.run({})
+        start = {name: _value(first, name, self.method.name) for name in names}
+        self.best = _trial(start, first)
+        self.note(self.best)
+        for _ in range(2 if len(names) > 1 else 1):
+            for name in names:
+                self.sweep(name, grids.get(name))
+
+    def note(self, trial: Trial) -> None:
+        """Keep a trial; none after it need take more rounds than the fastest."""
+        self.trials.append(trial)
+        if trial.status == Status.CONVERGED:
+            self.most = max(1, min(self.most, trial.rounds))
 
     def run(self, parameters: dict[str, float]) -> Result:
         """One run within the budget; Ctrl-C ends the search with it."""
         quiet = {"record": False, "progress": False}
+        limit = {"max_rounds": self.most}
         result = solve(
             self.problem,
             self.network,
             method=self.method,
-            **{**quiet, **self.fixed, **parameters},  # pyright: ignore[reportArgumentType]
+            **{**quiet, **self.fixed, **limit, **parameters},  # pyright: ignore[reportArgumentType]
         )
         if result.status == Status.INTERRUPTED and "callback" not in self.fixed:
             raise KeyboardInterrupt
@@ -244,7 +269,7 @@ class _Search:
             if trial.parameters == wanted:
                 return trial
         trial = _trial(wanted, self.run(wanted))
-        self.trials.append(trial)
+        self.note(trial)
         return trial
 
     def sweep(self, name: str, values: list[float] | None) -> None:
@@ -252,7 +277,9 @@ class _Search:
         center, ratio = self.best.parameters[name], math.sqrt(10.0)
         steps = DECADES + DECADES % 2
         grid = values or [center * ratio**k for k in range(-steps, steps + 1)]
-        trials = [self.attempt(name, value) for value in sorted(grid)]
+        nearest = sorted(grid, key=lambda value: abs(math.log(value / center)))
+        found = {value: self.attempt(name, value) for value in nearest}  # good ones early
+        trials = [found[value] for value in sorted(grid)]
         if values is None:
             trials = self._extend(name, trials, ratio)
         winner = min(trials, key=lambda trial: trial.score)

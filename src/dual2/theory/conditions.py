@@ -257,10 +257,14 @@ TABLE = (
 
 
 class Condition(NamedTuple):
-    """A condition in words, and a test: from an agent, or from h, to what it lacks."""
+    """A condition in words, and a test: from an agent, or from h, to what it lacks.
+
+    ``met`` looks at all agents at once; it may say no where none of them lacks anything.
+    """
 
     words: str
     lack: Callable[[Any], str] = lambda part: ""
+    met: Callable[[Problem], bool] = lambda problem: False
 
     def __str__(self) -> str:
         return self.words
@@ -346,9 +350,14 @@ def cone_h(h: Function) -> str:
     return f"each row of h must be z = b, z ≤ b or z ≥ b; found {h!r}"
 
 
-STRONG_F = Condition("strongly convex, smooth", strong)
+def all_strong(problem: Problem) -> bool:
+    """Whether :func:`strong` finds nothing lacking, of all agents at once."""
+    return bool(np.all((problem.sizes.mu > 0) & (problem.sizes.L < np.inf)))
+
+
+STRONG_F = Condition("strongly convex, smooth", strong, all_strong)
 LIPSCHITZ_F = Condition("convex, L known", lipschitz_f)
-PROX_G = Condition("prox-friendly")
+PROX_G = Condition("prox-friendly", met=lambda problem: True)
 ZERO_G = Condition("zero", zero_g)
 SET_G = Condition("indicator of a closed set", closed_set)
 LIPSCHITZ_H = Condition("smooth, L known", lipschitz_h)
@@ -357,7 +366,7 @@ POINT_H = Condition("a point", point_h)
 PROX_H = Condition("prox-friendly", prox_h)
 DUAL_H = Condition("with prox or smooth conjugate", dual_h)
 CONE_H = Condition("z = b, z ≤ b or z ≥ b in each row", cone_h)
-ANY_A = Condition("")
+ANY_A = Condition("", met=lambda problem: True)
 IDENTITY_A = Condition("identity", identity_A)
 
 
@@ -376,7 +385,10 @@ class Needs:
         if lack:
             return lack
         own = {"f": self.f, "g": self.g, "A": self.A}
+        doubtful = [condition for condition in own.values() if not condition.met(problem)]
+        lacks = [
+            next(filter(None, (condition.lack(agent) for condition in doubtful)), "")
+            for agent in problem.agents
+        ]
         wanted = ", ".join(f"{k}: {condition}" for k, condition in own.items() if condition.words)
-        first = lambda agent: next(filter(None, (c.lack(agent) for c in own.values())), "")  # noqa: E731
-        lacks = [first(agent) for agent in problem.agents]
         return problem.first_lack(lacks, f"wanted are {wanted}; its own process says more")

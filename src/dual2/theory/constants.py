@@ -69,9 +69,8 @@ def gather_facts(problem: Problem) -> Facts:
     >>> facts.coupling, facts.row_rank, facts.h_linear
     (0.5, 0.5, True)
     """
-    conjugate, agents = problem.h.conjugate, problem.agents
-    mu, L = (np.array([getattr(a.f, k) for a in agents], dtype=float) for k in ("mu", "L"))
-    curved = [not isinstance(a.g, Zero) for a in agents]
+    conjugate, (mu, L, _) = problem.h_star, problem.sizes
+    curved = [not isinstance(a.g, Zero) for a in problem.agents]
     sigma2, rank2 = np.asarray(problem.sigma, dtype=float)
     known = np.nan_to_num(rank2)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -165,6 +165,8 @@ def load_public(path: str | os.PathLike[str]) -> Public:
     """Read the public part of a problem folder; no agent's file is opened."""
     file = Path(path) / "problem.toml"
     if not file.exists():
+        if Path(path).name == file.name:
+            raise ProblemError(f"{path} is a file; expected its folder, {Path(path).parent}.")
         raise ProblemError(
             f"{path} is not a problem folder: there is no {file}. Make one with "
             "'dual2 example DIR' or dual2.save_problem."

@@ -133,10 +133,7 @@ def read_network(
             f"network.edges has shape {edges.shape} and type {edges.dtype}: edges must be pairs of "
             f"whole numbers from 0 to {len(nodes) - 1}, the positions of their ends in nodes."
         )
-    ends = "edges must be pairs of numbers from"
-    _demand_within(
-        edges, len(nodes), "network.edges", f"{ends} 0 to {len(nodes) - 1}, positions in nodes"
-    )
+    _demand_within(edges, len(nodes), "network.edges", "the position of an agent in nodes")
     return nodes, edges.astype(np.int64), _weights(table.get("weights", "laplacian"), len(edges))
 
 
