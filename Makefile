@@ -8,7 +8,7 @@ OUT    ?= results
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test numerics lint types bench docs release lock clean
+.PHONY: demo test numerics lint types bench peers docs release lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
@@ -32,8 +32,14 @@ types: $(VENV)/dev.stamp
 bench: $(VENV)/dev.stamp
 	failed=0; for script in benchmarks/*.py; do $(BIN)/python $$script || failed=1; done; exit $$failed
 
+# The comparison with rivals, as docs/peers.md shows it.
+peers: $(VENV)/dev.stamp
+	$(BIN)/dual2 bench peers --out $(OUT)/peers
+	tail -n +3 $(OUT)/peers/peers.md > docs/peers_table.md
+	cp $(OUT)/peers/peers.png docs/peers.png
+
 docs: $(VENV)/dev.stamp
-	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -j auto -b html docs docs/_build/html
 	$(BIN)/python docs/check_site.py docs/_build/html
 
 # Wheel and sdist in clean environments of every supported Python that is here.

@@ -132,7 +132,7 @@ def test_what_must_be_there_is_asked_for():
         parse_config(only, "half")
     with pytest.raises(Dual2Error, match=r"needs at least one entry in \[\[networks\]\]"):
         parse_config(only + '[[methods]]\nmethod = "iD2A"', "half")
-    with pytest.raises(Dual2Error, match=r"cannot be read: .* or one of paper, scaling"):
+    with pytest.raises(Dual2Error, match=r"There is no file .* or a name: paper, scaling, peers"):
         read_config("nothing.toml")
 
 

@@ -92,6 +92,23 @@ def test_labels_are_unique():
         assert len({case.key for case in cases}) == len(cases)
 
 
+def test_penalties_of_methods_over_sums_are_searched_for_where_sums_are_short():
+    cases = peers.peer_cases(problems=["LP"], networks=["path"])
+    where = {
+        case.solve["method"]: case.notes["tune"].get("network")
+        for case in cases
+        if "tune" in case.notes
+    }
+    assert where["Sharing-ADMM"] == where["Sharing-ADMM-AA"] == "complete"
+    assert where["DPMM"] is where["Tracking-ADMM"] is where["DC-ADMM"] is None
+
+
+def test_the_table_says_what_a_run_may_take():
+    assert "2000 rounds (MPC: 1000)" in peers.budgets() and "500 rounds" in peers.budgets(True)
+    text = peers_markdown([standing(run("Newton"))], "A title", peers.budgets())
+    assert text.startswith("# A title\n\nEach run ends at a KKT residual of 1e-08")
+
+
 # -- arithmetic ------------------------------------------------------------------------------------
 def test_seconds_are_waiting_sending_and_computing():
     assert predicted_seconds(0.04, 100, 1_250_000, 0.5) == pytest.approx(4.0 + 0.8 + 0.5)

@@ -103,7 +103,7 @@ def read_config(path: str | os.PathLike[str]) -> Config:
         text = read_text(file)
     except Dual2Error as error:
         raise Dual2Error(
-            f"{error} Expected a TOML file, or one of {', '.join(shipped_configs())}."
+            f"{error} Expected a TOML file, or a name: {', '.join(shipped_configs())}, peers."
         ) from error
     return parse_config(text, str(path), file.parent)
 

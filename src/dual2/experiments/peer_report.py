@@ -142,15 +142,13 @@ def behind(found: Sequence[Standing]) -> list[tuple[str, str, str, str, float]]:
 
 
 # -- tables ----------------------------------------------------------------------------------------
-def peers_markdown(found: Sequence[Standing], title: str) -> str:
+def peers_markdown(found: Sequence[Standing], title: str, budgets: str = "") -> str:
     """The whole comparison: who is first, one table per problem, who did not get there and why."""
-    parts = [f"# {title}", _firsts_table(found), _behind_text(found)]
+    parts = [f"# {title}", *([budgets] if budgets else [])]
+    parts += [_firsts_table(found), _behind_text(found)]
     for problem in dict.fromkeys(one.problem for one in found):
         parts.append(_problem_table(problem, [one for one in found if one.problem == problem]))
     parts.append(_reasons(found))
-    tuned = sorted({one.tuned for one in found if one.tuned})
-    if tuned:
-        parts.append("Searches for penalties: " + "; ".join(tuned) + ".")
     return "\n\n".join(parts) + "\n"
 
 

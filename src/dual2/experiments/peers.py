@@ -2,8 +2,9 @@
 
 Every method runs with the parameters of its rule (the rule's source stands in ``dual2 methods``);
 penalties, for which no theory gives a value, are searched for on the same problem first: two values
-per decade over at least three decades and then finer, each with the same budget of rounds. What a
-search costs is not charged.
+per decade over at least three decades and then finer, each with the same budget of rounds, until
+it has taken as many as the best so far needed. For methods over exact sums, whose iterates are the
+same on every network, that is done on the complete graph. What a search costs is not charged.
 """
 
 from collections.abc import Iterable
@@ -79,6 +80,41 @@ PEERS = (
 """Of the NPGA family two with few rounds on a path of eight (``benchmarks/npga.py``), not all."""
 
 
+def over_sums(peer: Peer) -> bool:
+    """Whether iterates are the same on every network, and only the rounds of a sum differ.
+
+    Such a method's penalty is searched for on the complete graph, where a sum takes fewest rounds:
+    the budget then holds most iterations, and the best penalty is that of every network.
+    """
+    return find_method(peer.method).rounds == "2·height"
+
+
+def budgets(quick: bool = False) -> str:
+    """What every run and every trial of a search may take, in one sentence.
+
+    Examples
+    --------
+    >>> print(budgets().partition(";")[0])
+    Each run ends at a KKT residual of 1e-08, after 20000 rounds (MPC: 4000) or 300 s
+    """
+    rounds, budget = _limits("", quick)
+    others = {name: _limits(name, quick) for name in SHORTER}
+    fewer, less = (
+        "".join(f" ({name}: {pair[k]})" for name, pair in others.items()) for k in range(2)
+    )
+    return (
+        f"Each run ends at a KKT residual of {TOL:g}, after {rounds} rounds{fewer} or "
+        f"{SECONDS:g} s; each trial of a search for a penalty after {budget} rounds{less}, or when "
+        "it cannot win any more."
+    )
+
+
+def _limits(problem: str, quick: bool) -> tuple[int, int]:
+    """Rounds of a run and of a trial."""
+    rounds, budget = SHORTER.get(problem, (MOST, BUDGET))
+    return (min(rounds, QUICK_MOST), min(budget, QUICK_BUDGET)) if quick else (rounds, budget)
+
+
 def peer_cases(
     quick: bool = False,
     problems: Iterable[str] | None = None,
@@ -109,15 +145,13 @@ def peer_cases(
 
 def _case(problem: str, place: str, peer: Peer, quick: bool) -> Case:
     build, options = PROBLEMS[problem]
-    rounds, budget = SHORTER.get(problem, (MOST, BUDGET))
-    if quick:
-        rounds, budget = min(rounds, QUICK_MOST), min(budget, QUICK_BUDGET)
+    rounds, budget = _limits(problem, quick)
     limits = {"tol": TOL, "max_rounds": rounds, "time_limit": SECONDS, "record": False}
     notes: dict[str, Any] = {"problem": problem, "network": place, "side": peer.side}
     if peer.side == "ours":
         notes["ours"] = True
     if peer.tuned:
-        notes["tune"] = {"budget": budget}
+        notes["tune"] = {"budget": budget} | ({"network": "complete"} if over_sums(peer) else {})
     if find_method(peer.method).reconstructed:
         notes["reconstructed"] = True
     where = options | {"network": {"build": place}}

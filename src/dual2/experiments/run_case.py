@@ -1,5 +1,6 @@
 """One case from its problem to a stored run: build, tune, warm up, solve."""
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -12,7 +13,9 @@ from dual2.errors import CapabilityError, Dual2Error
 from dual2.experiments.builders import build_setting
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.store import FAILED, SKIPPED, StoredRun
+from dual2.experiments.topologies import build_network
 from dual2.files import locked
+from dual2.network import Network
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
 from dual2.solving.tuning import Tuned, tune
@@ -84,13 +87,30 @@ def _alone() -> AbstractContextManager[None]:
 
 
 def _tuned(case: Case, setting: Setting) -> Tuned | None:
-    """The search that ``notes["tune"]`` asks for."""
-    wishes = case.notes.get("tune")
+    """The search that ``notes["tune"]`` asks for, maybe on a ``network`` of another kind."""
+    wishes = dict(case.notes.get("tune", {}))
     if not wishes:
         return None
+    other = wishes.pop("network", None)
+    method = case.solve.get("method", "auto")
     fixed = {name: value for name, value in case.solve.items() if name not in LIMITS}
     wishes = {"tol": case.solve.get("tol", 1e-8), "seed": case.seed, **fixed, **wishes}
-    found = tune(setting.problem, setting.network, case.solve.get("method", "auto"), **wishes)
+    if other is None:
+        return _searched(setting, setting.network, method, wishes)
+    data = {name: value for name, value in case.problem_options.items() if name != "network"}
+    key = json.dumps([case.problem, data, other, method, wishes], sort_keys=True)
+    if key not in _KNOWN:
+        network = build_network(setting.problem.n, other)
+        _KNOWN[key] = _searched(setting, network, method, wishes)
+    return _KNOWN[key]
+
+
+_KNOWN: dict[str, Tuned] = {}
+"""Searches on a network that is not the case's own: the same for cases that differ in it alone."""
+
+
+def _searched(setting: Setting, network: Network, method: str, wishes: dict[str, Any]) -> Tuned:
+    found = tune(setting.problem, network, method, **wishes)
     _whole(*(trial.status for trial in found.trials))
     return found
 

@@ -34,27 +34,26 @@ def erdos_renyi(
     n: int, p: Annotated[float, Range(0, 1, open=True)] = 0.3, seed: Count = 0
 ) -> nx.Graph:
     """A random graph with edge probability ``p``: the first connected one from ``seed`` on."""
-    for shift in range(TRIES):
-        graph = nx.gnp_random_graph(n, p, seed=seed + shift)
-        if nx.is_connected(graph):
-            return graph
-    raise NetworkError(
-        f"No connected graph of {n} agents with edge probability {p} in {TRIES} tries: raise p "
-        f"(log(n)/n = {math.log(n) / n:.2g} is about the least that works)."
-    )
+    least = f"p (log(n)/n = {math.log(n) / n:.2g} is about the least that works)"
+    words = f"{n} agents with edge probability {p}", least
+    return _connected(lambda own: nx.gnp_random_graph(n, p, seed=own), seed, *words)
 
 
 def geometric(
     n: int, radius: Annotated[float, Range(0, 2, open=True)] = 0.45, seed: Count = 0
 ) -> nx.Graph:
     """Random places in the unit square, linked within ``radius``: the first connected graph."""
+    words = f"{n} agents within radius {radius}", "radius"
+    return _connected(lambda own: nx.random_geometric_graph(n, radius, seed=own), seed, *words)
+
+
+def _connected(make: Callable[[int], nx.Graph], seed: int, what: str, lever: str) -> nx.Graph:
+    """The first connected graph from ``seed`` on."""
     for shift in range(TRIES):
-        graph = nx.random_geometric_graph(n, radius, seed=seed + shift)
+        graph = make(seed + shift)
         if nx.is_connected(graph):
             return graph
-    raise NetworkError(
-        f"No connected graph of {n} agents within radius {radius} in {TRIES} tries: raise radius."
-    )
+    raise NetworkError(f"No connected graph of {what} in {TRIES} tries: raise {lever}.")
 
 
 def conditioned(n: int, kappa: Annotated[float, Range(1, open=True)] = 10.0) -> np.ndarray:
