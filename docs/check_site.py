@@ -4,7 +4,8 @@
 
 Links and anchors within the site are followed, and nothing may be loaded from elsewhere. With
 Chromium and its driver, some pages are opened offline at the width of a desk and of a phone: no
-error in the console, mathematics drawn, no page wider than the screen, light and dark.
+error in the console, mathematics drawn, no page wider than the screen, light and dark, and below
+each result of the search the text around the words found.
 """
 
 import json
@@ -38,6 +39,14 @@ FLAGS = (
 ).split()
 RAW = r"return /\\\(|\\\[|\\frac|\\sum|\$\$/.test(document.querySelector('article').innerText)"
 """Whether LaTeX can be read on the page."""
+BARE = (
+    "const items = [...document.querySelectorAll('ul.search > li')];"
+    "const text = (item, part) => item.querySelector(part)?.textContent;"
+    "const bare = items.filter((item) => !text(item, '.context')).map((item) => item.innerText);"
+    "const found = items.some((item) => text(item, '.context mark'));"
+    "return document.querySelector('#search-results') && !found ? ['any of the results'] : bare"
+)
+"""Results of the search without a text; some must have the word that was found in it."""
 
 
 class Page(HTMLParser):
@@ -73,6 +82,7 @@ def broken(root: Path) -> list[str]:
     ...     broken(Path(folder))
     ['a.html: no anchor here in a.html', 'a.html: no file b.html', 'a.html: fetches https://...']
     """
+    root = root.resolve()
     pages = {file: Page(file.read_text(encoding="utf-8")) for file in root.rglob("*.html")}
     faults = []
     for file, page in sorted(pages.items()):
@@ -86,7 +96,7 @@ def broken(root: Path) -> list[str]:
             if not target.exists():
                 faults.append(f"{here}: no file {address}")
             elif anchor and target in pages and unquote(anchor) not in pages[target].anchors:
-                faults.append(f"{here}: no anchor {anchor} in {target.relative_to(root.resolve())}")
+                faults.append(f"{here}: no anchor {anchor} in {target.relative_to(root)}")
         elsewhere = [url for url in page.fetched if urlsplit(url).netloc]
         faults += [f"{here}: fetches {url}" for url in elsewhere]
     return faults
@@ -100,7 +110,7 @@ def look(root: Path, screens: Path | None) -> list[str]:
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or ""
     with tempfile.TemporaryDirectory() as profile:
-        for flag in (*FLAGS, f"--user-data-dir={profile}", "--allow-file-access-from-files"):
+        for flag in (*FLAGS, f"--user-data-dir={profile}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         service = webdriver.ChromeService(shutil.which("chromedriver"))
@@ -127,7 +137,8 @@ def _look_at(browser, waiting, root, name, size, screens) -> list[str]:
     ready = (
         "return document.readyState === 'complete' && [...document.querySelectorAll('.math')]"
         ".every((formula) => formula.querySelector('mjx-container')) && "
-        "(!document.querySelector('#search-results') || !!document.querySelector('ul.search li'))"
+        "(!document.querySelector('#search-results') || "
+        "(!!window.searchTexts && !!document.querySelector('.search-summary')?.innerText))"
     )
     waiting(browser, 60, 0.05).until(lambda page: page.execute_script(ready))
     where, faults = f"{name} ({kind})", []
@@ -138,6 +149,7 @@ def _look_at(browser, waiting, root, name, size, screens) -> list[str]:
     faults += [f"{where}: asks for {url}" for url in asked if url.startswith("http")]
     if browser.execute_script(RAW):
         faults.append(f"{where}: raw LaTeX")
+    faults += [f"{where}: no text below {item!r}" for item in browser.execute_script(BARE)]
     wide = browser.execute_script("return document.documentElement.scrollWidth")
     faults += [f"{where}: {wide} pixels wide"] if wide > width else []
     if screens:

@@ -28,8 +28,10 @@ print("with limits   ", {bus: round(price, 2) for bus, price in prices.items()})
 print("without limits", round(float(free.price[0]), 2), f"cost {free.cost:.0f}, {answer.cost:.0f}")
 
 # %%
-# Which lines are full, and what the limits cost.
+# Which lines are full, and what one more megawatt on them would save.
 
+full = {line["line"]: round(line["price"][0], 2) for line in answer.lines if line["price"][0] > 0}
+print("full lines", full)
 figure, panel = plt.subplots(figsize=(6, 3), layout="constrained")
 panel.bar([str(bus) for bus in prices], list(prices.values()), label="price of the bus")
 panel.axhline(float(free.price[0]), color="k", linestyle="--", label="without limits")

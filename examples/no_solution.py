@@ -9,6 +9,7 @@ what is missing.
 # %%
 # Each supplier can make at most 2 of each of three goods; 9 of the first are asked for.
 
+import matplotlib.pyplot as plt
 import networkx as nx
 import numpy as np
 
@@ -42,4 +43,9 @@ import_ = d2.Agent(
 problem = d2.Problem([*agents, import_], d2.IndicatorPoint(demand))
 answer = d2.solve(problem, d2.Network(nx.star_graph(4)))
 print(answer.status, "bought", answer.x[-1].round(6), "prices", -answer.dual.round(4))
-figure = answer.plot()
+figure, panel = plt.subplots(figsize=(6, 3), layout="constrained")
+for k, (name, x) in enumerate(zip(["1", "2", "3", "4", "import"], answer.x, strict=True)):
+    panel.bar(range(3), x, bottom=sum(answer.x[:k], np.zeros(3)), label=name)
+panel.hlines(demand, np.arange(3) - 0.5, np.arange(3) + 0.5, "k", "--", label="demand")
+panel.set(xlabel="good", ylabel="amount", xticks=range(3))
+_ = panel.legend(ncols=2)

@@ -1,5 +1,6 @@
-"""Figures that an example of the gallery has made: any matplotlib Figure among its variables."""
+"""Figures that an example of the gallery has made: among its variables, or pyplot's own."""
 
+import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
 from sphinx_gallery.scrapers import figure_rst
 
@@ -10,12 +11,14 @@ def scrape(block, block_vars, gallery_conf) -> str:
     """Save the figures that a block has added, and show them below it."""
     names, paths = block_vars["example_globals"], []
     shown = names.setdefault(SEEN, [])
-    for figure in [value for value in names.values() if isinstance(value, Figure)]:
+    own = [value for value in names.values() if isinstance(value, Figure)]
+    for figure in [*own, *map(plt.figure, plt.get_fignums())]:
         if all(figure is not other for other in shown):
             shown.append(figure)
             path = next(block_vars["image_path_iterator"])
             figure.savefig(path, dpi=120)
             paths.append(path)
+    plt.close("all")  # the next example begins with none
     return figure_rst(paths, gallery_conf["src_dir"])
 
 
