@@ -90,7 +90,7 @@ def cut(circle: Circle, over: threading.Event, draw: random.Random) -> int:
         for party in draw.sample(list(circle.parties.values()), min(1, len(circle.parties))):
             for connection in list(party.hub.connections.values())[:1]:
                 with suppress(RuntimeError):  # its loop has just ended
-                    party.hub._loop.call_soon_threadsafe(connection.close)
+                    party.hub._turns.loop.call_soon_threadsafe(connection.close)
                     count += 1
     return count
 

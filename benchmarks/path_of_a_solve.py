@@ -29,7 +29,7 @@ def example(n: int = 8, p: int = 20) -> tuple[d2.Problem, d2.Network]:
     return d2.Problem(agents, h), d2.Network(nx.path_graph(n))
 
 
-def way_of_solve(**options: Any) -> tuple[list[tuple[str, str]], int]:
+def way_of_solve(method: str = "iD2A", **options: Any) -> tuple[list[tuple[str, str]], int]:
     """(module, function) in the order of first calls, and the number of all calls."""
     problem, network = example()
     way: dict[tuple[str, str], int] = {}
@@ -42,7 +42,7 @@ def way_of_solve(**options: Any) -> tuple[list[tuple[str, str]], int]:
 
     sys.setprofile(watch)
     try:
-        d2.solve(problem, network, method="iD2A", progress=False, **options)
+        d2.solve(problem, network, method=method, progress=False, **options)
     finally:
         sys.setprofile(None)
     return list(way), sum(way.values())
@@ -51,16 +51,21 @@ def way_of_solve(**options: Any) -> tuple[list[tuple[str, str]], int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--functions", action="store_true", help="list them, visit by visit")
+    parser.add_argument("--method", default="iD2A", help="any name, or auto for the default")
     parser.add_argument("--max-rounds", type=int, default=10_000_000)
     options = parse(parser, max_rounds=50)
     report = Report(options)
-    way, calls = way_of_solve(max_rounds=options.max_rounds)
+    way, calls = way_of_solve(options.method, max_rounds=options.max_rounds)
     visits = [(module, list(part)) for module, part in groupby(way, key=lambda step: step[0])]
     if options.functions:
         for module, part in visits:
             report.say(f"{module}: {', '.join(name for _, name in part)}")
     row = [len({module for module, _ in way}), len(visits) - 1, len(way), calls]
-    report.table("One solve", ["modules", "changes of module", "functions", "calls"], [row])
+    report.table(
+        f"One solve by {options.method}",
+        ["modules", "changes of module", "functions", "calls"],
+        [row],
+    )
     report.end()
 
 

@@ -1,8 +1,10 @@
-"""The random problems: how many are solved, how exactly, in how many rounds.
+"""The random problems: how many are solved, how exactly, in how many rounds and sums.
 
 Each seed gives a strictly feasible problem (``tests/problems.py``), a decentralised solution and
 a polished centralised reference that must meet the KKT conditions itself. An answer counts as
 exact if |x - x_ref|/(1 + |x_ref|) ≤ 1e-5; CONVERGED but not exact is falsely converged.
+``--method auto --beside iD2A`` compares the latencies of two methods, problem by problem; other
+seeds than those of the tests are ``--first 300 --seeds 120``.
 """
 
 import argparse
@@ -25,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from problems import pair, random_problem  # pyright: ignore[reportMissingImports]
 
 EXACT, REFERENCE = 1e-5, 1e-11
+COUNTS = ("rounds", "agree_rounds", "sums", "latency")
 RULES: dict[str, dict[str, Any]] = {
     "relative, η = 0.03": {"accuracy": "relative", "eta": 0.03},
     "relative, η = 0.1": {"accuracy": "relative", "eta": 0.1},
@@ -42,8 +45,7 @@ class Outcome:
     g: str
     h: str
     status: str
-    rounds: int
-    agree_rounds: int
+    counts: d2.Counts
     kkt: float
     seconds: float
     error: float | None = None
@@ -63,7 +65,7 @@ def attempt(seed: int, check: bool, options: dict[str, Any]) -> Outcome:
     try:
         result = d2.solve(problem, network, record=False, **options)
     except d2.CapabilityError:
-        return Outcome(seed, g, h, "refused by the method", 0, 0, np.inf, 0.0)
+        return Outcome(seed, g, h, "refused by the method", d2.Counts(), np.inf, 0.0)
     seconds = time.perf_counter() - begun
     error = kkt = None
     if check:
@@ -78,8 +80,7 @@ def attempt(seed: int, check: bool, options: dict[str, Any]) -> Outcome:
         g,
         h,
         str(result.status),
-        result.counts.rounds,
-        result.counts.agree_rounds,
+        result.counts,
         result.certificate.kkt,
         seconds,
         error,
@@ -99,8 +100,8 @@ def campaign(
 
 
 def spread(values: Sequence[float]) -> list[int]:
-    """Smallest, median, 90 % and largest."""
-    return [round(float(q)) for q in np.quantile(values, [0, 0.5, 0.9, 1])] if values else [0] * 4
+    """Median, 90 % and largest."""
+    return [round(float(q)) for q in np.quantile(values, [0.5, 0.9, 1])] if values else [0] * 3
 
 
 def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
@@ -124,34 +125,48 @@ def report_outcomes(report: Report, outcomes: Sequence[Outcome]) -> None:
     report.expect(solved, "some problems were not solved.")
     rows.append(["seconds, all solves", sum(o.seconds for o in outcomes)])
     report.table("Answers", ["what", "number"], rows)
-    head = ["", "problems", "min", "median", "90 %", "max", "agree median", "90 %", "max"]
-    report_rounds(report, "Rounds of the converged runs", head, converged, lambda o: "all")
-    report_rounds(report, "Rounds by h", head, converged, lambda o: o.h)
-    report_rounds(report, "Rounds by g", head, converged, lambda o: o.g)
+    report_counts(report, "Converged runs", converged, lambda o: "all")
+    report_counts(report, "By h", converged, lambda o: o.h)
+    report_counts(report, "By g", converged, lambda o: o.g)
     failed = [
         o
         for o in outcomes
         if o.seed in {*false, *bad} or o.status not in ("CONVERGED", "refused by the method")
     ]
     if failed:
-        fields = ["seed", "g", "h", "status", "rounds", "kkt", "error", "reference_kkt", "seconds"]
+        fields = ["seed", "g", "h", "status", "kkt", "error", "reference_kkt", "seconds"]
         rows = [[getattr(o, name) for name in fields] for o in failed]
         report.table("Not converged, not exact, or without a good reference", fields, rows)
 
 
-def report_rounds(
-    report: Report,
-    title: str,
-    head: Sequence[str],
-    outcomes: Sequence[Outcome],
-    group: Callable[[Outcome], str],
+def report_counts(
+    report: Report, title: str, outcomes: Sequence[Outcome], group: Callable[[Outcome], str]
 ) -> None:
+    head = ["", "problems", *(f"{name}, {q}" for name in COUNTS for q in ("median", "90 %", "max"))]
     rows = []
     for name in dict.fromkeys(map(group, outcomes)):
-        own = [o for o in outcomes if group(o) == name]
-        agreed = spread([o.agree_rounds for o in own])[1:]
-        rows.append([name, len(own), *spread([o.rounds for o in own]), *agreed])
+        own = [o.counts for o in outcomes if group(o) == name]
+        found = (spread([getattr(counts, what) for counts in own]) for what in COUNTS)
+        rows.append([name, len(own), *(q for three in found for q in three)])
     report.table(title, head, rows)
+
+
+def report_beside(
+    report: Report, outcomes: Sequence[Outcome], others: Sequence[Outcome], name: str
+) -> None:
+    """Latency of another method over ours, where both converge."""
+    pairs = [
+        (b.counts.latency / max(a.counts.latency, 1), a.seed)
+        for a, b in zip(outcomes, others, strict=True)
+        if a.status == b.status == "CONVERGED"
+    ]
+    ratios = [ratio for ratio, _ in pairs]
+    above = [seed for ratio, seed in pairs if ratio < 1]
+    mean = float(np.exp(np.mean(np.log(ratios)))) if ratios else np.nan
+    rows = [[len(pairs), mean, *np.quantile(ratios or [np.nan], [0, 0.5, 1]), len(above)]]
+    head = ["problems", "geometric mean", "least", "median", "most", "above it"]
+    report.table(f"Latency of {name} over ours", head, rows)
+    report.expect(not above, f"slower than {name} on seeds {above}.")
 
 
 def report_rules(
@@ -165,9 +180,9 @@ def report_rules(
     shared = set.intersection(*solved.values())
     rows = []
     for name, run in runs.items():
-        own = [o.rounds for o in run if o.seed in solved[name]]
-        both = [o.rounds for o in run if o.seed in shared]
-        agreed = [o.agree_rounds for o in run if o.seed in shared]
+        own = [o.counts.rounds for o in run if o.seed in solved[name]]
+        both = [o.counts.rounds for o in run if o.seed in shared]
+        agreed = [o.counts.agree_rounds for o in run if o.seed in shared]
         means = [float(np.exp(np.mean(np.log(v)))) for v in (both, agreed)] if both else ["", ""]
         seconds = sum(o.seconds for o in run)
         rows.append([name, f"{len(own)}/{len(run)}", *means, max(own, default=0), seconds])
@@ -178,9 +193,11 @@ def report_rules(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=300, help="seeds 0 … this")
+    parser.add_argument("--seeds", type=int, default=300, help="how many seeds")
+    parser.add_argument("--first", type=int, default=0, help="first seed")
     parser.add_argument("--every", type=int, default=1, help="take only every k-th seed")
     parser.add_argument("--method", default="iD2A")
+    parser.add_argument("--beside", help="another method, with its latency over ours")
     parser.add_argument("--rho", default="auto", help="auto or a number")
     parser.add_argument("--tol", type=float, default=1e-8)
     parser.add_argument("--jobs", type=int, default=1, help="processes")
@@ -190,7 +207,7 @@ def main() -> None:
     parser.add_argument("--time-limit", type=float, default=20.0, help="seconds with --rules")
     options = parse(parser, every=100)
     report = Report(options)
-    seeds = range(0, options.seeds, options.every)
+    seeds = range(options.first, options.first + options.seeds, options.every)
     rho = options.rho if options.rho == "auto" else float(options.rho)
     common = {"method": options.method, "rho": rho, "tol": options.tol}
     if options.rules or options.smoke:
@@ -199,6 +216,9 @@ def main() -> None:
     if not options.rules:
         outcomes = campaign(seeds, not options.no_reference, options.jobs, common)
         report_outcomes(report, outcomes)
+        if options.beside:
+            others = campaign(seeds, False, options.jobs, common | {"method": options.beside})
+            report_beside(report, outcomes, others, options.beside)
     report.end()
 
 

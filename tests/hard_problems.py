@@ -196,6 +196,27 @@ def capacity(rng: Rng) -> Planted:
     return Planted(problem, d2.Network(nx.path_graph(n)), upper, None, False)
 
 
+def flat(rng: Rng) -> Planted:
+    """Linear costs, or curvature in some coordinates only; there may be many solutions."""
+    return plant(rng, **_sizes(rng), **_pair(rng), smooth="flat")
+
+
+def unbounded(rng: Rng) -> Planted:
+    """Nonnegative pairs of variables that cancel in the rows, whose cost falls as both grow."""
+    n, p = int(rng.integers(2, 7)), int(rng.integers(1, 4))
+    agents, ray = [], []
+    for i in range(n):
+        column, cost = rng.standard_normal((p, 1)), rng.uniform(0.5, 2.0)
+        falls = 10.0 ** rng.uniform(-2, 0) if i == 0 or rng.random() < 0.3 else -0.1
+        f = d2.Quadratic(np.zeros(2), [cost, -cost - falls])
+        agents.append(d2.Agent(np.hstack([column, -column]), f, d2.IndicatorNonnegative()))
+        ray.append(np.full(2, float(falls > 0)))
+    b = sum(agent.A @ rng.uniform(0.5, 1.0, 2) for agent in agents)
+    h = d2.IndicatorPoint(b) if rng.random() < 0.5 else d2.IndicatorAtMost(b)
+    network = d2.Network(nx.path_graph(n))
+    return Planted(d2.Problem(agents, h), network, None, None, True, {"ray": ray})
+
+
 CLASSES: dict[str, Callable[[Rng], Planted]] = {
     "benign": benign,
     "units": all_units,
@@ -212,6 +233,8 @@ CLASSES: dict[str, Callable[[Rng], Planted]] = {
     "shapes": shapes,
     "graphs": graphs,
     "sparse and operators": storage,
+    "flat": flat,
     "infeasible by 10-1e-6": infeasible,
+    "unbounded": unbounded,
     "no Slater point": capacity,
 }

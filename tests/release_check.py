@@ -4,19 +4,24 @@
 
 The wheel that is built from the sdist has the same files as the one built from the tree. Each
 environment has the pinned versions of ``requirements.lock`` and nothing else, and is used from a
-folder in which there is no source: a version, an example that is solved, a report.
+folder in which there is no source: a version, an example that is solved, a report. Environments
+are made side by side, as many as there are processors.
 """
 
 import os
+import platform
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PYTHONS = ("python3.11", "python3.12", "python3.13")
+VERSIONS = ("3.11", "3.12", "3.13")
+MANAGED = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+"""Where a version manager keeps Pythons that are not on the path."""
 TRIED = """\
 import dual2, sys
 assert sys.prefix in dual2.__file__, dual2.__file__
@@ -40,8 +45,9 @@ def run(*line: object, cwd: Path = ROOT) -> str:
 
 
 def build(folder: Path) -> tuple[Path, Path]:
-    """Wheel and sdist of the tree, in a folder."""
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT)
+    """Wheel and sdist, both of the tree, in a folder."""
+    line = ("-m", "build", "--sdist", "--wheel", "--no-isolation", "--outdir")
+    run(sys.executable, *line, folder, ROOT)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     return wheel, sdist
 
@@ -62,28 +68,35 @@ def wheel_of(sdist: Path, folder: Path) -> Path:
 
 def tried(python: str, wheel: Path, folder: Path) -> str:
     """What the installed package says in a clean environment of one Python."""
-    run(python, "-m", "venv", folder / "env")
+    run(python, "-m", "venv", "--without-pip", folder / "env")
     bin_ = folder / "env" / "bin"
-    pip = (bin_ / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
-    run(*pip, "-c", ROOT / "requirements.lock", f"{wheel}[plot]")
+    pip = (sys.executable, "-m", "pip", "--python", bin_ / "python", "--disable-pip-version-check")
+    pinned = ("install", "--quiet", "--no-compile", "-c", ROOT / "requirements.lock")
+    run(*pip, *pinned, f"{wheel}[plot]")
     run(bin_ / "dual2", "--version", cwd=folder)
     run(bin_ / "dual2", "example", "problem", cwd=folder)
     run(bin_ / "dual2", "solve", "problem", "--out", "x.json", cwd=folder)
     return run(bin_ / "python", "-c", TRIED, cwd=folder).strip()
 
 
-def runs(python: str) -> bool:
-    """Whether a Python of that name is here and starts; a version manager's stand-in may not."""
-    if shutil.which(python) is None:
-        return False
-    return subprocess.run([python, "--version"], capture_output=True).returncode == 0
+def found(version: str) -> str | None:
+    """A Python of that version that starts; a version manager's stand-in on the path may not."""
+    managed = sorted(MANAGED.glob(f"{version}.*/bin/python"))
+    for python in (f"python{version}", *map(str, managed)):
+        there = shutil.which(python)
+        if there and not subprocess.run([there, "--version"], capture_output=True).returncode:
+            return there
+    return None
 
 
 def main() -> int:
     """Build and try; 0 if all went well."""
-    with tempfile.TemporaryDirectory() as place:
+    pythons = {version: found(version) for version in VERSIONS}
+    here = {version: python for version, python in pythons.items() if python}
+    here = here or {platform.python_version(): sys.executable}
+    with tempfile.TemporaryDirectory() as place, ThreadPoolExecutor(os.cpu_count()) as pool:
         folder = Path(place)
-        for name in ("dist", "again"):
+        for name in ("dist", "again", *here):
             (folder / name).mkdir()
         wheel, sdist = build(folder / "dist")
         again = wheel_of(sdist, folder / "again")
@@ -91,12 +104,10 @@ def main() -> int:
         if differing:
             raise SystemExit(f"The sdist gives another wheel: {sorted(differing)}")
         print(f"{wheel.name}: {len(files_of(wheel))} files, the same from {sdist.name}")
-        found = [python for python in PYTHONS if runs(python)] or [sys.executable]
-        for python in found:
-            place_of = folder / Path(python).name
-            place_of.mkdir()
-            print(f"{python}: {tried(python, wheel, place_of)}", flush=True)
-        print(f"not found here: {', '.join(set(PYTHONS) - set(found)) or 'none'}")
+        said = {v: pool.submit(tried, python, wheel, folder / v) for v, python in here.items()}
+        for version, answer in said.items():
+            print(f"Python {version}: {answer.result()}", flush=True)
+    print(f"not found here: {', '.join(v for v in VERSIONS if v not in here) or 'none'}")
     return 0
 
 

@@ -1,6 +1,5 @@
 """Every benchmark runs: on small sizes, with all its parts, and its numbers agree."""
 
-import re
 import runpy
 import subprocess
 import sys
@@ -54,16 +53,3 @@ def test_numbers_that_disagree_are_a_failure(event, code):
 def test_every_script_is_in_the_table():
     text = (FOLDER / "README.md").read_text()
     assert [name for name in SCRIPTS if f"`{name}.py`" not in text] == []
-
-
-def test_commands_in_the_documents_exist():
-    root = FOLDER.parent
-    documents = [root / "README.md", FOLDER / "README.md", *(root / "docs").glob("*.md")]
-    text = "\n".join(path.read_text() for path in documents)
-    named = re.findall(r"(?:benchmarks/|`)([a-z_]+)\.py(?: ([a-z]+))?", text)
-    known = {name for name, _ in named if (FOLDER / f"{name}.py").exists()}
-    assert known == set(SCRIPTS)
-    asked = {(name, part) for name, part in named if name in known and part}
-    assert len(asked) >= 6
-    for name, part in asked:
-        assert f'"{part}": report_{part}' in (FOLDER / f"{name}.py").read_text()

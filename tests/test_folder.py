@@ -239,7 +239,10 @@ BROKEN = {
     "graph": (edit("nodes = [0, 1, 2]", "nodes = [0, 1, 2, 3]"), "problem.toml.*not connected"),
     "weights": (edit("weights = [", "weights = [1.0, "), "2 edges and 3 weights"),
     "network entry": (edit("weights = ", "wieghts = "), "'wieghts'. Did you mean 'weights'"),
-    "edges": (edit("[1, 2]", "[1, 3]"), "edges must be pairs of numbers from 0 to 2"),
+    "edges": (
+        edit("[1, 2]", "[1, 3]"),
+        r"edges\[1, 1\] is 3; expected 0 … 2, the position of an agent",
+    ),
     "triples": (edit("[1, 2]", "[1, 2, 0]"), "problem.toml"),
     "array": (edit("[1.0, 2.0]", '{array = "y"}'), "array 'y'"),
     "missing": (lambda s: (s / "agents" / "1.toml").unlink(), "no file for agent 1"),

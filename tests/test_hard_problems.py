@@ -12,7 +12,9 @@ def draw(name, seed):
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("name", [name for name in CLASSES if not name.startswith("infeasible")])
+@pytest.mark.parametrize(
+    "name", [name for name in CLASSES if not name.startswith(("infeasible", "unbounded"))]
+)
 def test_planted_points_are_solutions(name, seed):
     """The slopes were chosen for it; what is left is rounding, relative to the largest term."""
     planted = draw(name, seed)
@@ -34,3 +36,13 @@ def test_infeasible_problems_are_infeasible():
         problem = draw("infeasible by 10-1e-6", seed).problem
         most = sum(agent.A @ agent.g.upper for agent in problem.agents)
         assert np.any(most < problem.h.lower)
+
+
+def test_unbounded_problems_are_unbounded():
+    """Along the ray of the construction rows stay as they are and the cost falls for ever."""
+    for seed in range(5):
+        planted = draw("unbounded", seed)
+        ray = planted.notes["ray"]
+        assert not planted.problem.coupling(ray).any()
+        assert all((part >= 0).all() for part in ray)
+        assert sum(a.f.value(d) for a, d in zip(planted.problem.agents, ray, strict=True)) < 0

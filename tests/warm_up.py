@@ -1,7 +1,8 @@
 """Compile the kernels once, before several workers would each compile them.
 
 ``python warm_up.py PART`` solves small problems with one half of the methods, so that two processes
-side by side fill the cache without doing the same work; with a warm cache it takes seconds.
+side by side fill the cache without doing the same work; with a warm cache it takes seconds. The
+halves are those that take equally long to compile.
 """
 
 import sys
@@ -12,7 +13,9 @@ import numpy as np
 import dual2 as d2
 
 SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")
-PARTS = ("subsolvers", "methods")
+GOSSIP = ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic")
+"""Families of methods that are compiled beside the subsolvers."""
+PARTS = ("gossip", "others")
 
 
 def problem(g: d2.Function) -> d2.Problem:
@@ -24,19 +27,22 @@ def problem(g: d2.Function) -> d2.Problem:
 
 def main(part: str) -> None:
     """One half of what the tests will need."""
-    if part == "subsolvers":
+    names = [name for name in d2.METHODS if name not in ("iD2A", "MiD2A")]
+    gossip = [name for name in names if name.startswith(GOSSIP)]
+    if part == "gossip":
         wishes = [{"method": "iD2A", "subsolver": name} for name in SUBSOLVERS]
+        wishes += [wish | {"rho": 0} for wish in wishes]
+        wishes += [{"method": name} for name in gossip]
     else:
-        wishes = [{"method": name} for name in d2.METHODS]
+        wishes = [{"method": name} for name in names if name not in gossip]
         wishes.append({"method": "Newton", "sums": "exact"})
     for wish in wishes:
         for g in (d2.Zero(), d2.L2Norm(0.1)):
-            for more in ({}, {"rho": 0}) if part == "subsolvers" else ({},):
-                try:
-                    network = d2.Network(nx.path_graph(3))
-                    d2.solve(problem(g), network, max_rounds=20, record=False, **wish, **more)
-                except d2.CapabilityError:
-                    continue
+            try:
+                network = d2.Network(nx.path_graph(3))
+                d2.solve(problem(g), network, max_rounds=20, record=False, **wish)
+            except d2.CapabilityError:
+                continue
 
 
 if __name__ == "__main__":

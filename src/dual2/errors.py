@@ -44,7 +44,7 @@ def counted(number: int | str, noun: str) -> str:
 
 
 def unknown_name(what: str, name: str, known: Iterable[str], elsewhere: Iterable[str] = ()) -> str:
-    """Sentence for an unknown name: the nearest known one, then all of them.
+    """Sentence for an unknown name: the nearest known one, if possible an abbreviation; then all.
 
     Parameters
     ----------
@@ -61,9 +61,12 @@ def unknown_name(what: str, name: str, known: Iterable[str], elsewhere: Iterable
     --------
     >>> unknown_name("method", "iD2B", ["iD2A", "MiD2A"])
     "Unknown method 'iD2B'. Did you mean 'iD2A'? Known: iD2A, MiD2A."
+    >>> unknown_name("argument", "tolerance", ["reference", "tol"])
+    "Unknown argument 'tolerance'. Did you mean 'tol'? Known: reference, tol."
     """
-    names = list(known)
+    names, asked = list(known), name.lower()
     lowered = {k.lower(): k for k in (*elsewhere, *names)}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1, cutoff=0.5)
+    cut = [k for k in lowered if len(k) > 2 and (k.startswith(asked) or asked.startswith(k))]
+    near = difflib.get_close_matches(asked, cut or lowered, n=1, cutoff=0.0 if cut else 0.5)
     hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
     return f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}."

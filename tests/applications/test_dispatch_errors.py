@@ -211,3 +211,12 @@ def test_arguments_of_readers():
             read(case, min_curvature=1e-3)
         with pytest.raises(d2.ProblemError, match=r"Unknown argument 'reserves'.*'reserve'"):
             read(case, reserves=3.0)
+        with pytest.raises(d2.ProblemError, match="Did you mean 'line_limits'"):
+            read(case, line_limit=False)
+
+
+def test_a_net_without_a_source():
+    net = pandapower.networks.case4gs()
+    net.ext_grid.in_service = False
+    with pytest.raises(d2.ProblemError, match="no ext_grid in service, nor a gen with slack"):
+        dispatch.from_pandapower(net)

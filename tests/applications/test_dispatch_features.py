@@ -168,6 +168,15 @@ def test_results_as_pandapower_writes_them():
             np.testing.assert_allclose(found, expected, atol=room, err_msg=f"{name}.{column}")
 
 
+def test_results_of_a_net_whose_source_is_a_generator():
+    net = pandapower.networks.case4gs()
+    net.ext_grid.in_service, net.gen.slack = False, True
+    net.gen[["min_p_mw", "max_p_mw"]] = 0.0, 600.0
+    dispatch.write_results(dispatch.from_pandapower(net).solve(), net)
+    assert net.res_bus.va_degree[net.gen.bus[0]] == 0.0
+    assert net.res_gen.p_mw[0] == pytest.approx(net.load.p_mw.sum(), rel=1e-6)
+
+
 def test_results_with_what_is_out_of_service():
     net = day()
     lone = pandapower.create_bus(net, 110.0)

@@ -125,6 +125,8 @@ def test_errors():
         carts(u_rate=-1.0)
     with pytest.raises(d2.ProblemError, match=r"'a': C has shape \(1, 3\); expected 2 columns"):
         carts(C=[[1.0, 1.0, 1.0]])
+    with pytest.raises(d2.ProblemError, match="y_min or y_max is given and C is not"):
+        carts(y_max=3.0)
     with pytest.raises(d2.ProblemError, match=r"soft = \(0, 0\) makes an excess free"):
         carts(soft=(0.0, 0.0))
     controller = mpc.Controller(carts(u_rate=0.1, u_min=0.5), K, 9.0, nx.path_graph(3))

@@ -149,7 +149,7 @@ def test_predictions_that_cannot_be_made(make):
 
 
 WRONG_FILES = {
-    "no table": ("table.csv", None, "cannot be read", "its table cannot be read"),
+    "no table": ("table.csv", None, "There is no file", "its table cannot be read"),
     "no CSV": ("table.csv", b"patient\n\xff\n", "is no CSV in UTF-8", "its table cannot be read"),
 }
 

@@ -19,10 +19,12 @@ LABELS = Y > 0
 @pytest.mark.parametrize(
     ("parties", "text"),
     [
-        ([[0, 1], [1, 2, 3]], r"overlap: columns \[1\] .* by parties \[0, 1\]"),
+        ([[0, 1], [1, 2, 3]], r"overlap: columns \[1\] .* by parties 0, 1"),
         ([[0, 1], [3]], r"Columns \[2\] belong to no party"),
         ([[0, 1], [2, 4]], r"Party 1: columns \[2, 4\] found; expected positions from 0 to 3"),
         ([[0, 1], []], "Party 1: .* at least one column"),
+        ({"clinic": [0, 1], "lab": []}, "Party lab: .* at least one column"),
+        ({"clinic": [0, 1], "lab": [1, 2, 3]}, "by parties clinic, lab"),
         ([["a"], [1, 2, 3]], r"Party 0: the columns \['a'\] are not in X.*set_output"),
         (5, "parties = 5 found, with n_features = 4"),
         (0, "parties = 0 found"),
@@ -45,6 +47,12 @@ def test_parties(parties, text):
 def test_network(network, text):
     with pytest.raises(d2.NetworkError, match=text):
         dl.VerticalRidge(parties=2, network=network).fit(X, Y)
+
+
+def test_a_network_of_other_names():
+    parties = {"clinic": [0, 1], "lab": [2, 3]}
+    with pytest.raises(d2.NetworkError, match=r"only one of the two: lab, leb\. Use the parties'"):
+        dl.VerticalRidge(parties=parties, network=[("clinic", "leb")]).fit(X, Y)
 
 
 def test_matrices():

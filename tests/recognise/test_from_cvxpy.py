@@ -169,6 +169,8 @@ def test_what_is_not_recognised_is_named_with_the_reason():
     for part in parts:
         assert str(error.value).count(part) == 1, str(error.value)
     assert "Promote" not in str(error.value)
+    with pytest.raises(d2.CapabilityError, match=r"recognised: lambda_max\(diag\(x\)\) of agent"):
+        d2.from_cvxpy(cp.Problem(cp.Minimize(cp.lambda_max(cp.diag(x)))), [x])
 
 
 def broken(wish):
@@ -261,6 +263,18 @@ def test_geometric_means_of_which_one_vanishes():
     result = d2.solve(problem, d2.Network([(0, 1)]))
     assert result.status == "CONVERGED" and problem.assign(result) == pytest.approx(3.0, abs=1e-7)
     np.testing.assert_allclose(np.append(x.value, y.value), [3.0, 3.0, 0.0, 0.0], atol=1e-7)
+
+
+def test_a_norm_of_which_nothing_is_left():
+    """The p-norm of a residual that vanishes: its epigraph ends at the apex, where sizes are 0."""
+    rng = np.random.default_rng(0)
+    (x, y), A, b = variables(), rng.standard_normal((3, 3)), rng.standard_normal(3)
+    cost = cp.pnorm(A @ x - b, 4) + cp.sum_squares(y - 1)
+    problem = d2.from_cvxpy(cp.Problem(cp.Minimize(cost), [cp.sum(x) + cp.sum(y) <= 10]), [x, y])
+    result = d2.solve(problem, d2.Network([(0, 1)]), record=False)
+    assert result.status == "CONVERGED"
+    problem.assign(result)
+    np.testing.assert_allclose(x.value, np.linalg.solve(A, b), rtol=1e-8)
 
 
 def test_a_run_that_diverged_claims_nothing():

@@ -101,7 +101,7 @@ def bench_peers(out: Path | None, workers: int | None, force: bool, quick: bool)
     runs = [store.load(case) for case in cases if store.has(case)]
     if runs:
         found, title = [standing(run) for run in runs], "Ours beside rivals"
-        text = peers_markdown(found, title)
+        text = peers_markdown(found, title, peers.budgets(quick))
         print(text)
         write_atomically(folder / f"{peers.NAME}.md", text)
         write_atomically(folder / f"{peers.NAME}.csv", peers_csv(found))

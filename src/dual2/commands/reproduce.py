@@ -118,7 +118,8 @@ def _tell_rest(found: Reproduction, out: Path) -> None:
     for run in outcome.failed:
         print(f"FAILED: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
     for run in outcome.skipped:
-        print(f"skipped: {run.case.group}, {run.case.label}: {run.reason}", file=sys.stderr)
+        reason = run.reason.partition(" These methods can")[0]
+        print(f"skipped: {run.case.group}, {run.case.label}: {reason}", file=sys.stderr)
     if outcome.interrupted:
         print(f"{out}: {outcome}; interrupted, run the same command to continue.")
         return

@@ -72,6 +72,8 @@ def _demand_regular(path: AnyPath, found: os.stat_result) -> None:
 def refuse(path: AnyPath, error: Exception | str) -> NoReturn:
     """Say that a file cannot be read, and why."""
     cause = error if isinstance(error, Exception) else None
+    if isinstance(error, FileNotFoundError):
+        raise ProblemError(f"There is no file {path}.") from cause
     raise ProblemError(f"{path} cannot be read: {error}.") from cause
 
 

@@ -58,7 +58,7 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
 
     def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
         weight = super()._weights(sample_weight, X, y)
-        weight = weight * compute_sample_weight(self.class_weight, y)
+        weight = weight * self._class_factors(weight, y)
         lost = [label for label in self.classes_ if not np.any(weight[y == label])]
         if lost and weight.any():
             raise ProblemError(
@@ -66,6 +66,10 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
                 "raise a weight."
             )
         return weight
+
+    def _class_factors(self, weight: Array, y: Array) -> Array:
+        """Each sample's factor by its class."""
+        return compute_sample_weight(self.class_weight, y)
 
     def _inverse_C(self) -> float:
         check_number("C", self.C, lambda v: v > 0, "a number greater than 0")
@@ -125,6 +129,15 @@ class VerticalLogisticRegression(VerticalClassifier):
 
     def _penalty(self) -> Penalty:
         return self._mixed(self._inverse_C(), self.l1_ratio, "free")
+
+    def _class_factors(self, weight: Array, y: Array) -> Array:
+        """As others; balanced classes have the same sum of weights, as in scikit-learn."""
+        if not (isinstance(self.class_weight, str) and self.class_weight == "balanced"):
+            return super()._class_factors(weight, y)
+        place = np.searchsorted(self.classes_, y)
+        sums = np.bincount(place, weight)
+        share = np.divide(weight.sum(), len(sums) * sums, out=np.zeros_like(sums), where=sums > 0)
+        return share[place]
 
     @property
     def _outputs(self) -> int:

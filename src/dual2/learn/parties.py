@@ -1,6 +1,6 @@
 """Who owns which columns, and who talks to whom."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import networkx as nx
@@ -142,17 +142,17 @@ def column_groups(parties: Any, columns: int, names: Sequence[str] | None = None
             f"parties = {parties!r} found; expected None, a number, or the columns of each party, "
             "for instance [[0, 1], [2]]."
         )
-    own = parties.values() if isinstance(parties, Mapping) else parties
-    groups = [_positions(i, group, columns, names) for i, group in enumerate(own)]
+    named = parties if isinstance(parties, Mapping) else dict(enumerate(parties))
+    groups = {who: _positions(who, group, columns, names) for who, group in named.items()}
     _check_partition(groups, columns, names)
-    return groups
+    return list(groups.values())
 
 
-def _positions(i: int, group: Any, columns: int, names: Sequence[str] | None) -> Array:
+def _positions(who: Hashable, group: Any, columns: int, names: Sequence[str] | None) -> Array:
     """One party's columns as positions."""
     members = list(group) if hasattr(group, "__len__") and not isinstance(group, str) else []
     if not members:
-        raise ProblemError(f"Party {i}: {group!r} found; expected a list of at least one column.")
+        raise ProblemError(f"Party {who}: {group!r} found; expected a list of at least one column.")
     known = {name: k for k, name in enumerate(names)} if names is not None else {}
     if any(isinstance(member, str) for member in members):
         unknown = [member for member in members if member not in known]
@@ -162,28 +162,31 @@ def _positions(i: int, group: Any, columns: int, names: Sequence[str] | None) ->
                 "set_output(transform='pandas')"
             )
             raise ProblemError(
-                f"Party {i}: the columns {unknown} are not in X. "
+                f"Party {who}: the columns {unknown} are not in X. "
                 f"{f'Columns: {list(known)}' if known else nameless}."
             )
         return np.array([known[member] for member in members])
     found = np.asarray(members)
     if found.dtype.kind not in "iu" or found.min() < 0 or found.max() >= columns:
         raise ProblemError(
-            f"Party {i}: columns {members} found; expected positions from 0 to {columns - 1}."
+            f"Party {who}: columns {members} found; expected positions from 0 to {columns - 1}."
         )
     return found
 
 
-def _check_partition(groups: list[Array], columns: int, names: Sequence[str] | None) -> None:
+def _check_partition(
+    groups: Mapping[Any, Array], columns: int, names: Sequence[str] | None
+) -> None:
     """Every column belongs to exactly one party."""
-    count = np.bincount(np.concatenate(groups), minlength=columns)
+    count = np.bincount(np.concatenate(list(groups.values())), minlength=columns)
     label = lambda where: [names[k] if names is not None else int(k) for k in where]  # noqa: E731
     if np.any(count > 1):
         twice = np.flatnonzero(count > 1)
-        owners = [i for i, group in enumerate(groups) if np.isin(twice[0], group)]
+        owners = [str(who) for who, group in groups.items() if np.isin(twice[0], group)]
         raise ProblemError(
             f"The parties overlap: columns {label(twice)} are listed more than once (column "
-            f"{label(twice[:1])[0]} by parties {owners}). Give every column to one party."
+            f"{label(twice[:1])[0]} by parties {', '.join(owners)}). Give every column to one "
+            "party."
         )
     if np.any(count == 0):
         raise ProblemError(
@@ -213,8 +216,15 @@ def read_network(network: Any, n: int, parties: Any = None) -> Network:
         network = GRAPHS[network](n)
     if isinstance(parties, Mapping) and not isinstance(network, Network):
         graph = network if isinstance(network, nx.Graph) else nx.Graph(list(network))
-        if set(graph.nodes) == set(parties):
+        strange = set(graph.nodes) ^ set(parties)
+        if not strange:
             network = nx.relabel_nodes(graph, {name: i for i, name in enumerate(parties)})
+        elif set(graph.nodes) != set(range(n)):
+            raise NetworkError(
+                "The network's nodes are not the parties; in only one of the two: "
+                f"{', '.join(sorted(map(str, strange)))}. Use the parties' names, or the numbers "
+                f"0 … {n - 1} in their order."
+            )
     found = network if isinstance(network, Network) else Network(network)
     if found.n != n:
         raise NetworkError(

@@ -14,6 +14,8 @@ from dual2.recognise.affine import affine_map, zeroed
 Array = np.ndarray
 _PROMOTED = re.compile(r"Promote\(((?:[^()]|\((?:[^()]|\([^()]*\))*\))*), \([\d, ]*\)\)")
 _PLAIN = (("Approx(", "("), (", None, False)", ")"), ("Pnorm(", "norm("), ("Power(", "power("))
+_RESHAPED = re.compile(r"reshape\((\w+), \([\d, ]*\), [CF]\)")
+_DIAGONAL = re.compile(r"diag_(?:vec|mat)\(((?:[^()]|\([^()]*\))*), 0\)")
 _LENGTH = 70
 
 
@@ -22,6 +24,7 @@ def short(thing: Any) -> str:
     text = " ".join(str(thing).split())
     while (plain := _PROMOTED.sub(r"\1", text)) != text:
         text = plain
+    text = _DIAGONAL.sub(r"diag(\1)", _RESHAPED.sub(r"\1", text))
     for old, new in (*_PLAIN, ("Sum(", "sum("), ("+ -", "- "), ("QuadForm(", "quad_form(")):
         text = text.replace(old, new)
     return text if len(text) <= _LENGTH else text[: _LENGTH - 3] + "…"

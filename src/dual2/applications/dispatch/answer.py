@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,7 +72,6 @@ class Answer:
         self._x = case.by_unit(result.x)
         pairs = list(zip(case.models, self._x, strict=True))
         self.reserve = np.array([model.reserve @ x for model, x in pairs])
-        self.costs = np.array([float(model.f.value(x)) for model, x in pairs])
         self.energy: dict[str, Array] = {
             unit.name: unit.initial + model.stored @ x
             for unit, (model, x) in zip(case.units, pairs, strict=True)
@@ -79,7 +79,6 @@ class Answer:
             and model.stored is not None
             and np.isfinite(unit.energy).any()
         }
-        self.cost = float(self.costs.sum())
         base = -result.dual[: case.base_rows].reshape(-1, case.periods)
         blocks = dict(zip(case.row_names(), base, strict=True))
         self.price: Array = blocks["demand"]
@@ -117,6 +116,17 @@ class Answer:
         )
         taken = sum(w * case.demand[b] for b, w in weights.items() if b in case.demand)
         return np.asarray(made - taken)
+
+    @cached_property
+    def costs(self) -> Array:
+        """What each unit costs in all."""
+        parts = zip(self.case.models, self._x, strict=True)
+        return np.array([float(model.f.value(x)) for model, x in parts])
+
+    @cached_property
+    def cost(self) -> float:
+        """What all of them cost together."""
+        return float(self.costs.sum())
 
     @property
     def status(self) -> str:

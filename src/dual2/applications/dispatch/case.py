@@ -19,7 +19,7 @@ from dual2.applications.dispatch.units import Generator, Unit, UnitAgent, shed_u
 from dual2.applications.dispatch.zones import Zones
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import NetworkError, ProblemError
-from dual2.functions import IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
+from dual2.functions import Function, IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
 from dual2.network import Network
 from dual2.problem import Agent, Problem
@@ -149,14 +149,18 @@ class Dispatch:
         line_rows = self.line_rows
         weights = line_rows.weights(rows) if line_rows else np.zeros((0, len(self.units)))
         periods = [row.period for row in rows]
-        agents = []
+        agents, known = [], {}
         for k, (unit, model) in enumerate(zip(self.units, self.models, strict=True)):
             blocks = [model.power]
             if self.reserve is not None:
                 blocks.append(self._reserve_scale * model.reserve)
             blocks += [i.weights.get(unit.bus, 0.0) * model.power for i in self.interfaces]
-            blocks.append(weights[:, k, None] * model.power[periods])
-            agents.append(Agent(np.vstack(blocks), model.f, model.g))
+            if rows:
+                blocks.append(weights[:, k, None] * model.power[periods])
+            A = np.vstack(blocks)
+            A.setflags(write=False)
+            A = known.setdefault((A.shape, A.tobytes()), A)  # alike units share their matrix
+            agents.append(Agent(A, model.f, model.g))
         if self.zones is not None:
             agents = self.zones.join(agents)
         return Problem(agents, self._coupling_function(rows))
@@ -169,7 +173,7 @@ class Dispatch:
         least = min((u.reserve_cost[0] for u in holders), default=soft)
         return float(np.sqrt(least / soft)) if least > 0 and soft > 0 else 1.0
 
-    def _coupling_function(self, rows: Sequence[Row]) -> Stacked:
+    def _coupling_function(self, rows: Sequence[Row]) -> Function:
         T, total = self.periods, self.total_demand
         balance = IndicatorPoint(total) if self.coupling == "equal" else IndicatorBox(total, np.inf)
         parts: list[Any] = [balance]
@@ -186,7 +190,7 @@ class Dispatch:
         if self.line_rows and rows:
             parts.append(IndicatorBox(*self.line_rows.bounds(rows)))
             sizes.append(len(rows))
-        return Stacked(parts, sizes)
+        return Stacked(parts, sizes) if len(parts) > 1 else parts[0]
 
     def solve(self, **options: Any) -> Answer:
         """Solve; options are those of :func:`dual2.solve` (method, tol, runtime, start, …).

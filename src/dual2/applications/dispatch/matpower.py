@@ -74,7 +74,7 @@ def from_matpower(
     >>> {bus: price.round(3).tolist() for bus, price in answer.bus_prices().items()}
     {1: [17.4], 2: [21.0]}
     """
-    check_options(options, OPTIONS)
+    check_options(options, (*OPTIONS, "model", "profile", "ramp", "line_limits"))
     if isinstance(case, str | os.PathLike):
         case = read_case(case)
     _refuse_unread(case)

@@ -89,10 +89,18 @@ def _write_elements(answer: Answer, net: Any, period: int) -> None:
         net[f"res_{kind}"] = _frame({"p_mw": np.array(found, dtype=float)}, table.index)
 
 
+def _reference(net: Any) -> tuple[int, float]:
+    """Bus and angle of the first external grid, or else of the first generator that is slack."""
+    sources = net.ext_grid[net.ext_grid.in_service]
+    if len(sources):
+        return int(sources.bus.iloc[0]), float(sources.va_degree.iloc[0])
+    return int(net.gen[net.gen.in_service & net.gen.slack].bus.iloc[0]), 0.0
+
+
 def _write_buses(answer: Answer, net: Any, period: int) -> None:
     rows = {row["bus"]: row for row in answer.buses}
-    source = net.ext_grid[net.ext_grid.in_service].iloc[0]
-    turn = float(source.va_degree) - rows[int(source.bus)]["angle"][period]
+    bus, set_angle = _reference(net)
+    turn = set_angle - rows[bus]["angle"][period]
     keys = ("angle", "demand", "generation", "price")
     angle, demand, made, price = (
         np.array([row[key][period] for row in rows.values()]) for key in keys

@@ -66,10 +66,15 @@ def from_pandapower(
     >>> from_pandapower(pandapower.networks.case14())
     Dispatch(5 units, 1 periods, demand 259 … 259 MW)
     """
-    check_options(options, OPTIONS)
+    check_options(options, (*OPTIONS, "profile", "ramp", "line_limits"))
     topology = _topology()
     _refuse_unread(net)
     demand: dict[int, Any] = dict.fromkeys(supplied_buses(net), 0.0)
+    if not demand:
+        raise ProblemError(
+            "The net has no ext_grid in service, nor a gen with slack=True: no bus is supplied. "
+            "Put one in service."
+        )
     profiles = Profiles(profile)
     units = _read_units(net, demand, ramp, profiles)
     check_ramps(ramp, units)

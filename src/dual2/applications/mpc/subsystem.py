@@ -168,6 +168,14 @@ class Subsystem:
                 f"{self!s}: A has shape {A.shape} and B has shape {B.shape}; expected a square A "
                 "and one row of B per state."
             )
+        outputs = [
+            entries(str(self), y, getattr(self, y), finite=False) for y in ("y_min", "y_max")
+        ]
+        if self.C is None and np.isfinite(np.hstack(outputs)).any():
+            raise ProblemError(
+                f"{self!s}: y_min or y_max is given and C is not; expected the matrix C of the "
+                "outputs y = C x that they limit."
+            )
         C = matrix(str(self), "C", np.zeros((0, len(A))) if self.C is None else self.C)
         if C.shape[1] != len(A):
             raise ProblemError(

@@ -16,7 +16,7 @@ from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import GIVEN, PSI
 from dual2.learn.federated.tables import Table
 from dual2.runtime.peers.identity import read_private
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.journal import create, make_private
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
@@ -148,7 +148,7 @@ def save_rows(own: LearnParty, rows: Rows) -> Path:
         "table": rows.table,
         "index": rows.index.tolist(),
     }
-    own.party.state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_private(own.party.state)
     create(own.party.state / ROWS, json.dumps(document).encode())
     return own.party.state / ROWS
 

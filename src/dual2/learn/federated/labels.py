@@ -22,7 +22,7 @@ from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import Learning
 from dual2.learn.federated.tables import Table, number_of, word_of
 from dual2.runtime.peers.identity import read_private
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.journal import create, make_private
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
@@ -169,6 +169,6 @@ def _numbers(values: Sequence[object]) -> Array | None:
 def _secret(file: Path) -> bytes:
     """The holder's secret, made once: a row is randomised once for ever."""
     if not file.exists():
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(file.parent)
         create(file, os.urandom(32))
     return read_private(file)
