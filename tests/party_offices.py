@@ -1,13 +1,16 @@
 """Organisations on one machine: a folder, a process and a port of its own for each of them."""
 
+import itertools
 import json
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +24,29 @@ LIMIT = 600
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback that nobody uses."""
-    sockets = [socket.socket() for _ in range(count)]
-    for one in sockets:
-        one.bind(("127.0.0.1", 0))
-    ports = [one.getsockname()[1] for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports
+    """Ports of loopback that nobody uses, and that nobody else will take until they are used.
+
+    They lie below those that systems give to whoever asks for any port (32 768 and up), and each
+    worker of the tests has a range of its own.
+    """
+    found: list[int] = []
+    while len(found) < count:
+        port = next(_PORTS)
+        with socket.socket() as one, suppress(OSError):
+            one.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
+
+
+def _own_ports() -> Iterator[int]:
+    """The ports of this worker, again and again, from a random one on."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % 20
+    ports = range(12_000 + 1_000 * worker, 13_000 + 1_000 * worker)
+    begin = random.randrange(len(ports))
+    return itertools.cycle([*ports[begin:], *ports[:begin]])
+
+
+_PORTS = _own_ports()
 
 
 def loopback_hosts(count: int) -> list[str]:

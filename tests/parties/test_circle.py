@@ -1,6 +1,7 @@
 """Parties over loopback: sums, maxima and rows, deaths at every point, planted bugs, strangers."""
 
 import math
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -56,13 +57,19 @@ def work(party: Parties) -> list:
 
 
 def wait_until_told(party: Parties, links: list[Link]) -> None:
-    """Until the others know what they may forget, unless they are away."""
-    others = party.test_parties  # type: ignore[attr-defined]
-    for link in links:
-        hub = others[link.peer].hub
-        with hub.changed:
-            told = lambda hub=hub, link=link: hub.links[ROOT].forgotten >= link.durable  # noqa: E731
-            hub.changed.wait_for(lambda hub=hub, told=told: hub.failure or told(), 1.0)
+    """Until the others know what has come and what they may forget, unless somebody is away."""
+    others, talks = party.test_parties, party.hub._talks  # type: ignore[attr-defined]
+    end = time.monotonic() + 10.0
+    for link, came in [(link, link.next_in) for link in links]:
+        while time.monotonic() < end and party.hub.failure is None:
+            if link.peer in talks:
+                talks[link.peer]._told = 0  # say it once more
+                party.hub.flush([link.peer])
+            hub = others[link.peer].hub
+            knows = lambda own=hub.links[ROOT], came=came: own.acknowledged >= came  # noqa: E731
+            with hub.changed:
+                if hub.changed.wait_for(lambda hub=hub, knows=knows: hub.failure or knows(), 0.05):
+                    break
 
 
 def expected(rank: int) -> list:
