@@ -1,16 +1,21 @@
 """Compile the kernels once, before several workers would each compile them.
 
 ``python warm_up.py PART`` solves small problems with one half of the methods, so that two processes
-side by side fill the cache without doing the same work; with a warm cache it takes seconds. The
-halves are those that take equally long to compile.
+side by side fill the cache without doing the same work. The halves are those that take equally long
+to compile.
 """
 
+import hashlib
+import os
 import sys
+from pathlib import Path
 
+import llvmlite.binding
 import networkx as nx
 import numpy as np
 
 import dual2 as d2
+from dual2.compiled import cache_directory
 
 SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")
 GOSSIP = ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic")
@@ -23,6 +28,16 @@ def problem(g: d2.Function) -> d2.Problem:
     rng = np.random.default_rng(0)
     agents = [d2.Agent(np.eye(2), d2.Quadratic(rng.uniform(1, 2, 2)), g) for _ in range(3)]
     return d2.Problem(agents, d2.IndicatorPoint([0.1, 0.2]))
+
+
+def mark() -> Path | None:
+    """A file beside the kernels that says that those of this text and processor are there."""
+    folder = cache_directory()
+    if folder is None:
+        return None
+    processor = os.environ.get("NUMBA_CPU_NAME") or llvmlite.binding.get_host_cpu_name()
+    text = processor.encode() + Path(__file__).read_bytes()
+    return folder / f"warm-{hashlib.sha256(text).hexdigest()[:12]}"
 
 
 def main(part: str) -> None:

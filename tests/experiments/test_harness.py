@@ -194,7 +194,7 @@ b.BUILDERS["random"] = gated
 CAN_END = 6
 
 
-def start(config, out, gate, ignored=()):
+def start(config, out, gate, ignored=(), workers=2):
     """The command with its gate; standard output stays open as long as any of its processes."""
     (gate / "sitecustomize.py").write_text(GATE)
     command = [sys.executable, "-m", "dual2.cli", "bench", str(config), "--out", str(out)]
@@ -204,7 +204,7 @@ def start(config, out, gate, ignored=()):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
 
     return subprocess.Popen(
-        [*command, "--workers", "2"],
+        [*command, "--workers", str(workers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=os.environ | {"PYTHONPATH": os.pathsep.join([str(gate), *sys.path])},
@@ -259,7 +259,7 @@ def test_a_command_decides_itself_what_a_signal_means(tmp_path, number):
     """Scripts start background jobs with signals ignored; only SIGHUP may be (``nohup``)."""
     config, out = tmp_path / "c.toml", tmp_path / "out"
     config.write_text(CONFIG)
-    process = start(config, out, tmp_path, {signal.SIGTERM} & {number})
+    process = start(config, out, tmp_path, {signal.SIGTERM} & {number}, workers=1)
     until(1, process, out)
     process.send_signal(number)
     process.communicate(timeout=DEADLINE)
