@@ -6,10 +6,10 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pandapower
-import pandapower.networks
 import pytest
 
 import dual2 as d2
+import nets
 from dual2.applications import dispatch
 from dual2.solving.storage import load_problem
 
@@ -82,15 +82,13 @@ def compare(case: dispatch.Dispatch, **options) -> dispatch.Answer:
 
 @pytest.mark.parametrize("name", ["case14", "case30", "case57", "case118", "case300"])
 def test_cases_of_pandapower(name):
-    answer = compare(
-        dispatch.from_pandapower(getattr(pandapower.networks, name)(), line_limits=False)
-    )
+    answer = compare(dispatch.from_pandapower(nets.net(name), line_limits=False))
     assert answer.result.counts.rounds < 5000
     assert sum(answer.power[:, 0]) == pytest.approx(answer.case.total_demand[0], rel=1e-7)
 
 
 def test_a_day_with_ramps_on_case118():
-    net = pandapower.networks.case118()
+    net = nets.net("case118")
     answer = compare(dispatch.from_pandapower(net, profile=PROFILE, ramp=0.08), method="MiD2A")
     binding = [name for i in range(54) for name, _ in answer.limits(i)]
     assert binding.count("ramp up") > 50 and binding.count("ramp down") > 20
@@ -112,7 +110,7 @@ def test_linear_costs_with_ramps_and_reserve():
 
 
 def test_pandapower_agrees_on_line_limits():
-    net = pandapower.networks.case30()
+    net = nets.net("case30")
     net.line.max_loading_percent = 72.0
     case = dispatch.from_pandapower(net)
     answer = case.solve()
@@ -127,7 +125,7 @@ def test_pandapower_agrees_on_line_limits():
 
 
 def test_storage_and_fixed_feeds_of_a_net():
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     pandapower.create_sgen(net, 3, p_mw=20.0, controllable=False)
     pandapower.create_storage(net, 5, p_mw=0.0, max_e_mwh=50.0, min_e_mwh=5.0, soc_percent=40.0,
                               min_p_mw=-15.0, max_p_mw=10.0, controllable=True)  # fmt: skip
@@ -192,7 +190,7 @@ def test_the_table_says_what_binds():
 
 
 def test_a_matpower_case_equals_the_pandapower_net():
-    net = pandapower.networks.case30()
+    net = nets.net("case30")
     bus = np.zeros((30, 13))
     bus[:, 0], bus[:, 1] = np.arange(30) + 1, 1
     np.add.at(bus[:, 2], net.load.bus.to_numpy(), net.load.p_mw.to_numpy())
@@ -238,7 +236,7 @@ def test_units_without_generators_between_them_talk():
 
 def test_figures(tmp_path):
     small(reserve=60.0).solve().plot(tmp_path / "day.png")
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     figure = dispatch.from_pandapower(net).solve().plot(tmp_path / "hour.svg")
     assert [axis.get_ylabel() for axis in figure.axes] == ["power, MW", "marginal cost per MWh"]
     assert (tmp_path / "day.png").stat().st_size > 10_000

@@ -1,12 +1,11 @@
 """Dispatch: what cannot be solved is said before any work, with the unit's name."""
 
 import numpy as np
-import pandapower
-import pandapower.networks
 import pandas
 import pytest
 
 import dual2 as d2
+import nets
 from dual2.applications import dispatch
 
 COAL = dispatch.Generator("coal", (0.01, 20.0), p_max=100.0, bus=0)
@@ -72,7 +71,7 @@ def test_readers_refuse_what_they_do_not_know():
     with pytest.raises(d2.ProblemError, match="pandapower net was expected; found str"):
         dispatch.from_pandapower("case14")
     with pytest.raises(d2.ProblemError, match="Unknown unit in ramp 'gen 9'"):
-        dispatch.from_pandapower(pandapower.networks.case14(), ramp={"gen 9": 1.0})
+        dispatch.from_pandapower(nets.net("case14"), ramp={"gen 9": 1.0})
 
 
 def test_no_reserve_needs_no_holder():
@@ -143,7 +142,7 @@ def test_units():
 
 
 def test_nets():
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     net.poly_cost.loc[2, "cp2_eur_per_mw2"] = 0.0
     assert dispatch.from_pandapower(net).solve().status == "CONVERGED"
     with pytest.raises(d2.CapabilityError, match="iD2A cannot solve"):
@@ -154,11 +153,11 @@ def test_nets():
     net.poly_cost = pandas.concat([net.poly_cost, net.poly_cost.iloc[:1]], ignore_index=True)
     with pytest.raises(d2.ProblemError, match="'ext_grid 0' has several costs"):
         dispatch.from_pandapower(net)
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     net.gen.loc[0, "max_p_mw"] = np.nan
     with pytest.raises(d2.ProblemError, match="'gen 0' has no finite"):
         dispatch.from_pandapower(net)
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     net.line.in_service = False
     assert dispatch.from_pandapower(net).names == ["ext_grid 0"]
 
@@ -216,7 +215,7 @@ def test_arguments_of_readers():
 
 
 def test_a_net_without_a_source():
-    net = pandapower.networks.case4gs()
+    net = nets.net("case4gs")
     net.ext_grid.in_service = False
     with pytest.raises(d2.ProblemError, match="no ext_grid in service, nor a gen with slack"):
         dispatch.from_pandapower(net)

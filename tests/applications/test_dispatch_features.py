@@ -6,10 +6,10 @@ import cvxpy as cp
 import networkx as nx
 import numpy as np
 import pandapower
-import pandapower.networks
 import pytest
 
 import dual2 as d2
+import nets
 from dual2.applications import dispatch
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "pglib"
@@ -151,7 +151,7 @@ def test_zones_with_ramps_storage_and_a_graph_of_their_own():
 
 def test_results_as_pandapower_writes_them():
     """The tables of rundcopp, wherever both have a column."""
-    net = pandapower.networks.case30()
+    net = nets.net("case30")
     dispatch.write_results(dispatch.from_pandapower(net).solve(), net)
     ours = {
         k: net[k].copy() for k in ("res_bus", "res_gen", "res_ext_grid", "res_line", "res_load")
@@ -169,7 +169,7 @@ def test_results_as_pandapower_writes_them():
 
 
 def test_results_of_a_net_whose_source_is_a_generator():
-    net = pandapower.networks.case4gs()
+    net = nets.net("case4gs")
     net.ext_grid.in_service, net.gen.slack = False, True
     net.gen[["min_p_mw", "max_p_mw"]] = 0.0, 600.0
     dispatch.write_results(dispatch.from_pandapower(net).solve(), net)
@@ -195,12 +195,12 @@ def test_results_with_what_is_out_of_service():
     with pytest.raises(d2.ProblemError, match="has no lines"):
         dispatch.write_results(plain, net)
     with pytest.raises(d2.ProblemError, match="other buses than the net"):
-        dispatch.write_results(answer, pandapower.networks.case4gs())
+        dispatch.write_results(answer, nets.net("case4gs"))
 
 
 def test_no_limits_of_reactive_power_are_needed():
     """Nor is the net changed by reading it."""
-    net = pandapower.networks.case9()
+    net = nets.net("case9")
     pandapower.create_sgen(net, 6, 30.0, controllable=True, min_p_mw=0.0, max_p_mw=30.0)
     limits = {"min_p_mw": -20.0, "max_p_mw": 20.0, "min_e_mwh": 0.0, "max_e_mwh": 50.0}
     pandapower.create_storage(net, 5, 0.0, soc_percent=50.0, controllable=True, **limits)

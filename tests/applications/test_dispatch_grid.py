@@ -6,10 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pandapower
-import pandapower.networks
 import pytest
 
 import dual2 as d2
+import nets
 from dcopf_reference import solve_angles
 from dual2.applications import dispatch
 from dual2.applications.dispatch.case_file import parse_case
@@ -139,7 +139,7 @@ def test_tables_of_lines_and_buses():
 
 
 def test_pandapower_has_piecewise_costs_shifts_and_isolated_buses():
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     net.poly_cost = net.poly_cost.iloc[:0]
     for kind, element, slope in (("ext_grid", 0, 20.0), ("gen", 0, 25.0), ("gen", 1, 40.0)):
         points = [[0.0, 60.0, slope], [60.0, 400.0, 1.3 * slope]]
@@ -165,7 +165,7 @@ def test_pandapower_has_piecewise_costs_shifts_and_isolated_buses():
 
 
 def test_a_net_without_costs_costs_one_per_mwh():
-    net = pandapower.networks.case14()
+    net = nets.net("case14")
     net.poly_cost = net.poly_cost.iloc[:0]
     assert dispatch.from_pandapower(net).solve().cost == pytest.approx(259.0)
 
