@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--schedules", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0, help="of the first schedule")
     parser.add_argument("--carrier", default="tls", help="of the processes: tls or grpc")
-    report_parts(PARTS, parse(parser, PARTS, schedules=2))
+    report_parts(PARTS, parse(parser, PARTS, schedules=1))
 
 
 if __name__ == "__main__":

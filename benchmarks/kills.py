@@ -199,7 +199,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=600_000, help="most rounds in process")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
     parser.add_argument("--seed", type=int, default=0)
-    options = parse(parser, PARTS, kills=1, rounds=20_000, methods=["iD2A"], parts=["single"])
+    options = parse(parser, PARTS, kills=1, rounds=4_000, methods=["iD2A"], parts=["single"])
     report = Report(options)
     if not PROC.is_dir():
         report.leave_out("everything: there is no /proc to find the processes in")
