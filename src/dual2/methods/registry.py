@@ -27,7 +27,7 @@ _DECLARED = (
     Parameter("constants", "tight (theory)"),
     *(
         Parameter(name, "defaults")
-        for name in ("eta", "c", "delta", "slack", "mapping", "restart", "check")
+        for name in ("cost", "eta", "c", "delta", "slack", "mapping", "restart", "check")
     ),
 )
 _POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
