@@ -16,14 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import CapabilityError, counted, near_names
+from dual2.errors import counted
 from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.methods.method import Method
 from dual2.methods.newton.message import Layout, half_size
 from dual2.methods.newton.plan import PANOC_NEEDS, PRIMAL, SOME, prefers_primal
-from dual2.methods.parameters import SOLVE_ARGUMENTS, Settings
-from dual2.methods.registry import AUTO, METHODS, find_method
+from dual2.methods.parameters import Settings
+from dual2.methods.registry import AUTO, METHODS, find_method, untaken_options
 from dual2.network import AnyNetwork
 from dual2.problem import Agent
 from dual2.runtime import Share
@@ -217,28 +217,7 @@ def _by_wishes(wishes: list[str]) -> Choice:
     for method in (METHODS[row.method] for row in CANDIDATES):
         if set(wishes) <= set(method.options):
             return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
-    raise CapabilityError(_untaken(wishes))
-
-
-def _untaken(wishes: list[str]) -> str:
-    """Why no candidate takes these options: what may have been meant, or which methods do."""
-    takers: dict[str, list[str]] = {}
-    for method in METHODS.values():
-        for name in method.options:
-            takers.setdefault(name, []).append(method.name)
-    owners = {name: ", ".join(names) for name, names in takers.items()}
-    owners = dict.fromkeys(SOLVE_ARGUMENTS, "solve itself") | owners
-    strange = next((name for name in wishes if name not in owners), None)
-    if strange is None:
-        why = "; ".join(f"{name} is an option of {owners[name]}" for name in wishes) + "."
-    else:
-        near = " or ".join(f"{k} (of {owners[k]})" for k in near_names(strange, owners, 3))
-        why = f"Unknown option {strange!r}" + (f"; did you mean {near}?" if near else ".")
-    able = [f"{row.method} ({', '.join(METHODS[row.method].options)})" for row in CANDIDATES]
-    return (
-        f"{why} Without a method's name solve takes options of one of {', '.join(able)}; "
-        "'dual2 methods NAME' lists those of the others."
-    )
+    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
 
 
 def measure(share: Share, network: AnyNetwork, tol: float) -> Size:

@@ -6,7 +6,6 @@ A method's own plan chooses its parameters; here is what is the same for all met
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -197,19 +196,15 @@ def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
 
 def _try_values(driver: Driver, problem: Share) -> None:
     """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
-    owners: list[tuple[Smooth | Proximable, slice | None]] = []
-    if isinstance(problem.h, Smooth | Proximable):
-        owners.append((problem.h, None))
-    for agent, ends in zip(problem.agents, pairwise(problem.offsets), strict=True):
-        for function in (agent.f, agent.g):
-            if isinstance(function, Smooth | Proximable):
-                owners.append((function, slice(*ends)))
-    for function, place in owners:
-        at = np.zeros(problem.p) if place is None else driver.algorithm.x[place].copy()
-        try:
-            function.value(function.prox(at, 1.0) if function.proximable else at)
-        except CapabilityError:  # none was given
-            continue
+    own = [(f, i) for i, agent in enumerate(problem.agents) for f in (agent.f, agent.g)]
+    for function, i in [(problem.h, None), *own]:
+        if isinstance(function, Smooth | Proximable):
+            part = None if i is None else slice(*problem.offsets[i : i + 2])
+            at = np.zeros(problem.p) if part is None else driver.algorithm.x[part].copy()
+            try:
+                function.value(function.prox(at, 1.0) if function.proximable else at)
+            except CapabilityError:  # none was given
+                continue
 
 
 def flatten(problem: Share, x: Any, what: str) -> Array:
