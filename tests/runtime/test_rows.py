@@ -105,7 +105,7 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
         assert np.array_equal(found, expected[owned])
     assert {kind for kind, *_ in sent} == {"rows", "agree up", "agree down"}
     widths = {size for kind, *_, size in sent if kind == "agree down"}
-    assert widths == {2}  # p is compared, once
+    assert widths == {3}  # p and the starts are compared, once
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -208,6 +208,22 @@ def test_many_numbers_are_summed_in_the_same_order(name):
     here = Agreement(network)
     few = [here.total(part) for part in np.array_split(values, 20, axis=1)]
     assert np.array_equal(here.total(values), np.concatenate(few))
+
+
+@pytest.mark.parametrize("warm", [(), (0,), (1,), (0, 1)], ids=str)
+def test_nobody_is_asked_for_a_start_where_all_know_that_there_is_none(warm):
+    network = d2.Network(nx.path_graph(6))
+    whole = problem(6)
+
+    def work(transport):
+        share = share_of(whole, network, transport, cold=transport.rank not in warm)
+        runtime, x = Runtime(share, network), np.full(2, float(transport.rank in warm))
+        with share.agreement.beginning():
+            return share.agreement.cold, runtime.which(x, 0 * x)
+
+    answers, sent = in_threads(network, 2, work)
+    assert answers == [(not warm, [bool(warm), False])] * 2
+    assert [size for kind, *_, size in sent if kind == "agree down"] == [3, *([2] if warm else [])]
 
 
 def test_a_process_may_own_agents_far_apart():

@@ -55,6 +55,8 @@ class Agreement:
         How often ``total_of`` was called.
     run : callable
         ``run(kernel, *args)`` on the threads of this process; by default there is one.
+    cold : bool
+        Whether nobody has a starting point, and all know it.
 
     Examples
     --------
@@ -71,6 +73,7 @@ class Agreement:
         self.owned: NDArray[np.int64] = np.flatnonzero(self.owners == self.rank)
         self.agree_rounds = self.agree_floats = self.sums = 0
         self._counting, self._room, self.run = True, np.empty(0), run_alone
+        self.cold = False
 
     def total_of(self, width: int, fill: Fill) -> Vector:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -122,9 +125,9 @@ class Agreement:
             self.transport.strict = False
 
     @contextmanager
-    def beginning(self, cold: bool) -> Iterator[None]:
-        """The start of a method, ``cold`` where this process has no starting point."""
-        self.transport.cold = cold and self.transport.alike
+    def beginning(self) -> Iterator[None]:
+        """The start of a method: nobody is asked for a starting point where there is none."""
+        self.transport.cold = self.cold
         try:
             yield
         finally:
@@ -222,11 +225,13 @@ class Share(Problem):
             return np.full((len(self.agents), 1), np.nan)
 
 
-def share_of(problem: Problem, network: AnyNetwork, transport: Transport | None = None) -> Share:
+def share_of(
+    problem: Problem, network: AnyNetwork, transport: Transport | None = None, cold: bool = False
+) -> Share:
     """The part of a problem that belongs to this process, agreed over ``transport``.
 
     Without one, a share that has been given its place already is returned as it is, and any other
-    problem must have all agents here.
+    problem must have all agents here. ``cold`` says that this process has no starting point.
     """
     if transport is None:
         if isinstance(problem, Share) and problem._agreement is not None:
@@ -239,6 +244,7 @@ def share_of(problem: Problem, network: AnyNetwork, transport: Transport | None 
         )
     transport.settled = False
     share = _take(problem, Agreement(network, transport))
+    share.agreement.cold = cold
     if transport.size > 1:
         _compare_couplings(share)
     return share
@@ -265,10 +271,16 @@ def _take(problem: Problem, agreement: Agreement) -> Share:
 
 
 def _compare_couplings(share: Share) -> None:
-    """An error unless all processes have the same p, which Σ p and Σ p² show in one message."""
-    own = np.full((len(share.agents), 2), [share.p, share.p**2])
-    with share.agreement.uncounted():
-        first, second = map(int, share.total(own))
+    """An error unless all processes have the same p, which Σ p and Σ p² show in one message.
+
+    Where they may be called differently it also tells whether somebody has a starting point.
+    """
+    agreement = share.agreement
+    told = [share.p, share.p**2, not agreement.cold][: 2 if agreement.transport.alike else 3]
+    own = np.full((len(share.agents), len(told)), told, dtype=np.float64)
+    with agreement.uncounted():
+        first, second, *warm = map(int, share.total(own))
+        agreement.cold = agreement.cold and not any(warm)
         if first**2 == share.n * second:  # equal only where all numbers are
             return
         most, least = share.largest(own[:, :1] * [1, -1])

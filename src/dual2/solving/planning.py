@@ -143,7 +143,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
             )
     if not same:
         x, lam = _starting_point(problem, start)
-        with problem.agreement.beginning(start is None):
+        with problem.agreement.beginning():
             driver.algorithm.start(x / driver.lengths, lam / driver.units)
     _try_values(driver, problem)
 

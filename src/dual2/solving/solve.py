@@ -146,7 +146,7 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
-    share = share_of(problem, network, find_transport(runtime, sums))
+    share = share_of(problem, network, find_transport(runtime, sums), cold=start is None)
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     choice = choose(method, share, network, settings, tol, start)
     found = choice.method
