@@ -243,8 +243,9 @@ def share_of(
             "give the whole Problem."
         )
     transport.settled = False
-    share = _take(problem, Agreement(network, transport))
-    share.agreement.cold = cold
+    agreement = Agreement(network, transport)
+    agreement.cold = cold
+    share = _take(problem, agreement)
     if transport.size > 1:
         _compare_couplings(share)
     return share
