@@ -99,8 +99,32 @@ def test_what_is_said_of_a_method_names_it():
     assert chosen(problem, Settings(subsolver="iDAPG")).method.name == "iD2A"
     assert chosen(problem, Settings(parameters={"max_sums": 5})).method.name == "Newton"
     assert d2.solve(problem, PATH, rho=2.0, tol=1e-4).parameters["method"][0] == "iD2A"
-    with pytest.raises(d2.CapabilityError, match="Unknown parameter of iD2A 'gamma'"):
-        d2.solve(problem, PATH, gamma=3.0)
+    assert chosen(problem, Settings(parameters={"cost": "computation"})).method.name == "iD2A"
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ({"stepp": 1}, r"^Unknown option 'stepp'\. Did you mean 'step' \(of Nedic\)"),
+        (
+            {"max_round": 1},
+            r"^Unknown option 'max_round'\. Did you mean 'max_rounds' \(of solve itself",
+        ),
+        ({"rho": 1.0, "gama": 3.0}, r"Did you mean 'gamma' \(of NPGA-EXTRA, .* 10 others\)"),
+        ({"qqqqqqq": 1}, r"^Unknown option 'qqqqqqq'\. Known without a method's name"),
+        ({"gamma": 3.0}, r"^gamma is an option of NPGA-EXTRA, .* and 10 others\. Known without"),
+        ({"degree": 3}, r"^degree is an option of MiD2A\."),
+        (
+            {"rho": 1.0, "mode": "dual"},
+            r"^rho is an option of iD2A, .*; mode is an option of Newton\.",
+        ),
+    ],
+    ids=str,
+)
+def test_options_that_nothing_chosen_takes(options, said):
+    with pytest.raises(d2.CapabilityError, match=said) as caught:
+        d2.solve(made(), PATH, **options)
+    assert "one of Newton (max_sums, mode), iD2A (rho, subsolver," in str(caught.value)
 
 
 def test_size_of_a_problem():

@@ -64,9 +64,23 @@ def unknown_name(what: str, name: str, known: Iterable[str], elsewhere: Iterable
     >>> unknown_name("argument", "tolerance", ["reference", "tol"])
     "Unknown argument 'tolerance'. Did you mean 'tol'? Known: reference, tol."
     """
-    names, asked = list(known), name.lower()
-    lowered = {k.lower(): k for k in (*elsewhere, *names)}
-    cut = [k for k in lowered if len(k) > 2 and (k.startswith(asked) or asked.startswith(k))]
-    near = difflib.get_close_matches(asked, cut or lowered, n=1, cutoff=0.0 if cut else 0.5)
-    hint = f" Did you mean {lowered[near[0]]!r}?" if near else ""
+    names = list(known)
+    near = near_names(name, (*elsewhere, *names))
+    hint = f" Did you mean {near[0]!r}?" if near else ""
     return f"Unknown {what} {name!r}.{hint} Known: {', '.join(names)}."
+
+
+def near_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """The known names that are most like one that is unknown; if possible abbreviations.
+
+    Examples
+    --------
+    >>> near_names("stepp", ["step", "alpha", "restart"], most=2)
+    ['step']
+    >>> near_names("betta", ["alpha", "beta", "theta"], most=2)
+    ['beta', 'theta']
+    """
+    lowered, asked = {k.lower(): k for k in known}, name.lower()
+    cut = [k for k in lowered if len(k) > 2 and (k.startswith(asked) or asked.startswith(k))]
+    near = difflib.get_close_matches(asked, cut or lowered, n=most, cutoff=0.0 if cut else 0.5)
+    return [lowered[k] for k in near]

@@ -48,6 +48,10 @@ def test_subsystems(changes, message):
         ({"limit": "low"}, "limit = 'low' is not made of numbers"),
         ({"price_cap": -1.0}, "price_cap"),
         ({"subsystems": []}, "There are no subsystems"),
+        (
+            {"subsystems": [system("a", resource=None)], "limit": [1.0, 2.0]},
+            r"limit is of 2 resources, but no subsystem .* \(2 × inputs\)",
+        ),
         ({"subsystems": [system("a"), system("a")]}, "'a' is used twice"),
     ],
 )

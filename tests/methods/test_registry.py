@@ -98,6 +98,7 @@ def test_every_parameter_that_is_listed_may_be_given():
     agents = [d2.Agent(np.eye(2), d2.Quadratic([1.0 + i, 2.0], [1.0, -1.0])) for i in range(3)]
     M = np.eye(3) - NETWORK.W.toarray()
     other = {"subsolver": "iDAPG", "accuracy": "relative", "constants": "tight", "restart": True,
+             "cost": "communication",
              "mapping": "auto", "degree": 2, "spectrum": "exact", "theta": 1, "B2": M, "C": 0 * M,
              "D": np.eye(3) - M, "integrator": "RK45"}  # fmt: skip
     for name, method in METHODS.items():

@@ -105,7 +105,7 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
         assert np.array_equal(found, expected[owned])
     assert {kind for kind, *_ in sent} == {"rows", "agree up", "agree down"}
     widths = {size for kind, *_, size in sent if kind == "agree down"}
-    assert widths == {2}  # p is compared, once
+    assert widths == {3}  # p and the starts are compared, once
 
 
 @pytest.mark.parametrize("name", GRAPHS)
@@ -154,7 +154,7 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
     assert np.array_equal(found, expected) and asked == [network.n]
     assert here.sums == 1 and here.agree_rounds == 2 * network.tree.height
     assert here.agree_floats == 2 * 2 * (network.n - 1) * width
-    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
     long = d2.Network(nx.random_labeled_tree(300, seed=1))
     values = np.random.default_rng(5).standard_normal((300, width)) ** 7
     found, asked, _ = total(Agreement(long))
@@ -168,7 +168,7 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_share_the_columns_of_a_sum(threads, monkeypatch):
     network, width = d2.Network(nx.random_labeled_tree(300, seed=2)), 71
-    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
     values = np.random.default_rng(6).standard_normal((300, width)) ** 7
     agreement, expected = Agreement(network), Agreement(network).total(values)
     agreement.run = Team(threads).run
@@ -189,7 +189,7 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
             return rows[0]
 
     network, width, most = d2.Network(nx.path_graph(300)), 70, []
-    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
     values = np.random.default_rng(7).standard_normal((300, width))
 
     def fill(rows, out):
@@ -208,6 +208,22 @@ def test_many_numbers_are_summed_in_the_same_order(name):
     here = Agreement(network)
     few = [here.total(part) for part in np.array_split(values, 20, axis=1)]
     assert np.array_equal(here.total(values), np.concatenate(few))
+
+
+@pytest.mark.parametrize("warm", [(), (0,), (1,), (0, 1)], ids=str)
+def test_nobody_is_asked_for_a_start_where_all_know_that_there_is_none(warm):
+    network = d2.Network(nx.path_graph(6))
+    whole = problem(6)
+
+    def work(transport):
+        share = share_of(whole, network, transport, cold=transport.rank not in warm)
+        runtime, x = Runtime(share, network), np.full(2, float(transport.rank in warm))
+        with share.agreement.beginning():
+            return share.agreement.cold, runtime.which(x, 0 * x)
+
+    answers, sent = in_threads(network, 2, work)
+    assert answers == [(not warm, [bool(warm), False])] * 2
+    assert [size for kind, *_, size in sent if kind == "agree down"] == [3, *([2] if warm else [])]
 
 
 def test_a_process_may_own_agents_far_apart():

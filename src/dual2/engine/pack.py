@@ -166,10 +166,6 @@ class Packed:
         b = self.block
         return float(2 * (b.cols.size + b.sval.size) + 12 * self.n * self.p + 2 * b.fpool.size)
 
-    def split(self, x: Array) -> list[Array]:
-        """The flat x as one copy per agent."""
-        return [part.copy() for part in np.split(x, self.block.xptr[1:-1])]
-
 
 def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     """Lower a problem to arrays; ``smooth`` replaces h* where a gradient is taken."""

@@ -53,13 +53,13 @@ class ID2A:
 
         At the solution z_i = A_i x_i - (1/n)Σ_j A_j x_j, so a good x gives a good z.
         """
-        rt = self.runtime
+        rt, (warm, priced) = self.runtime, self.runtime.which(x, lam)
         z = np.zeros((rt.n, rt.p))
-        if rt.anywhere(x):
+        if warm:
             products = rt.products(x)
             z = products - rt.total(products) / rt.problem.n
         self.at = self.nesterov.init(z)
-        self.rounds = self.oracle.init(x, lam, z)
+        self.rounds = self.oracle.init(x, lam, z, priced)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""

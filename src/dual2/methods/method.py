@@ -158,6 +158,11 @@ class Method:
         return self.needs.lack(problem)
 
     @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the parameters that may be given."""
+        return tuple(parameter.name for parameter in self.declared if parameter.free)
+
+    @property
     def sources(self) -> dict[str, str]:
         """Where the parameters that may be given come from otherwise, those alike together."""
         groups = groupby((p for p in self.declared if p.free), lambda p: p.source)

@@ -1,8 +1,10 @@
 """The methods by name, which of them can solve a problem, and the error if one cannot."""
 
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import replace
 
-from dual2.errors import CapabilityError, unknown_name
+from dual2.errors import CapabilityError, near_names, unknown_name
 from dual2.methods.admm import ADMM_METHODS
 from dual2.methods.apapc import APAPC_METHODS
 from dual2.methods.cocoa import COCOA, COLA
@@ -13,7 +15,7 @@ from dual2.methods.method import Method
 from dual2.methods.nedic import NEDIC
 from dual2.methods.newton import LBFGS, NEWTON
 from dual2.methods.npga_methods import NPGA_METHODS
-from dual2.methods.parameters import Parameter
+from dual2.methods.parameters import SOLVE_ARGUMENTS, Parameter
 from dual2.methods.sharing import SHARING_METHODS
 from dual2.methods.vector_free import VECTOR_FREE
 from dual2.problem import Problem
@@ -27,7 +29,7 @@ _DECLARED = (
     Parameter("constants", "tight (theory)"),
     *(
         Parameter(name, "defaults")
-        for name in ("eta", "c", "delta", "slack", "mapping", "restart", "check")
+        for name in ("cost", "eta", "c", "delta", "slack", "mapping", "restart", "check")
     ),
 )
 _POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
@@ -116,3 +118,36 @@ def require(method: Method, problem: Problem) -> None:
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")
+
+
+def untaken_options(options: Sequence[str], able: Sequence[Method]) -> CapabilityError:
+    """The error for options that none of the ``able`` methods takes: who does, or what was meant.
+
+    Examples
+    --------
+    >>> print(untaken_options(["stepp"], [METHODS["L-BFGS"]]))
+    Unknown option 'stepp'. Did you mean 'step' (of Nedic)? Known without a method's name: options
+    of one of L-BFGS (max_sums); to solve: method, ... lists those of other methods.
+    """
+    takers: dict[str, list[str]] = defaultdict(list)
+    for method in _ALL:
+        for name in method.options:
+            takers[name].append(method.name)
+    owners = dict.fromkeys(SOLVE_ARGUMENTS, "solve itself")
+    owners |= {name: _few(methods) for name, methods in takers.items()}
+    strange = next((name for name in options if name not in owners), None)
+    if strange is None:
+        why = "; ".join(f"{name} is an option of {owners[name]}" for name in options) + "."
+    else:
+        near = " or ".join(f"{k!r} (of {owners[k]})" for k in near_names(strange, owners, 3))
+        why = f"Unknown option {strange!r}." + (f" Did you mean {near}?" if near else "")
+    known = ", ".join(f"{method.name} ({', '.join(method.options)})" for method in able)
+    return CapabilityError(
+        f"{why} Known without a method's name: options of one of {known}; to solve: "
+        f"{', '.join(SOLVE_ARGUMENTS)}. 'dual2 methods NAME' lists those of other methods."
+    )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} others" if len(names) > 6 else ""
+    return ", ".join(names[:5] if more else names) + more

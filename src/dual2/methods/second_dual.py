@@ -67,10 +67,6 @@ class Nesterov:
         """Begin at w = z."""
         return Iterate(w=z.copy(), z=z, past=z.copy())
 
-    def ask(self, at: Iterate) -> Array:
-        """The point z at which the oracle is to be evaluated."""
-        return at.z
-
     def descend(self, at: Iterate, mixed: Array) -> Array:
         """w⁺ = z + 𝐂λ/L_F, from the oracle's answer ``mixed`` = 𝐂λ."""
         return at.z + self.length * mixed
@@ -158,13 +154,12 @@ class SecondDual(ABC):
         self.nesterov = Nesterov(length, beta, restarts=self.rule.adaptive or beta is None)
         self.inner = 0  # iterations on the present subproblem
 
-    def init(self, x: Array, lam: Array, z: Array) -> int:
-        """Begin the first subproblem at x and λ; returns the rounds that takes."""
+    def init(self, x: Array, lam: Array, z: Array, priced: bool) -> int:
+        """Begin the first subproblem at x and λ, ``priced`` where some λ is not 0: rounds made."""
         self.solver.start(x, lam)
-        rounds = self.per_mix if self.runtime.anywhere(lam) else 0
         self.rule.begin(lambda: self._value_gap(z))
         self.aim(0)
-        return rounds
+        return self.per_mix if priced else 0
 
     @abstractmethod
     def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
@@ -229,7 +224,7 @@ class Together(SecondDual):
         """Inner iterations up to the next test."""
         allowed = max(1, rounds // self.per_mix)
         steps = min(self.check - self.inner, allowed)
-        steps = self.solver.advance(self.nesterov.ask(at), steps, seconds)
+        steps = self.solver.advance(at.z, steps, seconds)
         self.inner += steps
         return steps * self.per_mix
 
@@ -320,7 +315,7 @@ class Alone(SecondDual):
 
     def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
         """Local iterations, and the exchange of λ where they are done."""
-        sub, z = self.solver, self.nesterov.ask(at)
+        sub, z = self.solver, at.z
         if self.scale is None:
             sub.advance_local(z, np.zeros(self.runtime.n), steps=1)
             self.scale = np.maximum(sub.local_size(), 1e-300)

@@ -87,8 +87,8 @@ class Problem:
 
     def _take_over(self, other: Problem) -> None:
         """What is known of the same agents in another problem needs no second look."""
-        self.dims, self.groups, self.sizes = other.dims, other.groups, other.sizes
-        self.sigma, self.h_star = other.sigma, other.h_star
+        self.dims, self.h_star, self.groups = other.dims, other.h_star, other.groups
+        self.sizes, self.sigma = other.sizes, other.sigma
 
     def __repr__(self) -> str:
         sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"

@@ -1,32 +1,26 @@
-"""The processes that hold the agents: who owns which, what travels between them, how all agree."""
+"""The processes that hold the agents: who owns which, and what travels between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from dual2.engine.gossip import climb
-from dual2.engine.threads import BARRIER, Member
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
-from dual2.runtime.tree import Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
+from dual2.runtime.tree import Route, combine, find_route
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
 """Arrays by the rank of the other end."""
 _MANY = 10_000
 """Entries from which a compiled sum is faster than NumPy's."""
-ROOM = 500_000
-"""Numbers that are held at once where agents compute their part of a sum one after the other: 4 MB,
-which stay in the cache."""
 
 
 class Transport:
@@ -93,7 +87,7 @@ class Transport:
             return self._exact_sums.sum(rows, network)
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
-            return _sum_here(total, self.travel(network))
+            return sum_here(total, self.travel(network))
         return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
@@ -145,7 +139,7 @@ class Transport:
         raise SystemExit(code)
 
 
-def _sum_here(total: Array, tree: Tree) -> Array:
+def sum_here(total: Array, tree: Tree) -> Array:
     """The sum in the order of the tree where all agents are here; ``total`` is used up."""
     if total.size >= _MANY and tree.levels:
         children = np.concatenate(tree.levels)
@@ -154,129 +148,6 @@ def _sum_here(total: Array, tree: Tree) -> Array:
         for children in tree.levels:
             np.add.at(total, tree.parent[children], total[children])
     return total[tree.root].copy()
-
-
-def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
-    """Run ``kernel(*args, member)`` on this thread."""
-    return kernel(*args, Member(0, 1, np.zeros(BARRIER, np.int64)))
-
-
-class Agreement:
-    """All agents of a network, wherever they live.
-
-    A maximum or a sum goes up the spanning tree and its value down again: 2·height rounds and
-    2(n-1) messages, counted so whatever the processes do instead. A few numbers are agreed on
-    (``agree_rounds``); arrays of p or p² numbers are summed (``sums``, whose rounds are those of
-    any exchange of p-vectors).
-
-    Parameters
-    ----------
-    network : Network or ChebyshevNetwork
-        Its graph has the tree.
-    transport : Transport
-        The processes; by default this one alone.
-
-    Attributes
-    ----------
-    owned : ndarray of int64
-        Numbers of the agents in this process, ascending.
-    agree_rounds, agree_floats : int
-        What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
-    sums : int
-        How often ``total_of`` was called.
-    run : callable
-        ``run(kernel, *args)`` on the threads of this process; by default there is one.
-
-    Examples
-    --------
-    >>> from dual2.network import Network
-    >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
-    >>> agreement.total([[1.0], [2.0], [4.0]]).tolist(), agreement.agree_rounds
-    ([7.0], 2)
-    """
-
-    def __init__(self, network: AnyNetwork, transport: Transport | None = None) -> None:
-        self.network, self.transport = network, transport or Transport()
-        self.rank, self.size = self.transport.rank, self.transport.size
-        self.owners = self.transport.owners(network)
-        self.owned: Array = np.flatnonzero(self.owners == self.rank)
-        self.agree_rounds = self.agree_floats = self.sums = 0
-        self._counting, self._room, self.run = True, np.empty(0), run_alone
-
-    def total_of(self, width: int, fill: Fill) -> Array:
-        """Exact sum over the agents of one array each: the verb of methods over sums.
-
-        ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
-        the rows of ``out``, for some agents at a time where there are many. What they write must
-        depend on the agent alone. Everybody gets the same bits, in one process or in several.
-
-        Examples
-        --------
-        >>> from dual2.network import Network
-        >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
-        >>> def fill(rows, out):
-        ...     out[:] = rows[:, None] + [1.0, 10.0]
-        >>> agreement.total_of(2, fill).tolist(), agreement.sums
-        ([6.0, 33.0], 1)
-        """
-        self.sums += self._counting
-        self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
-        count, transport = len(self.owned), self.transport
-        here = self.size == 1 and not transport.exact
-        tree = transport.travel(self.network) if here else self.network.tree
-        if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
-        if transport.any_order and count * width > ROOM:
-            own = sum_in_parts(width, fill, count, ROOM)
-            return transport.sum(own[None], self.network)
-        if self._room.size < count * width:
-            self._room = np.empty(count * width)
-        rows = self._room[: count * width].reshape(count, width)
-        fill(np.arange(count), rows)
-        return _sum_here(rows, tree) if here else transport.sum(rows, self.network)
-
-    def total(self, rows: ArrayLike) -> Array:
-        """Sum over the agents, column by column; (rows, m) to (m,)."""
-        return self.transport.sum(self._counted(rows), self.network)
-
-    def largest(self, rows: ArrayLike) -> Array:
-        """Largest value over the agents, column by column; (rows, m) to (m,)."""
-        return self.transport.max(self._counted(rows), self.network)
-
-    @contextmanager
-    def running(self) -> Iterator[None]:
-        """The iterations: all is compiled, others are expected to answer soon and with numbers."""
-        self.transport.settled = self.transport.strict = True
-        try:
-            yield
-        finally:
-            self.transport.strict = False
-
-    @contextmanager
-    def beginning(self, cold: bool) -> Iterator[None]:
-        """The start of a method, ``cold`` where this process has no starting point."""
-        self.transport.cold = cold and self.transport.alike
-        try:
-            yield
-        finally:
-            self.transport.cold = False
-
-    @contextmanager
-    def uncounted(self) -> Iterator[None]:
-        """For what serves the observer alone, a trace for instance."""
-        before, self._counting = self._counting, False
-        self.transport.counted = False
-        try:
-            yield
-        finally:
-            self._counting = self.transport.counted = before
-
-    def _counted(self, rows: ArrayLike) -> Array:
-        values = np.asarray(rows, dtype=np.float64)
-        if self._counting:
-            self.agree_rounds += 2 * self.network.tree.height
-            self.agree_floats += 2 * (self.network.n - 1) * values.shape[1]
-        return values
 
 
 @cache

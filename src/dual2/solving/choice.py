@@ -23,7 +23,7 @@ from dual2.methods.method import Method
 from dual2.methods.newton.message import Layout, half_size
 from dual2.methods.newton.plan import PANOC_NEEDS, PRIMAL, SOME, prefers_primal
 from dual2.methods.parameters import Settings
-from dual2.methods.registry import AUTO, METHODS, find_method
+from dual2.methods.registry import AUTO, METHODS, find_method, untaken_options
 from dual2.network import AnyNetwork
 from dual2.problem import Agent
 from dual2.runtime import Share
@@ -214,12 +214,10 @@ def _wishes(settings: Settings) -> list[str]:
 
 
 def _by_wishes(wishes: list[str]) -> Choice:
-    for row in CANDIDATES:
-        method = METHODS[row.method]
-        known = {parameter.name for parameter in method.declared if parameter.free}
-        if known.issuperset(wishes):
+    for method in (METHODS[row.method] for row in CANDIDATES):
+        if set(wishes) <= set(method.options):
             return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
-    return Choice(METHODS[_LAST], f"{_LAST}, for {', '.join(wishes)}")
+    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
 
 
 def measure(share: Share, network: AnyNetwork, tol: float) -> Size:

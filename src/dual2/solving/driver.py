@@ -304,7 +304,7 @@ class Driver:
 
     def _finite(self) -> bool:
         """Whether those of all processes are."""
-        return not self.runtime.anywhere(np.array([not self._own_finite()]))
+        return not self.runtime.most(np.array([float(not self._own_finite())])).any()
 
     def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""

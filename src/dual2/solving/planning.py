@@ -5,8 +5,8 @@ A method's own plan chooses its parameters; here is what is the same for all met
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import pairwise
+from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
+from dual2.solving.balance import Balance
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
@@ -32,7 +33,7 @@ Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
-    choice: Choice, share: Share, network: AnyNetwork, settings: Settings, reduce: bool = True
+    choice: Choice, balance: Balance, network: AnyNetwork, settings: Settings, reduce: bool
 ) -> Plan:
     """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
 
@@ -42,21 +43,25 @@ def plan_for(
         If the problem is outside the method's class: what fails, which methods would work, and
         which reduction would help.
     """
-    method, reduction, inside = choice.method, None, share
+    method, share, reduction = choice.method, balance.problem, None
+    inside = share
     if not choice.able and method.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
     plan = method.plan(inside, network, settings).told(method, given)
+    algorithm, runtime, told, said = plan.algorithm, plan.runtime, plan.parameters, []
     if choice.reason:
-        parameters = plan.parameters | {"method": (plan.parameters["method"][0], "auto")}
-        text = f"Method: {choice.reason}.\n{plan.explanation}"
-        plan = replace(plan, parameters=parameters, explanation=text)
-    if reduction is None:
-        return plan
-    said, runtime = reduction.explain(share), Runtime(share, network)
-    parameters = plan.parameters | {"reduction": (reduction.name, said)}
-    algorithm = Reduced(plan.algorithm, runtime, reduction)
-    return Plan(algorithm, runtime, parameters, f"Reduction: {said}.\n{plan.explanation}")
+        told = told | {"method": (told["method"][0], "auto")}
+        said.append(f"Method: {choice.reason}.")
+    if reduction is not None:
+        runtime, how = Runtime(share, network), reduction.explain(share)
+        algorithm = Reduced(algorithm, runtime, reduction)
+        told = told | {"reduction": (reduction.name, how)}
+        said.append(f"Reduction: {how}.")
+    if balance.said:
+        told = told | {"scale": ("powers of two", balance.said)}
+        said.append(f"Scaling: {balance.said}.")
+    return Plan(algorithm, runtime, told, "\n".join([*reversed(said), plan.explanation]))
 
 
 def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:
@@ -142,11 +147,13 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
                 "The checkpoint is of another run: the problem, the network, the method or its "
                 "parameters have changed. Start afresh, or restore them."
             )
-    if not same:
-        x, lam = _starting_point(problem, start)
-        with problem.agreement.beginning(start is None):
-            driver.algorithm.start(x / driver.lengths, lam / driver.units)
-    _try_values(driver, problem)
+    if same:
+        _try_values(problem, driver.algorithm.x * driver.lengths)
+        return
+    x, lam = _starting_point(problem, start)
+    _try_values(problem, x)
+    with problem.agreement.beginning():
+        driver.algorithm.start(x / driver.lengths, lam / driver.units)
 
 
 def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
@@ -195,21 +202,14 @@ def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
     return x, np.array(np.broadcast_to(lam, (n, p)), order="C")
 
 
-def _try_values(driver: Driver, problem: Share) -> None:
+def _try_values(problem: Share, x: Array) -> None:
     """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
-    owners: list[tuple[Smooth | Proximable, slice | None]] = []
-    if isinstance(problem.h, Smooth | Proximable):
-        owners.append((problem.h, None))
-    for agent, ends in zip(problem.agents, pairwise(problem.offsets), strict=True):
-        for function in (agent.f, agent.g):
-            if isinstance(function, Smooth | Proximable):
-                owners.append((function, slice(*ends)))
-    for function, place in owners:
-        at = np.zeros(problem.p) if place is None else driver.algorithm.x[place].copy()
-        try:
-            function.value(function.prox(at, 1.0) if function.proximable else at)
-        except CapabilityError:  # none was given
-            continue
+    own = zip(problem.agents, problem.dims, np.cumsum(problem.dims), strict=True)
+    parts = ((f, x[end - d : end]) for agent, d, end in own for f in (agent.f, agent.g))
+    for function, at in chain([(problem.h, np.zeros(problem.p))], parts):
+        if isinstance(function, Smooth | Proximable):
+            with suppress(CapabilityError):  # none was given
+                function.value(function.prox(at.copy(), 1.0) if function.proximable else at.copy())
 
 
 def flatten(problem: Share, x: Any, what: str) -> Array:

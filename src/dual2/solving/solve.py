@@ -146,17 +146,13 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
-    share = share_of(problem, network, find_transport(runtime, sums))
+    share = share_of(problem, network, find_transport(runtime, sums), cold=start is None)
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     choice = choose(method, share, network, settings, tol, start)
     found = choice.method
     settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
     balance = balanced(share, scale, found.scale_free)
-    plan = plan_for(choice, balance.problem, network, settings, reduce)
-    if balance.said:
-        told = plan.parameters | {"scale": ("powers of two", balance.said)}
-        text = f"Scaling: {balance.said}.\n{plan.explanation}"
-        plan = replace(plan, parameters=told, explanation=text)
+    plan = plan_for(choice, balance, network, settings, reduce)
     flat = None if reference is None else flatten(share, reference, "reference")
     driver = Driver(
         plan,

@@ -86,6 +86,7 @@ class StoppingTest:
         offsets = self.runtime.block.xptr[:-1]
         flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))
         self._atol = self.atol * flat[np.minimum(offsets, len(flat) - 1)]
+        self._rounding = ROUNDING if self.tol > 0 else 0.0  # else what atol forgives, no more
 
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
@@ -116,11 +117,6 @@ class StoppingTest:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
         with self.runtime.agreement.uncounted():
             return self._measure(x, duals, self._local(x, duals)[1])
-
-    @property
-    def _rounding(self) -> float:
-        """With tol = 0 nothing passes but what atol forgives."""
-        return ROUNDING if self.tol > 0 else 0.0
 
     def _local(self, x: Array, duals: Array) -> tuple[Array, Array]:
         """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
@@ -161,7 +157,7 @@ class StoppingTest:
     def _by_definition(self, found: Residual, x: Array) -> Residual:
         problem, dual = self.runtime.problem, found.dual
         assert dual is not None
-        parts, none = self.runtime.packed.split(x), np.zeros_like(dual)
+        parts, none = problem.split(x), np.zeros_like(dual)
         pulls = (self._norms * np.abs(dual)).sum(axis=1)
         least = _NEARLY * self.tol * self._local(x, none)[1]
         felt = problem.anywhere(bool(np.any(pulls > least)))

@@ -19,7 +19,7 @@ from dual2.applications.mpc.simulation import Simulation, simulate
 from dual2.applications.mpc.stacked import StateSpace
 from dual2.applications.mpc.subsystem import Subsystem
 from dual2.applications.participants import distinct_names, read_network
-from dual2.errors import ProblemError
+from dual2.errors import ProblemError, counted
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
 from dual2.functions.arguments import Array, entries, number
 from dual2.problem import Problem
@@ -342,13 +342,18 @@ def _read_limit(limit: Any) -> Array:
 
 
 def _read_subsystems(given: Sequence[Subsystem], count: int) -> tuple[Subsystem, ...]:
-    found = []
-    for s in given:
+    systems = tuple(given)
+    for s in systems:
         if len(s.resource) not in (0, count):
             raise ProblemError(
                 f"{s!s}: resource has {len(s.resource)} rows; limit has {count} entries, one per "
                 "shared resource. A limit for each step is a matrix (steps × resources)."
             )
-        idle = np.zeros((count, s.n_u))
-        found.append(s if len(s.resource) else replace(s, resource=idle))
-    return tuple(found)
+    if systems and not any(len(s.resource) for s in systems):
+        raise ProblemError(
+            f"Controller: limit is of {counted(count, 'resource')}, but no subsystem says what it "
+            f"takes of them. Give those that do their resource, a matrix ({count} × inputs)."
+        )
+    return tuple(
+        s if len(s.resource) else replace(s, resource=np.zeros((count, s.n_u))) for s in systems
+    )

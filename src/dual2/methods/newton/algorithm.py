@@ -13,7 +13,6 @@ import numpy as np
 from dual2.methods.method import Verdict
 from dual2.methods.newton import flat as springs_of
 from dual2.methods.newton.agents import Agents, Question, Springs
-from dual2.methods.newton.by_rows import find_ways
 from dual2.methods.newton.coupling import (
     EPS,
     MOST,
@@ -22,6 +21,7 @@ from dual2.methods.newton.coupling import (
     Trials,
     choose,
     equilibrate,
+    find_ways,
     look,
     look_all,
     propose,
@@ -82,7 +82,6 @@ class Newton(OverSums):
         super().__init__(runtime, max_sums)
         self.agents = Agents(runtime)
         self.flat = self.agents.flat()
-        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:

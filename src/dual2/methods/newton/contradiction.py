@@ -67,7 +67,7 @@ def _falling(h: Function, problem: Reduced, c: Array, squares: Array) -> Array |
 
 def find_fall(runtime: Runtime, h: Function, way: Array, lam: Array) -> Array | None:
     """What of the ``way`` of all agents proves that the objective falls for ever, or None."""
-    found = zip(runtime.problem.agents, runtime.packed.split(way), strict=True)
+    found = zip(runtime.problem.agents, runtime.problem.split(way), strict=True)
     parts = [straight_part(agent, own)[0] for agent, own in found]
     told = zip(runtime.problem.agents, parts, strict=True)
     total = runtime.total(np.array([told_of_ray(agent, part) for agent, part in told]))
@@ -93,7 +93,7 @@ def find_separator(
     if not len(candidates):
         return None
     y = np.clip(problem.base + c @ problem.S, form.lower, form.upper)
-    parts = zip(runtime.problem.agents, runtime.packed.split(x), strict=True)
+    parts = zip(runtime.problem.agents, runtime.problem.split(x), strict=True)
     rows = [[reach_of(agent, own, u, y) for u in candidates] for agent, own in parts]
     total = runtime.total(np.array(rows).reshape(runtime.n, -1)).reshape(-1, DIRECTION)
     for u, numbers in zip(candidates, total, strict=True):

@@ -21,6 +21,7 @@ from dual2.methods.newton.message import (
     SUPPORT,
     SUPPORT_SIZE,
 )
+from dual2.problem.residual import group_norm
 
 Array = np.ndarray
 PRODUCT = 10.0
@@ -50,21 +51,6 @@ class Judgement(NamedTuple):
     nearly: bool
 
 
-def group_norm(v: Array, groups: Array) -> Array:
-    """For each row, or each entry of several rows, the Euclidean length of its group.
-
-    Examples
-    --------
-    >>> group_norm(np.array([3.0, 4.0, 1.0]), np.array([0, 0, 1])).tolist()
-    [5.0, 5.0, 1.0]
-    """
-    if v.shape[-1] == groups.max(initial=-1) + 1:
-        return np.abs(v)
-    if v.ndim == 2:
-        return np.array([group_norm(row, groups) for row in v])
-    return np.sqrt(np.bincount(groups, v * v))[groups]
-
-
 def judge(
     h: Function, scaling: Scaling, at: Point, largest: float, tol: float, atol: float
 ) -> Judgement:
@@ -84,7 +70,8 @@ def judge(
     pulled = steps * at.lam
     y = np.array([h.prox(v, t) for v, t in zip(at.S + pulled, steps, strict=True)])
     off, idle = at.S - y, np.where(at.load == 0, ROUNDING * np.abs(pulled), 0.0)
-    rows = _row_ratio(group_norm(off, groups), np.maximum(load, group_norm(y, groups)), idle, atol)
+    far, reach = (np.array([group_norm(v, groups) for v in rows]) for rows in (off, y))
+    rows = _row_ratio(far, np.maximum(load, reach), idle, atol)
     slack = atol + 16.0 * EPS * _length(at.load)
     whole = max(
         _ratio(_length(off[k]) - slack - _length(idle[k]), max(size, _length(y[k])))
