@@ -199,3 +199,20 @@ def test_time_limit_progress_and_callback(monkeypatch):
     assert d2.solve(made(), PATH, time_limit=0.0).status == "TIME_LIMIT"
     assert d2.solve(made(), PATH, callback=lambda info: True).status == "INTERRUPTED"
     assert len(seen) >= 1 and np.isfinite(seen).any()
+
+
+@pytest.mark.parametrize("method", ["auto", "iD2A", "L-BFGS"])
+def test_an_f_that_no_method_takes_is_told_where_it_belongs(method):
+    """exp has no Lipschitz constant: the first agent's mu = 0 is not what is wrong."""
+    first = d2.Agent([[1.0]], d2.Quadratic([0.0], [1.0]), d2.IndicatorBox(0.0, 1.0))
+
+    def problem(f, g):
+        return d2.Problem([first, d2.Agent([[1.0]], f, g)], d2.IndicatorPoint([1.0]))
+
+    loss = d2.PoissonLoss([2.0])
+    pattern = "agent 1: the gradient of f must have .* L = inf. Give it as g, beside f = Zero"
+    with pytest.raises(d2.CapabilityError, match=pattern):
+        d2.solve(problem(loss, d2.Zero()), d2.Network([(0, 1)]), method=method)
+    result = d2.solve(problem(d2.Zero(), loss), d2.Network([(0, 1)]), record=False)
+    assert result.status == "CONVERGED"
+    assert result.x[1] == pytest.approx(1.0) and result.x[0] == pytest.approx(0.0, abs=1e-8)

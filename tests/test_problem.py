@@ -247,6 +247,24 @@ def test_f_that_is_not_strongly_convex_is_legal():
     assert d2.Problem([agent(f=d2.Quadratic([1.0, 0.0, 0.0]))], d2.Zero()).n == 1
 
 
+# -- the KKT residual -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f", [d2.Zero(), d2.SquaredHingeLoss([1.0])])
+@pytest.mark.parametrize("x", [1e4, 4e7, 1e12])
+def test_a_cost_that_falls_ever_more_gently_has_no_minimum_however_far_one_goes(f, x):
+    """−log x has the slope −1/x, which the rounding of x must not hide; no price acts on it."""
+    agents = [d2.Agent([[0.0]], f, d2.NegativeLog(1.0)), d2.Agent([[1.0]], d2.SquaredNorm(1.0))]
+    problem = d2.Problem(agents, d2.IndicatorPoint([0.0]))
+    assert problem.kkt([np.array([x]), np.zeros(1)], np.zeros(1)).stationarity == np.inf
+
+
+def test_what_has_no_minimum_does_not_converge():
+    agents = [d2.Agent([[sign]], d2.Zero(), d2.NegativeLog(1.0)) for sign in (1.0, -1.0)]
+    problem = d2.Problem(agents, d2.IndicatorPoint([0.0]))
+    assert d2.solve(problem, d2.Network([(0, 1)]), record=False).status != "CONVERGED"
+
+
 # -- certificates -----------------------------------------------------------------------------
 
 SEEDS = [*range(0, 150, 7)]

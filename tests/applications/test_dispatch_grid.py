@@ -12,7 +12,7 @@ import dual2 as d2
 import nets
 from dcopf_reference import solve_angles
 from dual2.applications import dispatch
-from dual2.applications.dispatch.case_file import parse_case
+from dual2.applications.dispatch.case_file import parse_case, read_case
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "pglib"
 COLUMNS = {"powermodels": "dc_objective_reference", "matpower": "objective_matpower_model"}
@@ -181,6 +181,12 @@ def test_a_case_file_is_read_not_executed():
     assert found["bus"].tolist() == [[1, 3, 0], [2, 1, np.inf]] and "n" not in found
 
 
+def test_remarks_of_a_case_file_are_in_any_encoding(tmp_path):
+    path = tmp_path / "c.m"
+    path.write_bytes((TEXT + "mpc.bus = [1 3 0]; % Z\xfcrich").encode("latin-1"))
+    assert read_case(path)["bus"].tolist() == [[1, 3, 0]]
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -217,6 +223,9 @@ CASE = {
         ({"branch": [[1, 2, 0.1, 0.1, 0, 4.0, 0, 0, 0, 0, 1]]}, "at least 5.0000 MW"),
         ({"branch": [[1, 2, 0.1, 0.1, 0, 50, 0, 0, 0, 0, 0]]}, "bus 1 to bus 2"),
         ({"bus": [[1, 3, np.nan, 0, 0]]}, "NaN in row 0, column 2"),
+        ({"bus": [[1, 3, 10.0, 0, 0], [2, 1]]}, "'bus' is no table of numbers .*equal length"),
+        ({"gen": "1 0 0"}, "'gen' is no table of numbers"),
+        ({"branch": np.zeros((1, 1, 11))}, r"'branch' has shape \(1, 1, 11\); expected a table"),
         ({"gencost": [[1, 0, 0, 3, 0, 0, 1, 9, 2, 10]]}, r"not convex: the slopes \[9.0, 1.0\]"),
         ({"gencost": [[1, 0, 0, 4, 0, 0, 1, 9, 2, 10]]}, "announces 4 points"),
         ({"gencost": [[3, 0, 0, 1, 0, 0]]}, "cost model 3"),
@@ -233,6 +242,8 @@ def test_other_refusals():
         dispatch.from_matpower(CASE, model="matpowr")
     with pytest.raises(d2.ProblemError, match=r"There is no file no_such_case\.m"):
         dispatch.from_matpower("no_such_case.m")
+    with pytest.raises(d2.ProblemError, match="of type int; expected the path of a case file"):
+        dispatch.from_matpower(14)
     with pytest.raises(d2.ProblemError, match="where the surplus goes"):
         dispatch.from_matpower(CASE, coupling="at least")
     with pytest.raises(d2.ProblemError, match="susceptance is 0"):

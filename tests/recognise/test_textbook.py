@@ -228,7 +228,30 @@ def places():
     return cp.Minimize(near + cp.norm(u - v)), [], [u, v]
 
 
+def piles():
+    """Sums that run up to a bound, most of which is never reached."""
+    u, v = pair(6, 6)
+    limits = [cp.cumsum(u) + v <= 2, cp.cumsum(v) >= -3, cp.max(u) <= 1.5]
+    return cp.Minimize(cp.sum_squares(u - 1) + cp.norm1(v)), limits, [u, v]
+
+
+def sorted_costs():
+    """Weights of the largest first; the best is not to buy at all."""
+    u, v = pair(3, 3)
+    return cp.Minimize(cp.dotsort(u, [3.0, 2.0, 1.0]) + cp.sum_squares(v)), [u + v == 1], [u, v]
+
+
+def noise_and_groups():
+    """A matrix as the sum of one with few rows and one with few entries."""
+    u, v = cp.Variable((4, 3), name="u"), cp.Variable((4, 3), name="v")
+    loss = cp.norm(u + v - A[:4, :3], "fro")
+    return cp.Minimize(loss + 0.2 * cp.sum(cp.abs(v)) + 0.4 * cp.mixed_norm(u, 2, 1)), [], [u, v]
+
+
 MODELS = [
+    piles,
+    sorted_costs,
+    noise_and_groups,
     broadcasting,
     matrices,
     tube,

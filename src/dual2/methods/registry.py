@@ -4,7 +4,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from dual2.errors import CapabilityError, near_names, unknown_name
+from dual2.functions import Function
 from dual2.methods.admm import ADMM_METHODS
 from dual2.methods.apapc import APAPC_METHODS
 from dual2.methods.cocoa import COCOA, COLA
@@ -115,6 +118,8 @@ def require(method: Method, problem: Problem) -> None:
     lack = method.lack(problem)
     if not lack:
         return
+    if steep := problem.first_lack([_steep(agent.f) for agent in problem.agents], "f has L = inf"):
+        raise CapabilityError(f"No method here can solve this problem: {steep}.")
     able = able_methods(problem)
     advice = f"These methods can: {', '.join(able)}." if able else "No method here can, as it is."
     raise CapabilityError(f"{method.name} cannot solve this problem: {lack}. {advice}")
@@ -151,3 +156,13 @@ def untaken_options(options: Sequence[str], able: Sequence[Method]) -> Capabilit
 def _few(names: Sequence[str]) -> str:
     more = f" and {len(names) - 5} others" if len(names) > 6 else ""
     return ", ".join(names[:5] if more else names) + more
+
+
+def _steep(f: Function) -> str:
+    """What to do with an f whose gradient has no Lipschitz constant, which no method takes."""
+    if f.L < np.inf:
+        return ""
+    advice = " Give it as g, beside f = Zero()" if f.proximable else ""
+    return f"the gradient of f must have a Lipschitz constant; {f!r} has L = inf.{advice}".rstrip(
+        "."
+    )

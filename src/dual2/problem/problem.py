@@ -269,8 +269,8 @@ def check_agent(i: int, agent: Any, seen: set[int]) -> None:
         seen.add(id(agent.A))
     if not agent.f.smooth:
         raise ProblemError(
-            f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g and a smooth f beside it, "
-            "for instance SquaredNorm(weight)."
+            f"Agent {i}: f = {agent.f!r} has no gradient. Give it as g, beside the smooth part of "
+            "the cost as f, or Zero() if there is none."
         )
     if not agent.g.proximable:
         raise ProblemError(

@@ -50,7 +50,8 @@ class KKT:
     is the smoothness constant of f_i; where it is 0 or infinite, φ_i/|x_i| takes its place (1 where
     either is 0), which has the same units. A residual at the rounding level of its own terms counts
     as 0. Where ε·L_i|x_i| itself is beyond 1e-5 of all forces u_i, at x_i and at 0, x_i being that
-    far away, the residual with u_i/|x_i| instead of L_i must be small as well.
+    far away, or where no force acts on x_i at all, the residual with u_i/|x_i| instead of L_i must
+    be small as well: −log x falls without end, ever more gently.
 
     Attributes
     ----------
@@ -117,7 +118,7 @@ def kkt(
         local = local_terms(group, told)
         pulls = (norms * np.abs(lam)).sum(axis=1)
         ratios[at], forces = judge_agents(local, group.f.mu, pulls, floors[at])
-        far = longer_steps(group, told, local, np.maximum(forces, pulls))
+        far = longer_steps(group, told, local, np.maximum(forces, pulls), forces == 0)
         if far is not local:
             again = judge_agents(far, group.f.mu, pulls, floors[at])[0]
             ratios[at] = np.maximum(ratios[at], again)
@@ -157,18 +158,21 @@ def judge_agents(
     return ratios_of(left, force), force
 
 
-def longer_steps(group: Group, told: Answers, local: Local, usual: Vector) -> Local:
+def longer_steps(
+    group: Group, told: Answers, local: Local, usual: Vector, forceless: Vector
+) -> Local:
     """The same with L_i = u_i/|x_i| where the rounding of L_i|x_i| would hide ``usual`` forces u_i.
 
     Those at 0, L_i|prox_{g_i/L_i}(−∇f_i(0)/L_i)|, count as usual too: where they cancel, what is
-    left of the forces may be nothing but rounding.
+    left of the forces may be nothing but rounding. Where agents are ``forceless``, that of g_i
+    alone is left, which no rounding of theirs may hide.
     """
     X, level = told.X, ROUNDING * EPS * local.L * local.size
-    if not np.any(level > KNOWN * usual):
+    if not np.any(forceless | (level > KNOWN * usual)):
         return local
     first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], 1.0 / local.L)
     usual = np.maximum(usual, local.L * norms_of(first))
-    hidden = (level > KNOWN * usual) & (usual > 0)
+    hidden = (forceless | (level > KNOWN * usual)) & (usual > 0)
     L = np.where(hidden, quotients(usual, local.size), local.L)
     force = told.gradient + told.pull
     with np.errstate(over="ignore", invalid="ignore"):

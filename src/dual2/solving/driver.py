@@ -306,6 +306,11 @@ class Driver:
         """Whether those of all processes are."""
         return not self.runtime.most(np.array([float(not self._own_finite())])).any()
 
+    @property
+    def judges_itself(self) -> bool:
+        """Whether the method tests its own answers, with one price for all."""
+        return self._judging is not None
+
     def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""
         x, duals = (part.copy() for part in self.point)

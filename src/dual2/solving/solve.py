@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import CapabilityError, NetworkError, ProblemError
-from dual2.methods.method import Judging, Method, Plan
+from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
@@ -245,8 +245,8 @@ def _assemble(
     x, duals = x * driver.lengths, duals * driver.units
     parts = problem.split(x)
     dual, kkt = _judge(driver, problem, parts, duals, atol)
-    if status == Status.CONVERGED and kkt.kkt > tol:
-        status = Status.STALLED  # the loops and the definitions disagree: no claim
+    if status == Status.CONVERGED or (status == Status.STALLED and driver.judges_itself):
+        status = Status.CONVERGED if kkt.kkt <= tol else Status.STALLED  # the definitions decide
     certificate, most, value = _certify(problem, parts, dual, duals, kkt, counts)
     counts = replace(counts, **most)
     if driver.separator is not None:
@@ -286,8 +286,8 @@ def _judge(
     known, same = driver.proof, problem is driver.runtime.problem.whole  # not scaled or reduced
     if same and known is not None and known.dual is not None and known.proof is not None:
         return known.dual, known.proof
-    common = isinstance(driver.algorithm, Judging)  # one price, which a mean would round
-    dual = duals[0].copy() if common else problem.total(duals) / problem.n
+    # a method that judges itself has one price, which a mean would round
+    dual = duals[0].copy() if driver.judges_itself else problem.total(duals) / problem.n
     return dual, problem.kkt(x, dual, atol)
 
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.files.reading import AnyPath, read_text
+from dual2.files.reading import AnyPath, read_bytes
 from dual2.functions.arguments import Array
 
 MOST_BYTES = 64 * 2**20
@@ -32,6 +32,8 @@ _END = re.compile(r"[ \t]*(?:[;,\n]|$)")
 def read_case(path: AnyPath) -> dict[str, Any]:
     r"""The fields of a case file: matrices as arrays, numbers and texts, no cell arrays.
 
+    Remarks may be in any encoding that leaves ASCII what it is.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -41,7 +43,7 @@ def read_case(path: AnyPath) -> dict[str, Any]:
     ...     read_case(pathlib.Path(folder, "two.m"))["bus"].tolist()
     [[1.0, 3.0], [2.0, 1.0]]
     """
-    return parse_case(read_text(path, MOST_BYTES), path)
+    return parse_case(read_bytes(path, MOST_BYTES).decode(errors="replace"), path)
 
 
 def parse_case(text: str, name: AnyPath) -> dict[str, Any]:

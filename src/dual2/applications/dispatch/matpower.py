@@ -102,13 +102,18 @@ def from_matpower(
     return Dispatch(units, demand, **options)
 
 
-def _refuse_unread(case: Mapping[str, Any]) -> None:
+def _refuse_unread(case: Any) -> None:
+    if not isinstance(case, Mapping):
+        raise ProblemError(
+            f"The case is of type {type(case).__name__}; expected the path of a case file, or a "
+            "mapping with the arrays bus, gen, gencost and branch."
+        )
     if str(case.get("version", "2")) != "2":
         raise ProblemError(
             f"The case has format version {case['version']}; expected 2. Convert it with "
             "MATPOWER's savecase."
         )
-    table = np.atleast_2d(np.asarray(case.get("dcline", np.zeros((0, 3))), dtype=float))
+    table = _numbers(case.get("dcline", np.zeros((0, 3))), "dcline")
     live = int(np.count_nonzero(table[:, 2])) if table.shape[1] > 2 else 0
     if live:
         raise ProblemError(
@@ -174,12 +179,24 @@ def _units(
     return found
 
 
+def _numbers(given: Any, name: str) -> Array:
+    try:
+        table = np.atleast_2d(np.asarray(given, dtype=float))
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"The case's {name!r} is no table of numbers ({error}); expected rows of equal length."
+        ) from None
+    if table.ndim != 2:
+        raise ProblemError(f"The case's {name!r} has shape {table.shape}; expected a table.")
+    return table
+
+
 def _table(case: Mapping[str, Any], name: str, columns: int) -> Array:
     if name not in case:
         raise ProblemError(
             f"The case has no {name!r}; expected the MATPOWER arrays bus, gen, gencost and branch."
         )
-    table = np.atleast_2d(np.asarray(case[name], dtype=float))
+    table = _numbers(case[name], name)
     if table.size == 0:
         return np.zeros((0, max(columns, table.shape[1])))
     if table.shape[1] < columns:

@@ -59,6 +59,8 @@ LEAST_PART = 1e-6
 """Length of what may fall for ever in a direction of length one, below which it is rounding."""
 RESTING = 1e-3
 """Least move of the anchor, beside the size of x, of an agent that runs away."""
+SLIGHT = 1e-12
+"""Entries of such a move, beside its largest one, that are rounding."""
 
 
 @dataclass(frozen=True)
@@ -283,13 +285,15 @@ class Agents:
     def find_ray(self, springs: Springs, D: Array, spare: float, fall: float) -> Array:
         """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever.
 
-        Left out are those who come to rest, moving by little beside where they are, and those who
-        matter neither to the rows, up to ``spare``, nor to the ``fall`` of the objective.
+        Left out are those who come to rest, moving by little beside where they are, those who
+        matter neither to the rows, up to ``spare``, nor to the ``fall`` of the objective, and
+        entries of a move that are nothing but rounding, by which rows would seem to change.
         """
         ray, xptr = np.zeros_like(springs.x), self.runtime.block.xptr
         for i, agent in enumerate(self.problem.agents):
             own = slice(xptr[i], xptr[i + 1])
             d = springs.x[own] - springs.anchor[own]
+            d[np.abs(d) <= SLIGHT * np.abs(d).max(initial=0.0)] = 0.0
             size = float(np.linalg.norm(d))
             if springs.r[i] > 0 and size > RESTING * float(np.linalg.norm(springs.x[own])):
                 part, rate = straight_part(agent, d)

@@ -39,6 +39,7 @@ from dual2.methods.newton.shared import (
 )
 from dual2.methods.newton.stopping import (
     falls_along,
+    group_norm,
     is_at_rest,
     is_final,
     judge,
@@ -117,7 +118,8 @@ class Newton(OverSums):
         """Everything needed to continue bit for bit."""
         springs = self.springs
         parts = {"x": springs.x, "anchor": springs.anchor, "r": springs.r, "ray": springs.ray}
-        parts |= {"floor": self.floor, "tried": self.agents.tried, "force": self.sizes.force}
+        parts |= {"floor": self.floor, "tried": self.agents.tried}
+        parts |= {"force": self.sizes.force, "seen": self.sizes.seen}
         own = {k: v.copy() for k, v in parts.items()} | {"asked": self.agents.asked}
         return packed(self.now) | own
 
@@ -126,7 +128,8 @@ class Newton(OverSums):
         self.now = unpacked(Shared, state)
         own = (np.array(state[name]) for name in ("r", "anchor", "x", "ray"))
         self.springs, self.floor = Springs(*own), np.array(state["floor"])
-        self.sizes = self.sizes._replace(force=np.array(state["force"]))
+        force, seen = np.array(state["force"]), np.array(state["seen"])
+        self.sizes = self.sizes._replace(force=force, seen=seen)
         self.agents.tried[:], self.agents.asked = state["tried"], int(state["asked"])
         self._prepare()
 
@@ -306,6 +309,7 @@ class Newton(OverSums):
         """
         now = self.now
         self.agents.settle(point.lam, trial, self.springs)
+        self._notice(self.springs.x)
         noise = 8.0 * EPS * (np.abs(point.S) + np.abs(point.y)) / self.scaling.steps
         near = (np.abs(point.lam - point.z) <= noise) & (point.lam != 0)
         if near.any():
@@ -315,6 +319,11 @@ class Newton(OverSums):
         now.lam, now.S, now.load, now.numbers = (np.array(part) for part in self.point[:4])
         now.widest = np.maximum(now.widest, np.maximum(point.load, np.abs(point.y)))
         now.longest = max(now.longest, float(np.linalg.norm(now.lam / self.scaling.D)))
+
+    def _notice(self, x: Array) -> None:
+        """Remember how large the agents' answers have been."""
+        largest = springs_of.largest_entries(x, self.runtime.block.xptr)
+        self.sizes = self.sizes._replace(seen=np.maximum(self.sizes.seen, largest))
 
     def _take_jacobian(self, G: Array | None) -> None:
         """Σ A_i J_i A_iᵀ at λ; another sum brings it if it did not travel."""
@@ -377,14 +386,18 @@ class Newton(OverSums):
             self._give_up()
             return
         springs.ray = self.agents.find_ray(springs, self.scaling.D, now.spare, now.fall)
-        springs.anchor[:] = springs_of.next_anchor(self.sizes, springs, self.runtime.block.xptr)
+        pulls = springs_of.pulls_of(self.agents, self.flat, now.lam)
+        anchor = springs_of.next_anchor(self.sizes, springs, pulls, self.runtime.block.xptr)
+        springs.anchor[:] = anchor
         if stuck:
             now.retreats += 1
             self.floor = 3.0 * springs.r
             springs.r = 10.0 * springs.r
         else:
             tol = max(self.tol, 1e-13)
-            grow = springs_of.growth(now.steps, now.M, now.lam, now.widest, tol)
+            widest = group_norm(now.widest, self.h.groups(len(now.widest)))
+            scale = springs_of.row_scales(widest, now.M, float(self.point.numbers[MOVED]))
+            grow = springs_of.growth(now.steps, now.M, now.lam, scale, tol)
             least = np.where(self.flat, springs_of.LEAST * self.runtime.block.lip, 0.0)
             usual = springs_of.usual_growth(now.steps)
             r = springs_of.weakened(self.agents, self.flat, springs.r, now.M, grow, usual)

@@ -49,10 +49,14 @@ def domain_size(g: Function, d: int) -> float:
 
 
 class Sizes(NamedTuple):
-    """What the agents without strong convexity know: |∇f_i|, and the size of x_i (0 if unknown)."""
+    """What the agents without strong convexity know.
+
+    |∇f_i|, the size of x_i (0 if unknown), and the largest entry of x_i that has been an answer.
+    """
 
     force: Array
     size: Array
+    seen: Array
 
 
 def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
@@ -67,7 +71,20 @@ def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
         told = {WIDTHS: size[i], KNOWN: float(size[i] > 0), COSTS: force[i] * size[i], FLAT: 1.0}
         numbers = [told[key] for key in sorted(told)]
         agents.survey[i] = np.append(row_sizes(agent, np.ones(agent.dim)), numbers)
-    return Sizes(force, size)
+    return Sizes(force, size, np.zeros(len(flat)))
+
+
+def largest_entries(x: Array, xptr: Array) -> Array:
+    """max_j |x_ij| of every agent."""
+    return np.maximum.reduceat(np.abs(x), xptr[:-1]) if len(x) else np.zeros(len(xptr) - 1)
+
+
+def pulls_of(agents: Agents, flat: Array, lam: Array) -> Array:
+    """Σ_j |A_i,j||λ_j| of the agents without strong convexity, of which A_iᵀλ is made; else 0."""
+    pulls = np.zeros(len(flat))
+    for i in np.flatnonzero(flat).tolist():
+        pulls[i] = agents.problem.agents[i].row_norms @ np.abs(lam)
+    return pulls
 
 
 def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Array:
@@ -105,26 +122,24 @@ def _target(h: Function, columns: Array) -> Array:
     return np.where(demanded, found, 0.0) if demanded.any() else found
 
 
-def next_anchor(sizes: Sizes, springs: Springs, xptr: Array) -> Array:
+def next_anchor(sizes: Sizes, springs: Springs, pulls: Array, xptr: Array) -> Array:
     """The agents' answers, with 0 for entries that are nothing but rounding.
 
-    That is some units in the last place of the force, over r_i, and next to nothing beside the
-    agent's last anchor and answer. Where all of an agent's x is that small, its rows have no scale
-    by which they could be judged, unless they are exactly 0. The proximal point method allows it,
-    as any small error.
+    That is some units in the last place of the forces on x_i (|∇f_i| and the ``pulls`` of prices),
+    over r_i, and next to nothing beside the agent's largest answer. Where all of an agent's x is
+    that small, its rows have no scale by which they could be judged, unless they are exactly 0. The
+    proximal point method allows it, as any small error.
 
     Examples
     --------
-    >>> known = Sizes(force=np.ones(1), size=np.ones(1))
-    >>> springs = Springs(np.array([0.01]), np.array([0.5, 0.5]), np.array([1e-12, 0.3]))
-    >>> next_anchor(known, springs, np.array([0, 2])).tolist()
-    [0.0, 0.3]
+    >>> known = Sizes(force=np.ones(1), size=np.ones(1), seen=np.ones(1))
+    >>> springs = Springs(np.array([0.01]), np.array([0.0, 0.0]), np.array([1e-12, 3e-12]))
+    >>> next_anchor(known, springs, np.zeros(1), np.array([0, 2])).tolist()
+    [0.0, 3e-12]
     """
-    dims, r = np.diff(xptr), springs.r
-    own = np.divide(_NOISE * EPS * sizes.force, r, out=np.zeros(len(r)), where=r > 0)
-    seen = np.maximum(np.abs(springs.anchor), np.abs(springs.x))
-    largest = np.maximum.reduceat(seen, xptr[:-1]) if len(seen) else np.zeros(len(r))
-    noise = np.repeat(np.minimum(own, _NOTHING * largest), dims)
+    r, forces = springs.r, sizes.force + pulls
+    own = np.divide(_NOISE * EPS * forces, r, out=np.zeros(len(r)), where=r > 0)
+    noise = np.repeat(np.minimum(own, _NOTHING * sizes.seen), np.diff(xptr))
     return np.where(np.abs(springs.x) <= noise, 0.0, springs.x)
 
 
@@ -170,9 +185,31 @@ def weakened(agents: Agents, flat: Array, r: Array, M: Array, grow: float, usual
 def growth(steps: int, M: Array, lam: Array, scale: Array, tol: float) -> float:
     """By how much the r_i are divided after an inner solution in so many steps.
 
-    One unit in the last place of λ must not move a row by a tenth of the tolerance.
+    One unit in the last place of λ must not move a row by a tenth of the tolerance; a row in which
+    nothing has been seen yet has no ``scale`` to say so.
+
+    Examples
+    --------
+    >>> growth(2, np.eye(2), np.ones(2), np.array([1.0, 0.0]), 1e-8)
+    10.0
     """
     grow = usual_growth(steps)
     noise = EPS * reach_of(M, np.abs(lam))
-    limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=noise > 0)
+    seen = (noise > 0) & (scale > 0)
+    limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=seen)
     return float(max(min(grow, limits.min(initial=np.inf)), min(grow, 1.0 / 3.0)))
+
+
+def row_scales(widest: Array, M: Array, moved: float) -> Array:
+    """What rows are compared with: what they were made of, or how far they may still move.
+
+    With Σ r_i|x_i - x̄_i|² = ``moved``, row j moves by at most √(M_jj·moved): rows that have only
+    begun to fill need not be known to all digits, which would keep them from filling.
+
+    Examples
+    --------
+    >>> row_scales(np.array([1e-9, 2.0]), np.diag([4.0, 1.0]), 0.25).tolist()
+    [1.0, 2.0]
+    """
+    diagonal = np.diag(M) if M.ndim == 2 else M[:-1]
+    return np.maximum(widest, np.sqrt(diagonal * moved))
