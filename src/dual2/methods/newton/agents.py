@@ -110,6 +110,8 @@ class Agents:
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
         inside = np.array([isinstance(g, Indicator) for g in sets], np.int64)
         self._desk = make_desk(curve, inside, threads, widest, self.p)
+        self._some_others, self._some_faced = bool(self.others.any()), bool(self.faced.any())
+        self._singly = (self.easy == 0) & ~(self.faces.bounded > 0)
         self._found: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
         self.survey: dict[int, Array] = {}
@@ -142,13 +144,13 @@ class Agents:
             rows = np.ascontiguousarray(rows)
             run, block = self.runtime.run, self.block
             run(respond, block, self.easy, task, rows, out)
-            if self.others.any():
+            if self._some_others:
                 run(respond_others, block, self.others, task, self._desk, rows, out, self.tried)
-            if self.faced.any():
+            if self._some_faced:
                 run(respond_faces, block, self.faces, task, rows, out)
             if layout.directions:
                 run(support_rows, block, self.split, looks, rows, out)
-            if layout.directions and self.faced.any():
+            if layout.directions and self._some_faced:
                 run(support_faces, block, self.faces, looks, rows, out)
             self._fill_others(rows, out, question, springs, tol)
             if layout.rows:
@@ -184,8 +186,7 @@ class Agents:
         first = np.flatnonzero(rows == 0)
         if question.request and first.size:
             out[first[0], layout.starts[5] + question.request - 1] = 1.0
-        compiled = ((self.split > 0) & (self.easy > 0)) | (self.faces.bounded > 0)
-        busy = ~compiled[rows]
+        busy = self._singly[rows]
         if layout.ray and springs.ray.size:
             busy |= springs.r[rows] > 0
         for e in np.flatnonzero(busy):
@@ -208,7 +209,8 @@ class Agents:
 
     def _fill_survey(self, rows: Array, out: Array) -> None:
         """The agents' numbers of variables, and what those without strong convexity tell."""
-        out[:, self.p + VARIABLES] = np.diff(self.runtime.block.xptr)[rows]
+        xptr = self.runtime.block.xptr
+        out[:, self.p + VARIABLES] = xptr[rows + 1] - xptr[rows]
         for e in range(len(rows)) if self.survey else ():
             if rows[e] in self.survey:
                 out[e, : self.p + VARIABLES] = self.survey[rows[e]]
@@ -260,9 +262,9 @@ class Agents:
         run, block = self.runtime.run, self.block
         task = self._task(price[None], springs, price, 0.0)
         run(respond, block, self.easy, task, rows, none)
-        if self.others.any():
+        if self._some_others:
             run(respond_others, block, self.others, task, self._desk, rows, none, self.tried)
-        if self.faced.any():
+        if self._some_faced:
             run(respond_faces, block, self.faces, task, rows, none)
         for i in self.alone:
             springs.x[xptr[i] : xptr[i + 1]] = self._found[i][trial]
