@@ -91,6 +91,8 @@ class Transport:
         if self.exact:
             self._exact_sums = self._exact_sums or ExactSums(self)
             return self._exact_sums.sum(rows, network)
+        if self.size == 1 and np.size(rows) > ROOM:
+            return _sum_given(rows, self.travel(network))
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
             return _sum_here(total, self.travel(network))
@@ -156,6 +158,15 @@ def _sum_here(total: Array, tree: Tree) -> Array:
     return total[tree.root].copy()
 
 
+def _sum_given(rows: Array, tree: Tree) -> Array:
+    """The same without a copy of all rows."""
+
+    def fill(part: Array, out: Array) -> None:
+        out[:] = rows[part]
+
+    return sum_on_a_walk(rows.shape[1], fill, tree, ROOM, run_alone)
+
+
 def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
     """Run ``kernel(*args, member)`` on this thread."""
     return kernel(*args, Member(0, 1, np.zeros(BARRIER, np.int64)))
@@ -203,12 +214,13 @@ class Agreement:
         self.agree_rounds = self.agree_floats = self.sums = 0
         self._counting, self._room, self.run = True, np.empty(0), run_alone
 
-    def total_of(self, width: int, fill: Fill) -> Array:
+    def total_of(self, width: int, fill: Fill, sent: int | None = None) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
 
         ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
         the rows of ``out``, for some agents at a time where there are many. What they write must
-        depend on the agent alone. Everybody gets the same bits, in one process or in several.
+        depend on the agent alone. Everybody gets the same bits, in one process or in several. What
+        is counted are the ``sent`` numbers, if arrays are shorter because zeros are left out.
 
         Examples
         --------
@@ -220,7 +232,8 @@ class Agreement:
         ([6.0, 33.0], 1)
         """
         self.sums += self._counting
-        self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
+        numbers = width if sent is None else sent
+        self.agree_floats += 2 * (self.network.n - 1) * numbers * self._counting
         count, transport = len(self.owned), self.transport
         here = self.size == 1 and not transport.exact
         tree = transport.travel(self.network) if here else self.network.tree
