@@ -144,8 +144,10 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
             )
     if not same:
         x, lam = _starting_point(problem, start)
+        if start is not None:
+            x, lam = x / driver.lengths, lam / driver.units
         with problem.agreement.beginning(start is None):
-            driver.algorithm.start(x / driver.lengths, lam / driver.units)
+            driver.algorithm.start(x, lam)
     _try_values(driver, problem)
 
 
@@ -247,7 +249,7 @@ def fingerprint(plan: Plan, method: Method) -> str:
     rt = plan.runtime
     links = rt.links
     for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1))
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
     digest.update(repr(sorted(parameters.items())).encode())
     return f"{method.name} {digest.hexdigest()}"
