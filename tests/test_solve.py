@@ -12,6 +12,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.methods.parameters import SOLVE_ARGUMENTS
 from dual2.testing import PAIRS, known_problem
+from problems import random_problem
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((3, 2))
@@ -327,3 +328,20 @@ def test_objective_of_a_converged_answer_is_finite():
     assert result.status == d2.Status.CONVERGED and abs(result.y[0] - 300) > 1e-6
     assert problem.objective(result.x) == np.inf
     assert result.objective == pytest.approx(24354.838709677, rel=1e-3)
+
+
+def test_a_state_that_was_saved_does_not_change():
+    """Although the best point of a run is kept in one place."""
+
+    kept = []
+
+    class Keeper:
+        due, held = True, False
+
+        def save(self, rounds, state):
+            kept.append((state["best_x"], state["best_x"].copy()))
+
+    problem, network = random_problem(4)
+    d2.solve(problem, network, method="Newton", checkpoints=Keeper())
+    assert len({copy.tobytes() for _, copy in kept}) >= 3
+    assert all((state == copy).all() for state, copy in kept)

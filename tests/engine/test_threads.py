@@ -3,6 +3,7 @@
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dual2 as d2
 from dual2.runtime import Runtime
@@ -30,6 +31,26 @@ def test_threads_give_the_same_bits(names, wishes, monkeypatch):
         assert other.counts == one.counts
         np.testing.assert_array_equal(other.duals, one.duals)
         np.testing.assert_array_equal(other.state["inner_lam"], one.state["inner_lam"])
+        np.testing.assert_array_equal(np.concatenate(other.x), np.concatenate(one.x))
+
+
+@pytest.mark.parametrize("room", [600, 500_000], ids=["some at a time", "all at once"])
+def test_threads_give_the_same_sums(room, monkeypatch):
+    monkeypatch.setattr("dual2.runtime.share.ROOM", room)
+    rng, unit = np.random.default_rng(5), sp.csc_array(sp.eye_array(8))
+    agents = [
+        d2.Agent(unit, d2.SquaredNorm(w), d2.IndicatorBox(0.0, most))
+        for w, most in zip(rng.uniform(0.5, 2.0, 50), rng.uniform(1, 5, (50, 8)), strict=True)
+    ]
+    here, found = d2.Problem(agents, d2.IndicatorPoint(np.linspace(20, 90, 8))), []
+    for threads in "123":
+        monkeypatch.setenv("DUAL2_THREADS", threads)
+        found.append(d2.solve(here, d2.Network(nx.balanced_tree(7, 2).subgraph(range(50)))))
+    one = found[0]
+    assert one.status == "CONVERGED" and one.parameters["method"][0] == "Newton"
+    for other in found[1:]:
+        assert other.counts == one.counts
+        np.testing.assert_array_equal(other.state["G"], one.state["G"])
         np.testing.assert_array_equal(np.concatenate(other.x), np.concatenate(one.x))
 
 

@@ -184,6 +184,44 @@ def _compare(own, other, trials):
         np.testing.assert_allclose(a, b, atol=1e-7 * (1e-3 + np.abs(b).max()))
 
 
+def sparse_agents(n=5, p=8):
+    """Every matrix has a diagonal, and one entry beside it."""
+    rng = np.random.default_rng(8)
+    A = sp.csc_array(sp.eye_array(p) + sp.coo_array(([0.5], ([6], [1])), shape=(p, p)))
+    box = d2.IndicatorBox(0.0, 1.0)
+    return [d2.Agent(A, d2.Quadratic(np.ones(p), c), box) for c in rng.uniform(-2, 0, (n, p))]
+
+
+def test_entries_that_no_agent_fills_are_not_added(monkeypatch):
+    """Of the matrices in a sum. The totals have the same bits, and as much is counted."""
+    from dual2.methods.newton.agents import Agents
+    from dual2.runtime import Runtime
+
+    problem = d2.Problem(sparse_agents(), d2.IndicatorPoint(np.full(8, 2.0)))
+    few, short = Agents(Runtime(problem, PATH)), newton(problem)
+    assert len(few._entries) == 9
+    monkeypatch.setattr(
+        "dual2.methods.newton.agents.mark_squares", lambda block, easy, marks: marks.fill(1)
+    )
+    assert len(Agents(Runtime(problem, PATH))._entries) == 36
+    full = newton(problem)
+    assert full.status == "CONVERGED" and full.counts == short.counts
+    assert full.state["G"].tobytes() == short.state["G"].tobytes()
+    assert full.state["M"].tobytes() == short.state["M"].tobytes()
+    assert np.count_nonzero(full.state["M"]) == 10
+    assert all((a == b).all() for a, b in zip(full.x, short.x, strict=True))
+
+
+def test_a_dense_matrix_fills_all_entries():
+    from dual2.methods.newton.agents import Agents
+    from dual2.runtime import Runtime
+
+    agents = [*sparse_agents(4), d2.Agent(np.ones((8, 1)), d2.SquaredNorm(1.0))]
+    problem = d2.Problem(agents, d2.IndicatorPoint(np.full(8, 2.0)))
+    assert len(Agents(Runtime(problem, PATH))._entries) == 36
+    assert newton(problem).status == "CONVERGED"
+
+
 def test_an_agent_without_kernels():
     """A polyhedron is projected on in Python."""
     rng = np.random.default_rng(4)

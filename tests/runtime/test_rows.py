@@ -154,11 +154,14 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
     assert np.array_equal(found, expected) and asked == [network.n]
     assert here.sums == 1 and here.agree_rounds == 2 * network.tree.height
     assert here.agree_floats == 2 * 2 * (network.n - 1) * width
-    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
     long = d2.Network(nx.random_labeled_tree(300, seed=1))
     values = np.random.default_rng(5).standard_normal((300, width)) ** 7
+    expected = Agreement(long).total(values)
+    for module in ("share", "transport"):
+        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
     found, asked, _ = total(Agreement(long))
-    assert len(asked) == 5 and np.array_equal(found, Agreement(long).total(values))
+    assert len(asked) == 5 and np.array_equal(found, expected)
+    assert np.array_equal(Agreement(long).total(values), expected)  # without a copy of all rows
     values = values[: network.n]
     answers, _ = in_threads(network, 2, lambda t: total(Agreement(network, t)))
     for found, _, agreement in answers:
@@ -168,9 +171,10 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_share_the_columns_of_a_sum(threads, monkeypatch):
     network, width = d2.Network(nx.random_labeled_tree(300, seed=2)), 71
-    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
     values = np.random.default_rng(6).standard_normal((300, width)) ** 7
     agreement, expected = Agreement(network), Agreement(network).total(values)
+    for module in ("share", "transport"):
+        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
     agreement.run = Team(threads).run
     found = agreement.total_of(width, lambda rows, out: np.copyto(out, values[rows]))
     assert np.array_equal(found, expected)
@@ -189,7 +193,8 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
             return rows[0]
 
     network, width, most = d2.Network(nx.path_graph(300)), 70, []
-    monkeypatch.setattr("dual2.runtime.share.ROOM", 65 * width)
+    for module in ("share", "transport"):
+        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
     values = np.random.default_rng(7).standard_normal((300, width))
 
     def fill(rows, out):

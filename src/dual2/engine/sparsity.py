@@ -17,6 +17,8 @@ def sparsified(block: Block) -> Block:
     >>> sparsified(pack(d2.Problem(agents, d2.Zero())).block).akind.tolist()
     [1, 0]
     """
+    if not (block.akind == DENSE_A).any():
+        return block
     p, dims = block.cols.shape[1], np.diff(block.xptr)
     owner = np.repeat(np.arange(len(dims)), dims)
     dense = np.flatnonzero(block.akind[owner] == DENSE_A)

@@ -221,7 +221,7 @@ def gather_evidence(
 ) -> Evidence:
     """Agree on all that :func:`gap` and :func:`x_error_bound` need."""
     strong, count = strong_convexity(problem), len(problem.agents)
-    odd = np.full(count, not finite(lam, *x))
+    odd = np.full(count, not finite(lam, np.concatenate(x)))
     numbers = np.zeros((count, 0)) if numbers is None else numbers
     somewhere, lowest, *rest = problem.largest(np.column_stack([odd, -strong, numbers]))
     mu, most = -float(lowest), np.array(rest)

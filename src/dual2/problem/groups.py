@@ -32,8 +32,10 @@ Array = NDArray[np.float64]
 Key = tuple[int, Hashable, bool, bool]
 LARGE = 20_000
 """Entries of a matrix from which its agent is a group of its own, unless others share it."""
-SOME = 2_000_000
-"""Numbers in an array of a group; more agents make several groups."""
+SOME = 100_000
+"""Numbers in an array of a group, which stay in the cache; more agents make several groups."""
+MATRICES = 2_000_000
+"""Numbers in the dense matrices of a group."""
 
 
 # -- functions -------------------------------------------------------------------------------
@@ -248,8 +250,8 @@ def find_groups(agents: Sequence[Agent]) -> list[Group]:
         found[agent.A.shape[1], kind, agent.f.form is None, agent.g.form is None].append(i)
     groups, p = [], agents[0].A.shape[0]
     for (d, kind, *_), members in found.items():
-        entries = d * p if kind == "dense" else max(d, p)
-        groups += [_group(agents, part, kind) for part in _cut(members, SOME // entries + 1)]
+        most = min(SOME // max(d, p), MATRICES // (d * p) if kind == "dense" else SOME) + 1
+        groups += [_group(agents, part, kind) for part in _cut(members, most)]
     return groups
 
 

@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dual2.engine.threads import BARRIER, Member
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Function, as_function
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
 from dual2.runtime.transport import Transport, sum_here
-from dual2.runtime.tree import Fill, sum_in_parts, sum_on_a_walk
+from dual2.runtime.tree import ROOM, Fill, run_alone, sum_in_parts, sum_on_a_walk
 
 Vector = NDArray[np.float64]
-
-
-ROOM = 500_000
-"""Numbers that are held at once where agents compute their part of a sum one after the other: 4 MB,
-which stay in the cache."""
-
-
-def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
-    """Run ``kernel(*args, member)`` on this thread."""
-    return kernel(*args, Member(0, 1, np.zeros(BARRIER, np.int64)))
 
 
 class Agreement:
@@ -75,12 +64,13 @@ class Agreement:
         self._counting, self._room, self.run = True, np.empty(0), run_alone
         self.cold = False
 
-    def total_of(self, width: int, fill: Fill) -> Vector:
+    def total_of(self, width: int, fill: Fill, sent: int | None = None) -> Vector:
         """Exact sum over the agents of one array each: the verb of methods over sums.
 
         ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
         the rows of ``out``, for some agents at a time where there are many. What they write must
-        depend on the agent alone. Everybody gets the same bits, in one process or in several.
+        depend on the agent alone. Everybody gets the same bits, in one process or in several. What
+        is counted are the ``sent`` numbers, if arrays are shorter because zeros are left out.
 
         Examples
         --------
@@ -92,7 +82,8 @@ class Agreement:
         ([6.0, 33.0], 1)
         """
         self.sums += self._counting
-        self.agree_floats += 2 * (self.network.n - 1) * width * self._counting
+        numbers = width if sent is None else sent
+        self.agree_floats += 2 * (self.network.n - 1) * numbers * self._counting
         count, transport = len(self.owned), self.transport
         here = self.size == 1 and not transport.exact
         tree = transport.travel(self.network) if here else self.network.tree

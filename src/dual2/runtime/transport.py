@@ -14,7 +14,7 @@ from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
-from dual2.runtime.tree import Route, combine, find_route
+from dual2.runtime.tree import ROOM, Route, combine, find_route, run_alone, sum_on_a_walk
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -85,6 +85,8 @@ class Transport:
         if self.exact:
             self._exact_sums = self._exact_sums or ExactSums(self)
             return self._exact_sums.sum(rows, network)
+        if self.size == 1 and np.size(rows) > ROOM:
+            return _sum_given(rows, self.travel(network))
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
             return sum_here(total, self.travel(network))
@@ -148,6 +150,15 @@ def sum_here(total: Array, tree: Tree) -> Array:
         for children in tree.levels:
             np.add.at(total, tree.parent[children], total[children])
     return total[tree.root].copy()
+
+
+def _sum_given(rows: Array, tree: Tree) -> Array:
+    """The same without a copy of all rows."""
+
+    def fill(part: Array, out: Array) -> None:
+        out[:] = rows[part]
+
+    return sum_on_a_walk(rows.shape[1], fill, tree, ROOM, run_alone)
 
 
 @cache

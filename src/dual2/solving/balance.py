@@ -73,7 +73,8 @@ def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balan
     if scale not in ("auto", "none"):
         raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
     if scale == "none" or free:
-        return Balance(problem, np.ones(problem.p), np.ones(sum(problem.dims)))
+        one = np.ones(1)
+        return Balance(problem, np.ones(problem.p), np.broadcast_to(one, sum(problem.dims)))
     units, h, rows = _balanced_rows(problem)
     factors, agents, columns = _balanced_agents(problem)
     if rows or columns:

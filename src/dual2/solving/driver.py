@@ -139,7 +139,7 @@ class Driver:
         if self._judging is not None:
             self._judging.tol, self._judging.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
-        self._interrupted, self._refused = False, 0
+        self._interrupted, self._told, self._refused = False, False, 0
 
     @property
     def point(self) -> Point:
@@ -183,7 +183,7 @@ class Driver:
         ``update(rounds, kkt)`` is told how far the run has come.
         """
         x, duals = self.point
-        self.origin = x.copy(), duals.copy()
+        self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
         if self._judging is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
         running = self.runtime.agreement.running
@@ -256,7 +256,7 @@ class Driver:
         if found.request == Request.BROKEN:
             return Status.DIVERGED
         if found.dual is not None and found.kkt < s.best:
-            s.best, self.best = found.kkt, (x.copy(), duals.copy())
+            s.best, self.best = found.kkt, self._kept(x, duals)
         if found.dual is not None and found.met:
             self.priceless = not found.dual.any()
             self.proof = found
@@ -283,6 +283,14 @@ class Driver:
         if found.request == Request.SAVE and self.checkpoints is not None:
             self.checkpoints.save(self.algorithm.rounds, self.state())
         return None
+
+    def _kept(self, x: Array, duals: Array) -> Point:
+        """A copy of a point, in the place of the last one unless a saved state refers to that."""
+        if self.best is None or self._told:
+            self._told = False
+            return x.copy(), copied(duals)
+        np.copyto(self.best[0], x)
+        return self.best[0], copied(duals)
 
     def _milestone(self, found: Residual) -> Status | None:
         """Decide, each time the rounds have doubled, whether there is hope."""
@@ -313,10 +321,9 @@ class Driver:
 
     def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""
-        x, duals = (part.copy() for part in self.point)
         if self._finite():
-            if self.best is None or self.stopping.observe(x, duals).kkt <= self.schedule.best:
-                return x, duals
+            if self.best is None or self.stopping.observe(*self.point).kkt <= self.schedule.best:
+                return self.point
         return self.best or self.origin
 
     def _separated(self, price: Array, change: Array) -> bool:
@@ -382,6 +389,7 @@ class Driver:
         own = {f"driver_{name}": value for name, value in vars(s).items()}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}
+            self._told = True
         return self.algorithm.state() | own | {"mark": self.mark}
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -394,3 +402,16 @@ class Driver:
             self.best = (state["best_x"].copy(), state["best_duals"].copy())
         agreement = self.runtime.agreement  # the set-up was counted when the run began
         agreement.agree_rounds = agreement.agree_floats = 0
+
+
+def copied(rows: Array) -> Array:
+    """A copy; of a row that all agents share, that row is kept once.
+
+    Examples
+    --------
+    >>> copied(np.broadcast_to(np.arange(2.0), (3, 2))).strides
+    (0, 8)
+    """
+    if len(rows) and rows.strides[0] == 0:
+        return np.broadcast_to(rows[0].copy(), rows.shape)
+    return rows.copy()

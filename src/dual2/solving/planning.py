@@ -152,8 +152,10 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
         return
     x, lam = _starting_point(problem, start)
     _try_values(problem, x)
+    if start is not None:
+        x, lam = x / driver.lengths, lam / driver.units
     with problem.agreement.beginning():
-        driver.algorithm.start(x / driver.lengths, lam / driver.units)
+        driver.algorithm.start(x, lam)
 
 
 def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
@@ -247,7 +249,7 @@ def fingerprint(plan: Plan, method: Method) -> str:
     rt = plan.runtime
     links = rt.links
     for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).tobytes())
+        digest.update(np.ascontiguousarray(array).reshape(-1))
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
     digest.update(repr(sorted(parameters.items())).encode())
     return f"{method.name} {digest.hexdigest()}"

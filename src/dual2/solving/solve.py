@@ -237,12 +237,10 @@ def _assemble(
     tol, atol = tolerances
     counts, trace = driver.own_counts(), driver.trace()
     state = driver.state()
-    x, duals = driver.algorithm.x.copy(), driver.algorithm.duals.copy()
-    if status != Status.CONVERGED:
-        x, duals = driver.best_point()
-    elif driver.priceless:
-        duals[:] = 0.0
+    x, duals = driver.point if status == Status.CONVERGED else driver.best_point()
     x, duals = x * driver.lengths, duals * driver.units
+    if status == Status.CONVERGED and driver.priceless:
+        duals[:] = 0.0
     parts = problem.split(x)
     dual, kkt = _judge(driver, problem, parts, duals, atol)
     if status == Status.CONVERGED or (status == Status.STALLED and driver.judges_itself):

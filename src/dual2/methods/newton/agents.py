@@ -1,6 +1,7 @@
 """All agents of this process: what they put into a sum."""
 
-from dataclasses import dataclass, field
+import hashlib
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
@@ -18,6 +19,8 @@ from dual2.methods.newton.closed_form import (
     ROUNDING,
     TERMS,
     Task,
+    find_curvatures,
+    mark_squares,
     respond,
     support_rows,
 )
@@ -112,20 +115,37 @@ class Agents:
         widest = int(np.diff(block.xptr)[self.others > 0].max(initial=1))
         inside = np.array([isinstance(g, Indicator) for g in sets], np.int64)
         self._desk = make_desk(curve, inside, threads, widest, self.p)
+        self._some_others, self._some_faced = bool(self.others.any()), bool(self.faced.any())
+        self._singly = (self.easy == 0) & ~(self.faces.bounded > 0)
+        self._entries, self._slot = self._find_entries()
         self._found: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
         self.survey: dict[int, Array] = {}
         self.asked = 0
         self.strength = np.zeros(n)
 
+    def _find_entries(self) -> tuple[Array, Array]:
+        """Which entries of the triangles of A_i J_i A_iᵀ some agent fills, and their places.
+
+        All, where sums are in fixed point, whose ranges are told by all entries, and where the
+        processes do not find the same.
+        """
+        marks = np.zeros(half_size(self.p), np.int64)
+        mark_squares(self.block, self.easy, marks)
+        digest = hashlib.blake2b(np.packbits(marks.astype(bool)), digest_size=6).digest()
+        key = float(int.from_bytes(digest, "big"))
+        exact = self.runtime.agreement.transport.exact
+        most, least = (1, 0) if exact else self.runtime.most(np.array([key, -key]))
+        if most + least != 0:
+            marks[:] = 1
+        return np.flatnonzero(marks), np.cumsum(marks) - 1
+
     # -- strong convexity -------------------------------------------------------------------------
     def flat(self) -> Array:
         """Which agents lack strong convexity: f_i + g_i needs a proximal term."""
-        block = self.runtime.block
-        free, starts = block.coef[5] < block.coef[6], block.xptr[:-1]
-        mu = np.minimum.reduceat(np.where(free, block.coef[0], np.inf), starts)
-        top = np.maximum.reduceat(np.where(free, block.coef[0], 0.0), starts)
-        plain = np.minimum.reduceat(block.fcoef[0], starts)
+        block, (mu, top) = self.runtime.block, np.empty((2, self.runtime.n))
+        find_curvatures(block, mu, top)
+        plain = np.minimum.reduceat(block.fcoef[0], block.xptr[:-1])
         mu, top = np.where(self.faced, plain, mu), np.where(self.faced, block.lip, top)
         for i, part in self.locals.items():
             mu[i], top[i] = part.strength
@@ -134,8 +154,10 @@ class Agents:
 
     # -- a sum ------------------------------------------------------------------------------------
     def total(self, question: Question, springs: Springs, tol: float) -> Array:
-        """The message of all agents, summed."""
-        layout = question.layout
+        """The message of all agents, summed; entries that nobody fills are not added."""
+        whole = question.layout
+        layout = replace(whole, filled=len(self._entries))
+        question = replace(question, layout=layout)
         task = self._task(question.trials, springs, question.y, tol, layout)
         looks = task._replace(trials=question.directions, squares=layout.starts[2])
         self.asked += len(question.trials)
@@ -144,13 +166,13 @@ class Agents:
             rows = np.ascontiguousarray(rows)
             run, block = self.runtime.run, self.block
             run(respond, block, self.easy, task, rows, out)
-            if self.others.any():
+            if self._some_others:
                 run(respond_others, block, self.others, task, self._desk, rows, out, self.tried)
-            if self.faced.any():
+            if self._some_faced:
                 run(respond_faces, block, self.faces, task, rows, out)
             if layout.directions:
                 run(support_rows, block, self.split, looks, rows, out)
-            if layout.directions and self.faced.any():
+            if layout.directions and self._some_faced:
                 run(support_faces, block, self.faces, looks, rows, out)
             self._fill_others(rows, out, question, springs, tol)
             if layout.rows:
@@ -158,7 +180,10 @@ class Agents:
             if layout.survey:
                 self._fill_survey(rows, out[:, layout.starts[4] : layout.starts[5]])
 
-        return self.runtime.total_of(layout.width, fill)
+        total = np.zeros(whole.width)
+        columns = whole.columns(self._entries)
+        total[columns] = self.runtime.total_of(layout.width, fill, whole.width)
+        return total
 
     def _task(
         self, trials: Array, springs: Springs, y: Array, tol: float, layout: Layout | None = None
@@ -177,6 +202,8 @@ class Agents:
             jacobians,
             layout.starts[0] if layout else 0,
             bound,
+            self._slot,
+            len(self._entries),
         )
 
     def _fill_others(
@@ -186,8 +213,7 @@ class Agents:
         first = np.flatnonzero(rows == 0)
         if question.request and first.size:
             out[first[0], layout.starts[5] + question.request - 1] = 1.0
-        compiled = ((self.split > 0) & (self.easy > 0)) | (self.faces.bounded > 0)
-        busy = ~compiled[rows]
+        busy = self._singly[rows]
         if layout.ray and springs.ray.size:
             busy |= springs.r[rows] > 0
         for e in np.flatnonzero(busy):
@@ -210,7 +236,8 @@ class Agents:
 
     def _fill_survey(self, rows: Array, out: Array) -> None:
         """The agents' numbers of variables, and what those without strong convexity tell."""
-        out[:, self.p + VARIABLES] = np.diff(self.runtime.block.xptr)[rows]
+        xptr = self.runtime.block.xptr
+        out[:, self.p + VARIABLES] = xptr[rows + 1] - xptr[rows]
         for e in range(len(rows)) if self.survey else ():
             if rows[e] in self.survey:
                 out[e, : self.p + VARIABLES] = self.survey[rows[e]]
@@ -262,9 +289,9 @@ class Agents:
         run, block = self.runtime.run, self.block
         task = self._task(price[None], springs, price, 0.0)
         run(respond, block, self.easy, task, rows, none)
-        if self.others.any():
+        if self._some_others:
             run(respond_others, block, self.others, task, self._desk, rows, none, self.tried)
-        if self.faced.any():
+        if self._some_faced:
             run(respond_faces, block, self.faces, task, rows, none)
         for i in self.alone:
             springs.x[xptr[i] : xptr[i + 1]] = self._found[i][trial]

@@ -55,8 +55,11 @@ def coordinate(coef, j, c, r, anchor):
 
 
 @spliced
-def add_squares(block, i, weights, out):
-    """out += lower triangle of A_i diag(weights) A_iᵀ, weights ≤ 0 left out."""
+def add_squares(block, i, weights, slot, out):
+    """out += lower triangle of A_i diag(weights) A_iᵀ, weights ≤ 0 left out.
+
+    Entry e of the triangle stands at ``slot[e]``, which is e where an A_i is dense.
+    """
     first, last, place = block.xptr[i], block.xptr[i + 1], block.place
     p, dense = block.cols.shape[1], block.akind[i] == DENSE_A
     for j in range(first, last):
@@ -76,7 +79,43 @@ def add_squares(block, i, weights, out):
                 for m in range(place[j, 0], place[j, 1]):
                     b = block.sidx[m]
                     if b <= a:
-                        out[a * (a + 1) // 2 + b] += weight * block.sval[e] * block.sval[m]
+                        at = slot[a * (a + 1) // 2 + b]
+                        out[at] += weight * block.sval[e] * block.sval[m]
+
+
+@compiled
+def mark_squares(block, easy, marks):
+    """Mark the entries of the triangles that :func:`add_squares` fills; all where one may be dense.
+
+    Agents that ``easy`` does not mark may fill any.
+    """
+    block, marks = unowned((block, marks))
+    for i in range(easy.shape[0]):
+        if not easy[i] or block.akind[i] == DENSE_A:
+            marks[:] = 1
+            return
+        for j in range(block.xptr[i], block.xptr[i + 1]):
+            for e in range(block.place[j, 0], block.place[j, 1]):
+                a = block.sidx[e]
+                for m in range(block.place[j, 0], block.place[j, 1]):
+                    b = block.sidx[m]
+                    if b <= a:
+                        marks[a * (a + 1) // 2 + b] = 1
+
+
+@compiled
+def find_curvatures(block, mu, top):
+    """Least and largest curvature of f_i + g_i along the coordinates that may move; inf, 0: none.
+
+    Only where g_i splits by coordinate.
+    """
+    block, mu, top = unowned((block, mu, top))
+    for i in range(mu.shape[0]):
+        mu[i], top[i] = math.inf, 0.0
+        for j in range(block.xptr[i], block.xptr[i + 1]):
+            if block.coef[5, j] < block.coef[6, j]:
+                mu[i] = min(mu[i], block.coef[0, j])
+                top[i] = max(top[i], block.coef[0, j])
 
 
 @spliced
@@ -102,18 +141,19 @@ def measure(block, coef, i, x, c, task, terms, out):
     ``coef`` are those of f_i + g_i, or of f_i alone where g_i is an indicator.
     """
     first, d, kinked = block.xptr[i], x.shape[0], coef.shape[0] > 2
-    for k in range(terms.shape[0]):
-        terms[k] = 0.0
+    smooth, kinks, pulled, forced, gradient, far = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for j in range(d):
         k = first + j
-        terms[SMOOTH] += (0.5 * coef[0, k] * x[j] + coef[1, k]) * x[j]
+        smooth += (0.5 * coef[0, k] * x[j] + coef[1, k]) * x[j]
         if kinked:
             side = coef[2, k] if x[j] < coef[4, k] else coef[3, k]
-            terms[KINKS] += side * (x[j] - coef[4, k])
-        terms[PULLED] += c[j] * x[j]
-        terms[FORCED] += (coef[0, k] * x[j] + coef[1, k]) * x[j]
-        terms[GRADIENT] += (block.fcoef[0, k] * x[j] + block.fcoef[1, k]) ** 2
-        terms[FAR] += (x[j] - task.anchor[k]) ** 2
+            kinks += side * (x[j] - coef[4, k])
+        pulled += c[j] * x[j]
+        forced += (coef[0, k] * x[j] + coef[1, k]) * x[j]
+        gradient += (block.fcoef[0, k] * x[j] + block.fcoef[1, k]) ** 2
+        far += (x[j] - task.anchor[k]) ** 2
+    terms[SMOOTH], terms[KINKS], terms[PULLED], terms[FORCED] = smooth, kinks, pulled, forced
+    terms[GRADIENT], terms[FAR], terms[LEFT] = gradient, far, 0.0
     tell(block, i, x, c[:d], task.r[i], terms, task.tol, out)
 
 
@@ -158,6 +198,10 @@ class Task(NamedTuple):
     """Where the Jacobians begin."""
     bound: int
     """Where M begins; -1 if it does not travel."""
+    slot: np.ndarray
+    """(p(p+1)/2,): where an entry of a triangle stands among those that travel."""
+    half: int
+    """How many travel."""
 
 
 @compiled
@@ -170,7 +214,7 @@ def respond(block, easy, task, rows, out, member):
     block, task = unowned((block, task))
     first, last = own_rows(member, rows.shape[0])
     p, room, stride = task.trials.shape[1], task.room[member.thread], task.stride
-    x, c, weights, half = room[0], room[1], room[2], p * (p + 1) // 2
+    x, c, weights, half = room[0], room[1], room[2], task.half
     for e in range(first, last):
         i = rows[e]
         if stride > 0:
@@ -194,13 +238,13 @@ def respond(block, easy, task, rows, out, member):
             measure(block, block.coef, i, x[:d], c, task, room[3], numbers)
             if t < task.jacobians:
                 at = task.squares + t * half
-                add_squares(block, i, weights, out[e, at : at + half])
+                add_squares(block, i, weights, task.slot, out[e, at : at + half])
         if task.bound >= 0:
             for j in range(d):
                 curve = block.coef[0, a + j] + r
                 fixed = block.coef[5, a + j] == block.coef[6, a + j]
                 weights[j] = 1.0 / curve if curve > 0.0 and not fixed else 0.0
-            add_squares(block, i, weights, out[e, task.bound : task.bound + half])
+            add_squares(block, i, weights, task.slot, out[e, task.bound : task.bound + half])
     return 0
 
 

@@ -71,7 +71,8 @@ class Layout:
     ``bound`` says whether the matrix M of upper bounds travels, ``directions`` how many directions
     are examined, ``ray`` whether a direction of unboundedness is; ``survey`` whether the agents
     tell their sizes, see :mod:`.flat`; ``rows`` whether instead of M its diagonal travels, and a
-    bound of its largest eigenvalue.
+    bound of its largest eigenvalue. A matrix is its lower triangle, row by row, or the ``filled``
+    entries of it that some agent has.
     """
 
     p: int
@@ -82,6 +83,12 @@ class Layout:
     ray: bool = False
     survey: bool = False
     rows: bool = False
+    filled: int | None = None
+
+    @property
+    def half(self) -> int:
+        """Numbers of one matrix."""
+        return half_size(self.p) if self.filled is None else self.filled
 
     @property
     def trial(self) -> int:
@@ -91,7 +98,7 @@ class Layout:
     @cached_property
     def starts(self) -> tuple[int, ...]:
         """Where Jacobians, M, directions, ray, survey and requests begin, and the end."""
-        half = half_size(self.p)
+        half = self.half
         sizes = [
             self.trials * self.trial,
             self.jacobians * half,
@@ -107,6 +114,19 @@ class Layout:
     def width(self) -> int:
         """Numbers in all."""
         return self.starts[-1]
+
+    def columns(self, entries: Array) -> Array:
+        """Where the numbers of a message stand that has only these entries of every matrix.
+
+        Examples
+        --------
+        >>> layout = Layout(2, 1, 1)
+        >>> layout.width, layout.columns(np.array([0, 2])).tolist()[-7:]
+        (18, [10, 11, 13, 14, 15, 16, 17])
+        """
+        first, end = self.starts[0], self.starts[1 if self.rows else 2]
+        matrices = np.arange(first, end, self.half)[:, None] + entries
+        return np.concatenate([np.arange(first), matrices.ravel(), np.arange(end, self.width)])
 
     # -- reading a total --------------------------------------------------------------------------
     def read_trials(self, total: Array) -> tuple[Array, Array, Array]:

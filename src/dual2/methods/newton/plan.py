@@ -17,6 +17,7 @@ from dual2.methods.newton.spans import Spanned, fits
 from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
+from dual2.problem.groups import Forms
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Condition, Needs
 
@@ -122,9 +123,20 @@ def _name(function: Function) -> str:
     return f"{type(function).__name__}(...)"
 
 
+def all_curved_f(problem: Problem) -> bool:
+    """Whether :func:`curved_f` finds nothing lacking, as far as all agents at once show it."""
+    split = all(isinstance(group.f, Forms) for group in problem.groups)
+    return split and bool(np.all(problem.sizes.L < np.inf))
+
+
+def all_split_g(problem: Problem) -> bool:
+    """Whether every g splits by coordinate, so that :func:`curved_g` finds nothing lacking."""
+    return all(isinstance(group.g, Forms) for group in problem.groups)
+
+
 NEEDS = Needs(
-    Condition("convex, twice differentiable", curved_f),
-    Condition("prox with a derivative", curved_g),
+    Condition("convex, twice differentiable", curved_f, all_curved_f),
+    Condition("prox with a derivative", curved_g, all_split_g),
     Condition("prox with a derivative", curved_h),
 )
 PRIMAL = Needs(

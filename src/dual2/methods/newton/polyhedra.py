@@ -235,7 +235,7 @@ def respond_faces(block, faces, task, rows, out, member):
             weights = vectors[SPARE]
             for j in range(d):
                 weights[j] = 1.0 / vectors[WEIGHT, j]
-            add_squares(block, i, weights, out[e, task.bound : task.bound + half])
+            add_squares(block, i, weights, task.slot, out[e, task.bound : task.bound + half])
     return 0
 
 
