@@ -5,6 +5,8 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dual2.engine.local import DENSE_A
+from dual2.engine.pack import Block
 from dual2.methods.method import Verdict
 from dual2.methods.newton.contradiction import fall_of, find_fall, find_separator
 from dual2.methods.newton.quadratics import Quadratics
@@ -72,6 +74,16 @@ K = TypeVar("K", bound=Known)
 Q = TypeVar("Q", bound=Quadratics)
 
 
+def columns_of(block: Block) -> list[Array | None]:
+    """Columns of the dense A_i, row by row; None for the others."""
+    first, dims = block.xptr[:-1], np.diff(block.xptr)
+    begin = block.place[np.minimum(first, len(block.place) - 1), 0]
+    return [
+        block.cols[a : a + d] if kind == DENSE_A else None
+        for a, d, kind in zip(begin, dims, block.akind, strict=True)
+    ]
+
+
 class Directions(OverSums, Generic[K, Q]):
     """A primal mode on one block of agents; each call of ``advance`` is at least one sum.
 
@@ -90,7 +102,8 @@ class Directions(OverSums, Generic[K, Q]):
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
         super().__init__(runtime, max_sums)
-        self.parts = [self.part(agent) for agent in runtime.problem.agents]
+        known = zip(runtime.problem.agents, columns_of(runtime.block), strict=True)
+        self.parts = [self.part(agent, columns) for agent, columns in known]
         self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
         self._base = np.zeros(runtime.p)
@@ -189,7 +202,8 @@ class Directions(OverSums, Generic[K, Q]):
         return np.where(np.isfinite(ratios), ratios, 1e300)
 
     def _split(self, flat: Array) -> list[Array]:
-        return np.split(flat, self.runtime.block.xptr[1:-1])
+        """The agents' own parts of vectors, or of rows."""
+        return np.split(flat, self.runtime.block.xptr[1:-1], axis=-1)
 
     def _spread(self, directions: Array) -> None:
         """Give every agent its own part of the directions."""

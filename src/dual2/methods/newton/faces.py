@@ -50,8 +50,8 @@ class Face(Quadratics):
     ``high`` where their linear pieces end, ``slope`` those of g there, ``z`` the new direction.
     """
 
-    def __init__(self, agent: Agent) -> None:
-        super().__init__(agent)
+    def __init__(self, agent: Agent, columns: Array | None = None) -> None:
+        super().__init__(agent, columns)
         form, d = agent.g.form, agent.dim
         assert form is not None, "the plan has asked for it"
         form = form.broadcast(d)

@@ -48,6 +48,37 @@ def is_slow(trail: Array, tol: float) -> bool:
     return bool(np.log(last / tol) > AHEAD * fall)
 
 
+def independent(lengths: Array, along: Array) -> tuple[Array, Array]:
+    """Which of some directions are new, and the factor L of LLᵀ = what is new in their products.
+
+    ``lengths`` are the products with each other, ``along`` those with known orthonormal ones.
+
+    Examples
+    --------
+    >>> kept, factor = independent(np.array([[4.0, 4.0], [4.0, 4.0]]), np.zeros((2, 0)))
+    >>> kept.tolist(), factor.tolist()
+    ([0], [[2.0]])
+    """
+    left, own = lengths - along @ along.T, np.diag(lengths)
+    kept, columns = [], []
+    for k in range(len(own)):
+        if left[k, k] > (DEPENDENT if k == 0 else FURTHER) * own[k]:
+            kept.append(k)
+            columns.append(left[:, k] / np.sqrt(left[k, k]))
+            left = left - np.outer(columns[-1], columns[-1])
+    factor = np.array(columns).reshape(len(kept), len(own))[:, kept]
+    return np.array(kept, dtype=int), np.tril(factor.T)
+
+
+def _sizes(p: int, some: int, count: int) -> list[int]:
+    """Lengths of a message's parts but the last, for some directions beside ``count`` known ones.
+
+    Numbers of the point; of the directions the products, qᵀz, zᵀPz and lengths in the metric, both
+    for each pair; zᵀPQ and the same in the metric.
+    """
+    return [SCALARS, some * p, some, *2 * [half_size(some)], *2 * [some * count]]
+
+
 class Primal(Directions[Known, Quadratics]):
     """The mode without kinks and bounds."""
 
@@ -55,6 +86,8 @@ class Primal(Directions[Known, Quadratics]):
     part = Quadratics
     _spanned = False
     """Whether one of the last directions was nothing new."""
+    _room = np.empty((0, 0))
+    """Where the products are, with room behind them."""
 
     def _accuracy(self) -> float:
         whole = self._spanned or len(self.now.c) >= self.now.variables
@@ -94,25 +127,26 @@ class Primal(Directions[Known, Quadratics]):
         fresh = now.phase == POINT
         count, some = (0, 1) if fresh else (len(now.c), self._some())
         z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
-        width = SCALARS + some * (rt.p + 1 + 2 * count) + 2 * half_size(some) + REQUESTS
-        lower = np.tril_indices(some)
+        cuts, lower = np.cumsum(_sizes(rt.p, some, count)), np.tril_indices(some)
 
         def fill(rows: Array, out: Array) -> None:
-            out[:] = 0.0
             for e, i in enumerate(rows):
                 part, own = self.parts[i], slice(xptr[i], xptr[i + 1])
                 z[:, own] = self.x[own] if fresh else self._directions(i, self.x[own], some)
                 Z, Q = z[:, own], part.directions[:count]
-                bent, long = (np.array([f(v) for v in Z]) for f in (part.bend, part.measure))
-                told = [[ratios[i], ratios[i] > self.tol, part.rank], (part.A @ Z.T).T.ravel()]
-                told += [Z @ part.q]
-                told += [(Z @ bent.T)[lower], (Z @ long.T)[lower]]
-                told += [(bent @ Q.T).ravel(), (long @ Q.T).ravel()]
-                out[e, :-REQUESTS] = np.concatenate(told)
+                bent, long = part.bend(Z), part.measure(Z)
+                head, products, tilts, bends, lengths, across, along, asked = np.split(out[e], cuts)
+                head[:] = ratios[i], ratios[i] > self.tol, part.rank
+                part.products(Z, products.reshape(some, -1))
+                np.matmul(Z, part.q, out=tilts)
+                bends[:], lengths[:] = (Z @ bent.T)[lower], (Z @ long.T)[lower]
+                np.matmul(bent, Q.T, out=across.reshape(some, count))
+                np.matmul(long, Q.T, out=along.reshape(some, count))
+                asked[:] = 0.0
                 if i == 0 and self.request:
-                    out[e, -REQUESTS + self.request - 1] = 1.0
+                    asked[self.request - 1] = 1.0
 
-        total = rt.total_of(width, fill)
+        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill)
         self.products += some
         return z, total
 
@@ -149,45 +183,55 @@ class Primal(Directions[Known, Quadratics]):
         self.gram.forget()
 
     def _append(self, z: Array, total: Array) -> None:
-        """Keep what is new in the directions: orthogonal to the others, of length one."""
-        self._spanned = False
-        p, count, some = self.runtime.p, len(self.now.c), len(z)
-        sizes = [SCALARS, some * p, some, *2 * [half_size(some)], *2 * [some * count]]
-        _, products, tilts, bends, lengths, across, along = np.split(
-            total[:-REQUESTS], np.cumsum(sizes)[:-1]
-        )
-        bends, lengths = whole(bends, some), whole(lengths, some)
-        across, along = across.reshape(some, count), along.reshape(some, count)
-        for k, product in enumerate(products.reshape(some, p)):
-            t, own = along[k], float(lengths[k, k])
-            length = own - float(t @ t)
-            if not length > (DEPENDENT if k == 0 else FURTHER) * own:
-                self._spanned = True
-                if k == 0:
-                    self._idle()
-                continue
-            size = float(np.sqrt(length))
-            self._extend(product, (float(bends[k, k]), float(tilts[k])), across[k], t, size)
-            for part, v in zip(self.parts, self._split(z[k]), strict=True):
-                part.keep(v, t, size)
-            new = [(bends[k] - across @ t) / size, (lengths[k] - along @ t) / size]
-            across, along = np.column_stack([across, new[0]]), np.column_stack([along, new[1]])
-        if len(self.now.c) > self.memory:
+        """Keep what is new in the directions: orthogonal to the others, of length one.
+
+        With T their products with the known directions Q in the metric and L the factor of their
+        products with each other less TTᵀ, the new ones are L⁻¹(z - TQ).
+        """
+        now, some = self.now, len(z)
+        cuts = np.cumsum(_sizes(self.runtime.p, some, len(now.c)))
+        _, products, tilts, bends, lengths, across, along, _ = np.split(total, cuts)
+        along = along.reshape(some, -1)
+        kept, factor = independent(whole(lengths, some), along)
+        self._spanned = len(kept) < some
+        if not len(kept) or kept[0] > 0:
+            self._idle()
+        if len(kept):
+            now.idle = now.idle if kept[0] > 0 else 0
+            turn, T, bends = np.linalg.inv(factor), along[kept], whole(bends, some)
+            back = turn @ T
+            self._extend(turn, T, bends[np.ix_(kept, kept)], across.reshape(some, -1)[kept])
+            now.b = np.append(now.b, turn @ tilts[kept] - back @ now.b)
+            now.c = np.append(now.c, np.zeros(len(kept)))
+            products = products.reshape(some, -1)
+            self._keep(turn @ (products if len(kept) == some else products[kept]), back)
+            for part, own in zip(self.parts, self._split(z[kept]), strict=True):
+                part.keep(turn @ own - back @ part.directions)
+        if len(now.c) > self.memory:
             self._merge()
 
-    def _extend(
-        self, product: Array, own: tuple[float, float], across: Array, t: Array, size: float
-    ) -> None:
-        """One more direction z, whose parts along the others are t: zᵀPz and qᵀz are its own."""
-        now, count, (bend, tilt) = self.now, len(self.now.c), own
-        now.idle = 0
-        H = np.empty((count + 1, count + 1))
-        H[:count, :count] = now.H
-        H[count, count] = (bend - 2.0 * float(t @ across) + float(t @ now.H @ t)) / size**2
-        H[count, :count] = H[:count, count] = (across - now.H @ t) / size
-        now.H, now.c = H, np.append(now.c, 0.0)
-        now.b = np.append(now.b, (tilt - float(t @ now.b)) / size)
-        now.products = np.vstack([now.products, (product - t @ now.products) / size])
+    def _extend(self, turn: Array, T: Array, bends: Array, across: Array) -> None:
+        """The quadratic part in directions L⁻¹(z - TQ): zᵀPz and zᵀPQ are known, ``turn`` is L⁻¹."""
+        H, old = self.now.H, len(self.now.H)
+        side = across @ T.T
+        own = turn @ (bends - side - side.T + T @ H @ T.T) @ turn.T
+        new = np.empty((old + len(T), old + len(T)))
+        new[:old, :old], new[old:, old:] = H, 0.5 * (own + own.T)
+        new[old:, :old] = turn @ (across - T @ H)
+        new[:old, old:] = new[old:, :old].T
+        self.now.H = new
+
+    def _keep(self, products: Array, back: Array) -> None:
+        """More products, less ``back`` times the known ones; these stay in their place."""
+        now, count = self.now, len(self.now.products)
+        need = count + len(products)
+        if now.products.base is not self._room or len(self._room) < need:
+            self._room = np.empty((max(need, min(2 * need, now.variables)), self.runtime.p))
+            self._room[:count] = now.products
+        if count:
+            products -= back @ now.products
+        self._room[count:need] = products
+        now.products = self._room[:need]
 
     def _merge(self) -> None:
         """The older half of the directions becomes one: their part of the present point."""

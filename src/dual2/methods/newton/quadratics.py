@@ -1,6 +1,7 @@
 """What an agent with a quadratic f computes alone in the primal mode."""
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,8 @@ class Quadratics:
     ----------
     agent : Agent
         f is quadratic, g piecewise quadratic coordinate by coordinate.
+    columns : ndarray or None
+        Those of a dense A, row by row, if they are at hand.
 
     Attributes
     ----------
@@ -41,7 +44,7 @@ class Quadratics:
         In how many directions h bends, where it couples rows in blocks; else all.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: Agent, columns: Array | None = None) -> None:
         d = agent.dim
         bend, self.q = hessian(agent.f, np.zeros(d)), agent.f.grad(np.zeros(d))
         form = agent.g.form
@@ -50,7 +53,8 @@ class Quadratics:
         self.q = self.q + form.linear
         P = np.asarray(bend, dtype=float)
         self.P: Array = P + (form.curvature if P.ndim == 1 else np.diag(form.curvature))
-        self.A: Any = agent.A if sp.issparse(agent.A) else as_dense(agent.A)
+        own = sp.issparse(agent.A) or columns is None
+        self.A: Any = (agent.A if sp.issparse(agent.A) else as_dense(agent.A)) if own else columns.T
         self.directions: Array = np.zeros((0, d))
         self.diagonal = self._matrix = np.ones(d)
         self._factor: Any = None
@@ -60,16 +64,23 @@ class Quadratics:
         self._parts: Array | None = None
 
     def bend(self, x: Array) -> Array:
-        """P x."""
-        return self.P * x if self.P.ndim == 1 else self.P @ x
+        """P x, or the same of each row."""
+        return x * self.P if self.P.ndim == 1 else x @ self.P
 
     def along(self, c: Array) -> Array:
         """Σ_k c_k q_k, the directions with these coefficients."""
         return c @ self.directions
 
-    def keep(self, z: Array, t: Array, size: float) -> None:
-        """One more direction: z less its part along the others, over its length."""
-        self.directions = np.vstack([self.directions, (z - t @ self.directions) / size])
+    def keep(self, new: Array) -> None:
+        """More directions."""
+        self.directions = np.vstack([self.directions, new])
+
+    def products(self, rows: Array, out: Array) -> None:
+        """A times each row, into the rows of ``out``."""
+        if sp.issparse(self.A):
+            out[:] = (self.A @ rows.T).T
+        else:
+            np.matmul(rows, self.A.T, out=out)
 
     def gradient(self, x: Array, lam: Array) -> Array:
         """P x + q + Aᵀλ."""
@@ -150,10 +161,16 @@ class Quadratics:
 
     def draws(self, *turn: int) -> np.random.Generator:
         """Random numbers that follow from what the agent alone knows: nobody else can draw them."""
-        numbers = np.asarray(self.A.data if sp.issparse(self.A) else self.A.ravel())
-        some = numbers[:: max(1, len(numbers) // SECRET)]
-        secret = hashlib.blake2b(some.tobytes() + self.q.tobytes(), digest_size=16)
-        return np.random.default_rng([int.from_bytes(secret.digest(), "big"), *turn])
+        return np.random.default_rng([self._secret, *turn])
+
+    @cached_property
+    def _secret(self) -> int:
+        A, q = self.A, np.ascontiguousarray(self.q)
+        numbers = np.asarray(A.data) if sp.issparse(A) else A
+        every = max(1, numbers.size // SECRET)
+        some = numbers[np.unravel_index(np.arange(0, numbers.size, every), numbers.shape)]
+        digest = hashlib.blake2b(some.tobytes() + q.tobytes(), digest_size=16).digest()
+        return int.from_bytes(digest, "big")
 
     def sample(self, rng: np.random.Generator, count: int) -> Array:
         """Random rows whose covariance is B⁻¹: of all directions alike, as B measures them.
@@ -180,6 +197,6 @@ class Quadratics:
         return out
 
     def measure(self, x: Array) -> Array:
-        """The metric times x."""
+        """The metric times x, or times each row."""
         assert self._metric is not None, "precondition comes first"
-        return self._metric * x if self._metric.ndim == 1 else self._metric @ x
+        return x * self._metric if self._metric.ndim == 1 else x @ self._metric

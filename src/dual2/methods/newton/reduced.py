@@ -13,20 +13,23 @@ h couples a few rows at a time, as the multinomial loss does, W is an array of b
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from dual2.functions import Function
-from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.derivatives import View, hessian, prox_jacobian, view
 from dual2.functions.domains import inside_value
 from dual2.problem.residual import coupling_step
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64.0 * EPS
-SMALL = 1e-13
-"""Eigenvalues, relative to the largest, below which a combination of directions is none."""
+SMALL, FIRM = 1e-13, 1e-5
+"""Eigenvalues, relative to the largest, below which a combination of directions is none; pivots of
+a matrix with ones on its diagonal above which there is no such combination."""
 GROWTH, MOST = 5.0, 40
 """Growth of σ from one multiplier step to the next, and most of these steps."""
 _SLOW, _PATIENCE = 0.5, 4
@@ -39,11 +42,8 @@ _SPARSE = 0.5
 """Share of rows with a weight below which only these are multiplied."""
 
 
-class Piece(NamedTuple):
-    """A smooth function of s: its value with its gradient, and its second derivatives."""
-
-    look: Callable[[Array], tuple[float, Array]]
-    bend: Callable[[Array], Array]
+Piece = Callable[[Array], View]
+"""A smooth function of s: its value, its gradient, and what its second derivatives are."""
 
 
 class Reduced(NamedTuple):
@@ -165,11 +165,12 @@ class _At(NamedTuple):
     s: Array
     value: float
     lam: Array
+    bend: Callable[[], Array]
 
 
 def _look(problem: Reduced, piece: Piece, c: Array, s: Array) -> _At:
-    value, lam = piece.look(s)
-    return _At(c, s, 0.5 * float(c @ problem.H @ c) + float(problem.b @ c) + value, lam)
+    value, lam, bend = piece(s)
+    return _At(c, s, 0.5 * float(c @ problem.H @ c) + float(problem.b @ c) + value, lam, bend)
 
 
 def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -> _At:
@@ -184,14 +185,14 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
     exact, before, solved = False, np.inf, np.zeros(0)
     for _ in range(_STEPS):
         own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
-        weights = piece.bend(at.s)
+        weights = at.bend()
         second = problem.H + gram.of(problem.S, weights, exact)
         if not np.isfinite(second).all():  # a direction beyond all numbers: whoever asked goes back
             break
-        solve = inverse(second)
-        gradient = own + felt
-        d = -solve(gradient)
-        left, scale = -float(gradient @ d), max(float(v @ solve(v)) for v in (own, felt))
+        terms = np.column_stack([own + felt, own, felt])
+        solved_for = inverse(second)(terms)
+        left, *sizes = np.einsum("kj,kj->j", terms, solved_for).tolist()
+        d, scale = -solved_for[:, 0], max(sizes)
         if not left > (max(tol, EPS) ** 2) * scale or (left > 0.5 * before and left < SMALL**2):
             break
         if left > before / 16.0 and np.array_equal(weights, solved):
@@ -222,19 +223,27 @@ def _search(
 
 
 def inverse(matrix: Array) -> Callable[[Array], Array]:
-    """v ↦ matrix⁺v, columns scaled alike first, combinations that are rounding left out.
+    """V ↦ matrix⁺V, columns scaled alike first, combinations that are rounding left out.
+
+    By Cholesky's factors where no pivot is small, else by eigenvectors.
 
     Examples
     --------
-    >>> inverse(np.diag([4.0, 1e-12, 0.0]))(np.array([4.0, 1.0, 1.0])).tolist()
-    [1.0, 1000000000000.0, 0.0]
+    >>> inverse(np.diag([4.0, 1e-12, 0.0]))(np.array([[4.0], [1.0], [1.0]])).tolist()
+    [[1.0], [1000000000000.0], [0.0]]
+    >>> inverse(np.array([[4.0, 2.0], [2.0, 2.0]]))(np.array([[6.0], [4.0]])).round(9).tolist()
+    [[1.0], [1.0]]
     """
     diagonal = np.diag(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
+    square = scale * matrix * scale.T
+    factor, bad = dpotrf(square.T, lower=1) if len(square) else (square, 1)
+    if not bad and factor.diagonal().min() > FIRM:
+        return lambda v: scale * dpotrs(factor, scale * v, lower=1)[0]
+    values, vectors = np.linalg.eigh(square)
     kept = values > SMALL * max(float(values[-1]) if len(values) else 0.0, 1e-300)
-    columns = scale[:, None] * vectors[:, kept]
-    return lambda v: columns @ ((columns.T @ v) / values[kept])
+    columns = scale * vectors[:, kept]
+    return lambda v: columns @ ((columns.T @ v) / values[kept, None])
 
 
 # -- any h -----------------------------------------------------------------------------------
@@ -266,7 +275,7 @@ def solve_reduced(
 ) -> Answer:
     """Minimise φ from c, λ and σ (0 if none is known); ``tol`` bounds rows and gradient."""
     if gram.is_smooth(h, len(problem.base)):
-        at = minimise(problem, _plain(h), gram, c, 0.1 * tol)
+        at = minimise(problem, partial(view, h), gram, c, 0.1 * tol)
         return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0)
     sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0
     found = Answer(c, lam, problem.base, problem.base, sigma, np.inf)
@@ -289,28 +298,17 @@ def multiplier_step(h: Function, problem: Reduced, gram: Gram, old: Answer, tol:
     return Answer(at.c, at.lam, at.s, y, old.sigma, row_ratio(problem, at.c, at.s, y))
 
 
-def _plain(h: Function) -> Piece:
-    def bend(s: Array) -> Array:
-        curve = hessian(h, s)
-        assert curve is not None, "is_smooth has asked for it"
-        return np.asarray(curve, dtype=float)
-
-    return Piece(lambda s: (float(h.value(s)), h.grad(s)), bend)
-
-
 def _envelope(h: Function, lam: Array, sigma: float) -> Piece:
     """The augmented Lagrangian's part of h, as a function of s."""
 
-    def look(s: Array) -> tuple[float, Array]:
+    def look(s: Array) -> View:
         v = s + lam / sigma
         y = h.prox(v, 1.0 / sigma)
         new = sigma * (v - y)
-        return inside_value(h, y) + 0.5 * float(new @ new) / sigma, new
+        value = inside_value(h, y) + 0.5 * float(new @ new) / sigma
+        return View(value, new, lambda: sigma * (1.0 - _jacobian(h, v, 1.0 / sigma)))
 
-    def bend(s: Array) -> Array:
-        return sigma * (1.0 - _jacobian(h, s + lam / sigma, 1.0 / sigma))
-
-    return Piece(look, bend)
+    return look
 
 
 def _jacobian(h: Function, v: Array, step: float) -> Array:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dpotrf, dpotrs
 
 from dual2.functions import Function
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, inverse, row_ratio
@@ -141,11 +141,11 @@ def _advance(plain: Reduced, kinks: Kinks, at: Inner) -> Inner | None:
 def _inverse(matrix: Array) -> Callable[[Array], Array]:
     """v ↦ matrix⁻¹v by Cholesky's factors, whose errors along stiff directions do no harm here."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-    try:
-        factor = cho_factor(scale[:, None] * matrix * scale, lower=True, check_finite=False)
-    except LinAlgError:
-        return inverse(matrix)
-    return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
+    factor, bad = dpotrf((scale[:, None] * matrix * scale).T, lower=1)
+    if bad:
+        solve = inverse(matrix)
+        return lambda v: solve(v[:, None])[:, 0]
+    return lambda v: scale * dpotrs(factor, scale * v, lower=1)[0]
 
 
 def _reach(kinks: Kinks, at: Inner, d: Inner) -> float:
