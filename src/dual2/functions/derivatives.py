@@ -92,6 +92,25 @@ def _separable(f: PiecewiseQuadratic, v: Array, step: Entries) -> Array:
     return np.where(inside & (f.lower < x) & (x < f.upper), weight, 0.0)
 
 
+def jacobian_axes(f: Function, dim: int) -> int:
+    """Axes of what :func:`prox_jacobian` finds: 1 for a diagonal, 3 for blocks; 0 for nothing.
+
+    Examples
+    --------
+    >>> from dual2.functions import IndicatorBall, L1Norm
+    >>> jacobian_axes(L1Norm(1.0), 2), jacobian_axes(IndicatorBall(1.0), 2)
+    (1, 2)
+    """
+    if f.form is not None:
+        return 1
+    zero = np.zeros(dim)
+    if _jacobian.dispatch(type(f)) is _jacobian.dispatch(Function):
+        found = hessian(f, zero) if f.smooth else None
+    else:
+        found = _jacobian(f, zero, 1.0)
+    return 0 if found is None else found.ndim
+
+
 @singledispatch
 def _jacobian(f: Function, v: Array, step: Entries) -> Matrix:
     """Of a function with a Hessian: (I + step·H)⁻¹ at the prox."""

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -299,6 +299,8 @@ class VerticalModel(BaseEstimator):
         for k, target in enumerate(targets):
             own, mean = self._centre(target, weight, design)
             start = _usable(earlier, k, len(targets), zero, network.n, design.rows)
+            if models:  # what its problem has summed is of use to the next one
+                start = replace(start, result=models[-1].result)
             with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
                 model = train(design.blocks, self._loss(own, weight), network, settings, start)
             self._certify(design, own, weight, model)

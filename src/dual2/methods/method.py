@@ -98,6 +98,9 @@ class Judging(ABC):
     def reconsider(self) -> None:
         """Go on after an end to which the definitions did not consent."""
 
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Use what is of use in the last state of a run with the same A_i: nothing in general."""
+
 
 @dataclass(frozen=True)
 class Plan:

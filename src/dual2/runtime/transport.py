@@ -17,7 +17,7 @@ from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import ExactSums, add_on_route
-from dual2.runtime.tree import Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
+from dual2.runtime.tree import LEAST, Fill, Route, combine, find_route, sum_in_parts, sum_on_a_walk
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -203,12 +203,13 @@ class Agreement:
         self.agree_rounds = self.agree_floats = self.sums = 0
         self._counting, self._room, self.run = True, np.empty(0), run_alone
 
-    def total_of(self, width: int, fill: Fill) -> Array:
+    def total_of(self, width: int, fill: Fill, least: int = LEAST) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
 
         ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
-        the rows of ``out``, for some agents at a time where there are many. What they write must
-        depend on the agent alone. Everybody gets the same bits, in one process or in several.
+        the rows of ``out``, for some agents at a time where there are many, ``least`` at least.
+        What they write must depend on the agent alone. Everybody gets the same bits, in one
+        process or in several.
 
         Examples
         --------
@@ -225,7 +226,7 @@ class Agreement:
         here = self.size == 1 and not transport.exact
         tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run, least)
         if transport.any_order and count * width > ROOM:
             own = sum_in_parts(width, fill, count, ROOM)
             return transport.sum(own[None], self.network)

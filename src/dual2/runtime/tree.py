@@ -168,13 +168,15 @@ def _demand_numbers(values: Array, rank: int) -> Array:
     return values
 
 
-def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int, run: Run) -> Array:
+def sum_on_a_walk(
+    width: int, fill: Fill, tree: Tree, room: int, run: Run, least: int = LEAST
+) -> Array:
     """The sum of what ``fill`` writes, all agents here, ``room`` numbers at a time.
 
-    ``run(kernel, *args)`` runs a kernel on the threads.
+    ``run(kernel, *args)`` runs a kernel on the threads; ``fill`` gets ``least`` agents at least.
     """
     order, depths = tree.walk
-    some, top = max(LEAST, room // width), -1
+    some, top = max(least, room // width), -1
     stack, rows = np.empty((tree.height + 1, width)), np.empty((min(some, len(order)), width))
     for first in range(0, len(order), some):
         part = order[first : first + some]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.engine.pack import DATA
+from dual2.engine.pack import DATA, MATRICES, Block
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Judging, Method, Plan
@@ -28,7 +28,7 @@ from dual2.solving.restoring import demand_continuable
 from dual2.solving.result import Result
 
 Array = np.ndarray
-Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
+Start = tuple[Any, Any] | tuple[Any, Any, Result] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
@@ -127,7 +127,9 @@ class Reduced:
 
 def begin(driver: Driver, problem: Share, start: Start) -> None:
     """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
-    same = False
+    same, earlier = False, None
+    if isinstance(start, tuple) and len(start) == 3:
+        *start, earlier = start
     if isinstance(start, Result | Mapping):
         state = start.state if isinstance(start, Result) else start
         same = not problem.anywhere(str(state.get("mark", "")) != driver.mark)
@@ -146,7 +148,24 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
         x, lam = _starting_point(problem, start)
         with problem.agreement.beginning(start is None):
             driver.algorithm.start(x / driver.lengths, lam / driver.units)
+    if earlier is not None:
+        _recall(driver, problem, earlier)
     _try_values(driver, problem)
+
+
+def _recall(driver: Driver, problem: Share, earlier: Any) -> None:
+    """Let the algorithm use what an earlier run has summed, if all agents had the same A_i then."""
+    if not isinstance(earlier, Result):
+        raise ProblemError(
+            f"start must be (x, lam), (x, lam, result) or a Result; found a "
+            f"{type(earlier).__name__} in the third place."
+        )
+    state = earlier.state
+    other = str(state.get("mark", "")).split(" ")[-1] != driver.mark.split(" ")[-1]
+    size = float(np.size(state.get("products", ())))  # as long everywhere, or of different runs
+    differ, most, least = problem.largest(np.tile([other, size, -size], (len(problem.agents), 1)))
+    if isinstance(driver.algorithm, Judging) and not differ and most == -least > 0:
+        driver.algorithm.recall(state)
 
 
 def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
@@ -242,12 +261,19 @@ def _few(values: Sequence[int]) -> str:
 
 
 def fingerprint(plan: Plan, method: Method) -> str:
-    """The method's name, and a hash of everything that the iterates depend on."""
-    digest = hashlib.blake2b(digest_size=16)
+    """The method's name, and hashes of everything that the iterates depend on, and of the A_i."""
     rt = plan.runtime
-    links = rt.links
-    for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).tobytes())
+    block, links = rt.block._asdict(), rt.links
+    matrices = _digest([block.pop(name) for name in MATRICES])
+    others = [block[name] for name in Block._fields[DATA] if name in block]
+    known = [*others, links.nptr, links.nidx, links.weights, links.recurrence]
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
-    digest.update(repr(sorted(parameters.items())).encode())
-    return f"{method.name} {digest.hexdigest()}"
+    text = repr((matrices, sorted(parameters.items())))
+    return f"{method.name} {_digest(known, text)} {matrices}"
+
+
+def _digest(arrays: Sequence[Array], text: str = "") -> str:
+    digest = hashlib.blake2b(text.encode(), digest_size=16)
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()

@@ -17,9 +17,9 @@ from dual2.problem.residual import judge_agents
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-POINT, DIRECTION = range(2)
+POINT, DIRECTION, RECALL = range(3)
 """What the next sum is for: the product of the present point, which replaces all directions; the
-product of a new direction."""
+product of a new direction; the quadratic part in directions whose products an earlier run knew."""
 MEMORY, ROOM, LEAST = 300, 30_000_000, 50
 """Most directions that are kept: this many, or as many as have so many numbers, but not fewer than
 the last."""
@@ -232,7 +232,9 @@ class Directions(OverSums, Generic[K, Q]):
         now = self.now
         now.lam, now.s, now.y, now.rows = found.lam, found.s, found.y, found.rows
         now.sigma = found.sigma / BACK
-        weights = curvature(self.h, now.s, now.lam)
+        weights = found.weights
+        if weights is None:
+            weights = curvature(self.h, now.s, now.lam)
         if moved(weights, now.weights, MOVED):
             now.weights = weights
             self._precondition(weights, metric=False)

@@ -9,9 +9,12 @@ residual falls so slowly that many more sums would be needed, or where they are 
 several: beside the one of the gradient some at random, each as private as that.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from dual2.methods.newton.directions import DIRECTION, POINT, REDUCED, Directions, Known
+from dual2.methods.newton.directions import DIRECTION, POINT, RECALL, REDUCED, Directions, Known
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import EPS
@@ -102,6 +105,9 @@ class Primal(Directions[Known, Quadratics]):
         """One sum, and what follows from it."""
         now = self.now
         now.sums += 1
+        if now.phase == RECALL:
+            self._remember()
+            return
         z, total = self._ask()
         self._asked = read_request(total[-REQUESTS:])
         if not np.isfinite(total).all():
@@ -121,6 +127,56 @@ class Primal(Directions[Known, Quadratics]):
         if not now.end and now.sums >= self.max_sums:
             now.end = "STALLED"
 
+    # -- directions of an earlier run -------------------------------------------------------------
+    def recall(self, state: Mapping[str, Any]) -> None:
+        """Begin with the directions of an earlier run with the same A_i, whose products are known.
+
+        Those of :mod:`.faces` are no such pairs: there, products are of what is free of them.
+        """
+        products, directions = (np.array(state[name]) for name in ("products", "directions"))
+        fits = len(directions) == len(products) <= self.memory
+        if fits and "free" not in state and directions.shape[1:] == self.x.shape:
+            self.now.products, self.now.phase = products, RECALL
+            self._spread(directions)
+
+    def _remember(self) -> None:
+        """One sum: lengths of the known directions, the quadratic part in them, and x along them.
+
+        They are made orthonormal in the metric; if they no longer are independent in it, all begins
+        anew at x.
+        """
+        now, rt, xs = self.now, self.runtime, self._split(self.x)
+        count, half = len(now.products), half_size(len(now.products))
+        cuts, lower = np.cumsum([SCALARS, count, count, half, half]), np.tril_indices(count)
+
+        def fill(rows: Array, out: Array) -> None:
+            out[:] = 0.0
+            for e, i in enumerate(rows):
+                part, Q = self.parts[i], self.parts[i].directions
+                head, tilts, along, bends, lengths, asked = np.split(out[e], cuts)
+                long = part.measure(Q)
+                head[VARIABLES], tilts[:], along[:] = part.rank, Q @ part.q, long @ xs[i]
+                bends[:], lengths[:] = (Q @ part.bend(Q).T)[lower], (Q @ long.T)[lower]
+                if i == 0 and self.request:
+                    asked[self.request - 1] = 1.0
+
+        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
+        head, tilts, along, bends, lengths, asked = np.split(total, cuts)
+        self._asked, now.variables = read_request(asked), round(float(head[VARIABLES]))
+        kept, factor = independent(whole(lengths, count), np.zeros((count, 0)))
+        now.phase = DIRECTION
+        if len(kept) < count or not np.isfinite(total).all():
+            now.phase = POINT if rt.anywhere(self.x) else DIRECTION
+            self._forget_directions()
+            return
+        turn = np.linalg.inv(factor)
+        now.H, now.b, now.c = turn @ whole(bends, count) @ turn.T, turn @ tilts, turn @ along
+        now.products = turn @ now.products
+        for part in self.parts:
+            part.directions = turn @ part.directions
+        self._resolve()
+
+    # -- the sum ----------------------------------------------------------------------------------
     def _ask(self) -> tuple[Array, Array]:
         """The next directions (or the point itself), and the sum of what agents tell about them."""
         now, rt, xptr = self.now, self.runtime, self.runtime.block.xptr
@@ -146,7 +202,7 @@ class Primal(Directions[Known, Quadratics]):
                 if i == 0 and self.request:
                     asked[self.request - 1] = 1.0
 
-        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill)
+        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
         self.products += some
         return z, total
 
@@ -204,7 +260,7 @@ class Primal(Directions[Known, Quadratics]):
             now.b = np.append(now.b, turn @ tilts[kept] - back @ now.b)
             now.c = np.append(now.c, np.zeros(len(kept)))
             products = products.reshape(some, -1)
-            self._keep(turn @ (products if len(kept) == some else products[kept]), back)
+            self._keep(products if len(kept) == some else products[kept], turn, back)
             for part, own in zip(self.parts, self._split(z[kept]), strict=True):
                 part.keep(turn @ own - back @ part.directions)
         if len(now.c) > self.memory:
@@ -221,16 +277,19 @@ class Primal(Directions[Known, Quadratics]):
         new[:old, old:] = new[old:, :old].T
         self.now.H = new
 
-    def _keep(self, products: Array, back: Array) -> None:
-        """More products, less ``back`` times the known ones; these stay in their place."""
+    def _keep(self, products: Array, turn: Array, back: Array) -> None:
+        """Products of ``turn`` times directions less ``back`` times the known ones, beside these.
+
+        They stay in their place while there is room behind them.
+        """
         now, count = self.now, len(self.now.products)
         need = count + len(products)
         if now.products.base is not self._room or len(self._room) < need:
             self._room = np.empty((max(need, min(2 * need, now.variables)), self.runtime.p))
             self._room[:count] = now.products
+        np.matmul(turn, products, out=self._room[count:need])
         if count:
-            products -= back @ now.products
-        self._room[count:need] = products
+            self._room[count:need] -= back @ now.products
         now.products = self._room[:need]
 
     def _merge(self) -> None:

@@ -58,7 +58,8 @@ class Reduced(NamedTuple):
 class Answer(NamedTuple):
     """Coefficients, multiplier, s and the nearest y with λ ∈ ∂h(y), the last σ.
 
-    ``rows`` is the largest |s_j - y_j| relative to max(|s_j|, |y_j|), less what is rounding.
+    ``rows`` is the largest |s_j - y_j| relative to max(|s_j|, |y_j|), less what is rounding;
+    ``weights`` are the second derivatives of a smooth h at s.
     """
 
     c: Array
@@ -67,6 +68,7 @@ class Answer(NamedTuple):
     y: Array
     sigma: float
     rows: float
+    weights: Array | None = None
 
 
 class Gram:
@@ -276,7 +278,7 @@ def solve_reduced(
     """Minimise φ from c, λ and σ (0 if none is known); ``tol`` bounds rows and gradient."""
     if gram.is_smooth(h, len(problem.base)):
         at = minimise(problem, partial(view, h), gram, c, 0.1 * tol)
-        return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0)
+        return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0, at.bend())
     sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0
     found = Answer(c, lam, problem.base, problem.base, sigma, np.inf)
     for _ in range(MOST):

@@ -24,7 +24,7 @@ from dual2.methods.newton.message import REQUESTS, half_size, whole
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-AGAIN = 2
+AGAIN = 3
 """What a sum is for, beside the others of :mod:`.directions`: to make the directions orthonormal
 once more, since the first time rounding has been enlarged."""
 MOST, ROOM = 300, 6_000_000
