@@ -307,6 +307,15 @@ def view(f: Function, x: Array) -> View:
 
 
 @view.register
+def _(f: PiecewiseQuadratic, x: Array) -> View:
+    assert f.smooth, "without kinks and bounds"
+    way = x - f.center
+    bent = f.curvature * way
+    value = 0.5 * float(bent @ way) + float(np.sum(f.slope * x + f.offset))
+    return View(value, bent + f.slope, lambda: np.broadcast_to(f.curvature, x.shape))
+
+
+@view.register
 def _(f: LogisticLoss, x: Array) -> View:
     margin = f.labels * x
     e = np.exp(-np.abs(margin))  # with m = |margin|: log(1 + exp(-m)), 1/(1 + exp(m))

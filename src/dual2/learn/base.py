@@ -229,8 +229,9 @@ class VerticalModel(BaseEstimator):
         if not used.any():
             raise ProblemError("All sample weights are zero: there is nothing to fit.")
         how = self._penalty(), self.standardize, self._outputs
-        design = make_design(X[used], groups, weight[used], *how)
-        return design, [target[used] for target in targets], weight[used], network
+        if not used.all():
+            X, weight, targets = X[used], weight[used], [target[used] for target in targets]
+        return make_design(X, groups, weight, *how), targets, weight, network
 
     def problem(
         self, X: Any, y: Any, sample_weight: Any = None, target: int = 0

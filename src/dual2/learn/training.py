@@ -15,6 +15,7 @@ to the solution until it no longer does: the proximal point method, whose limit 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,8 +212,13 @@ def needs_curvature(method: Method) -> bool:
     >>> needs_curvature(METHODS["Newton"]), needs_curvature(METHODS["iD2A"])
     (False, True)
     """
-    flat = Agent(np.ones((1, 1)), SquaredNorm(0.0))
-    return bool(method.lack(Problem([flat], SquaredLoss(np.ones(1)))))
+    return bool(method.lack(_flat_problem()))
+
+
+@cache
+def _flat_problem() -> Problem:
+    """One without curvature but that of its loss."""
+    return Problem([Agent(np.ones((1, 1)), SquaredNorm(0.0))], SquaredLoss(np.ones(1)))
 
 
 def is_endless(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> bool:

@@ -13,7 +13,7 @@ from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved
 from dual2.methods.newton.reduced_flat import solve_known
 from dual2.methods.newton.shared import OverSums, packed, unpacked
-from dual2.problem.residual import judge_agents
+from dual2.problem.residual import Local, judge_agents
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -104,12 +104,11 @@ class Directions(OverSums, Generic[K, Q]):
         super().__init__(runtime, max_sums)
         known = zip(runtime.problem.agents, columns_of(runtime.block), strict=True)
         self.parts = [self.part(agent, columns) for agent, columns in known]
-        self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
+        self.norms = runtime.problem.sizes.rows
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
         self._base = np.zeros(runtime.p)
         self._separator: Array | None = None
         self._ray: Array | None = None
-        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
@@ -196,8 +195,10 @@ class Directions(OverSums, Generic[K, Q]):
 
     def _ratios(self) -> Array:
         """Stationarity of each agent at (x, λ), as the certificate judges it."""
-        known = self.runtime.stationarity(self.x, self.now.lam)
-        pulls = self.norms @ np.abs(self.now.lam)
+        lam = self.now.lam
+        parts = zip(self.parts, self._split(self.x), strict=True)
+        known = Local(*np.array([part.local(x, lam) for part, x in parts]).T)
+        pulls = self.norms @ np.abs(lam)
         ratios = judge_agents(known, self.runtime.block.mu, pulls, self.atol)[0]
         return np.where(np.isfinite(ratios), ratios, 1e300)
 

@@ -68,8 +68,7 @@ class Face(Quadratics):
     def choose(self, x: Array, lam: Array, kappa: float) -> bool:
         """The face of a proximal step from x; whether it has changed."""
         steepness = kappa * self.diagonal
-        price = self.A.T @ lam
-        v = x - (self.bend(x) + self.q + price) / steepness
+        v = x - self.gradient(x, lam) / steepness
         u, kinks = self.kinks.prox(v, 1.0 / steepness), self.kinks
         jac = prox_jacobian(kinks, v, 1.0 / steepness)
         assert jac is not None
@@ -84,7 +83,7 @@ class Face(Quadratics):
 
     def aim(self, lam: Array) -> None:
         """The next direction, on the face."""
-        self.z = self.solve_on(self.free, self.force() + self.A.T @ lam)
+        self.z = self.solve_on(self.free, self.force() + self.pull(lam))
 
     def force(self) -> Array:
         """The gradient of f + g at the base, on the linear piece of g."""

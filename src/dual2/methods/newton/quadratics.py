@@ -12,6 +12,7 @@ from dual2.functions.derivatives import dense, hessian
 from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent
 from dual2.problem.agent import as_dense
+from dual2.problem.residual import Local, norm, step_constant
 
 Array = np.ndarray
 WIDE = 1000
@@ -45,11 +46,12 @@ class Quadratics:
     """
 
     def __init__(self, agent: Agent, columns: Array | None = None) -> None:
-        d = agent.dim
+        d, self.agent = agent.dim, agent
         bend, self.q = hessian(agent.f, np.zeros(d)), agent.f.grad(np.zeros(d))
         form = agent.g.form
         assert bend is not None and form is not None, "the plan has asked for it"
         form = form.broadcast(d)
+        self._plain = form.smooth and not (np.any(form.linear) or np.any(form.curvature))
         self.q = self.q + form.linear
         P = np.asarray(bend, dtype=float)
         self.P: Array = P + (form.curvature if P.ndim == 1 else np.diag(form.curvature))
@@ -62,6 +64,7 @@ class Quadratics:
         self._metric: Array | None = None
         self._weights: Array | None = None
         self._parts: Array | None = None
+        self._felt: tuple[Array, Array] | None = None
 
     def bend(self, x: Array) -> Array:
         """P x, or the same of each row."""
@@ -82,9 +85,27 @@ class Quadratics:
         else:
             np.matmul(rows, self.A.T, out=out)
 
+    def pull(self, lam: Array) -> Array:
+        """Aᵀλ, computed once for a price."""
+        if self._felt is None or self._felt[0] is not lam:
+            self._felt = lam, self.A.T @ lam
+        return self._felt[1]
+
     def gradient(self, x: Array, lam: Array) -> Array:
         """P x + q + Aᵀλ."""
-        return self.bend(x) + self.q + self.A.T @ lam
+        return self.bend(x) + self.q + self.pull(lam)
+
+    def local(self, x: Array, lam: Array) -> Local:
+        """What the agent knows of its own optimality."""
+        agent, pull = self.agent, self.pull(lam)
+        gradient = self.bend(x) + self.q if self._plain else agent.f.grad(x)
+        L = step_constant(agent, x, gradient, pull)
+        if self._plain:
+            residual = norm(gradient + pull)
+        else:
+            residual = L * norm(x - agent.g.prox(x - (gradient + pull) / L, 1.0 / L))
+        residual = residual if np.isfinite(residual) else np.inf
+        return Local(residual, norm(gradient), norm(pull), norm(x), L)
 
     # -- the preconditioner -----------------------------------------------------------------------
     def precondition(self, W: Array, metric: bool) -> None:

@@ -81,10 +81,6 @@ class Spanned(Faces[KnownSpan]):
         super().start(x, lam)
         self._sample()
 
-    def _start_cold(self) -> None:
-        super()._start_cold()
-        self._sample()
-
     def _sample(self) -> None:
         """Every agent's part of the random directions."""
         self.now.phase, self.now.span = POINT, np.zeros((0, self.runtime.p))
