@@ -27,11 +27,13 @@ STRAIGHT = 1e-12
 """Curvature of the known directions, relative to the largest, that counts as none."""
 
 
-def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
+def fall_of(
+    h: Function, problem: Reduced, c: Array, squares: Array | None = None
+) -> Array | None:
     """A part u of c along which ½cᵀHc + bᵀc + h(s̄ + c·S) seems to fall for ever, or None.
 
     It is the part without curvature. At a solution bᵀu + h∞(u·S) >= 0 for all such u, h∞ the rate
-    at which h grows.
+    at which h grows. ``squares`` are the squared lengths of the products, in any units of the rows.
 
     Examples
     --------
@@ -46,7 +48,7 @@ def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
     if not 0 < size < np.inf:
         return None
     bent = np.maximum(np.diag(problem.H), 0.0)
-    long = np.einsum("kj,kj->k", problem.S, problem.S)
+    long = np.einsum("kj,kj->k", problem.S, problem.S) if squares is None else squares
     share = bent.sum() / long.sum() if bent.any() and long.any() else 1.0
     found = (_falling(h, problem, c / size, unit) for unit in (bent, bent + share * long))
     return next((u for u in found if u is not None), None)
@@ -65,7 +67,7 @@ def _falling(h: Function, problem: Reduced, c: Array, squares: Array) -> Array |
     length = float(np.linalg.norm(u))
     if not length > 0:
         return None
-    u, s = u / length, (u / length) @ problem.S
+    u, s = u / length, problem.along(u / length)
     along = float(np.linalg.norm(s))
     rate = float(problem.b @ u)
     rate += along * rate_along(h, to_recession(h, s / along)) if along > 0 else 0.0

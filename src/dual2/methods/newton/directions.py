@@ -141,7 +141,7 @@ class Directions(OverSums, Generic[K, Q]):
         self.gram = Gram(now.gram_weights, now.gram_matrix)
         self.x, directions = np.array(state["x"]), np.array(state["directions"])
         self._spread(directions)
-        counts = {len(now.b), *now.H.shape, len(now.products), len(directions)}
+        counts = {len(now.b), *now.H.shape, self._count(), len(directions)}
         if len(counts) > 1 or len(now.c) not in (0, *counts):
             raise ValueError(f"numbers of directions differ: {sorted(counts)}")
         self.products, self.gram.looks = int(state["calls_A"]), int(state["looks"])
@@ -175,8 +175,7 @@ class Directions(OverSums, Generic[K, Q]):
     def _follow(self, c: Array) -> None:
         """Look for a proof that the objective falls for ever along c: the end, if there is one."""
         now = self.now
-        problem = Reduced(now.H, now.b, now.products, self._base)
-        u = fall_of(self.h, problem, c)
+        u = fall_of(self.h, self._problem(now.H, self._base), c, self._squares())
         if u is None:
             return
         way = np.concatenate([part.along(u) for part in self.parts])
@@ -187,8 +186,8 @@ class Directions(OverSums, Generic[K, Q]):
     def _examine(self) -> None:
         """Look for a proof that no point meets what h demands: the end, if there is one."""
         now = self.now
-        c = now.c if len(now.c) == len(now.products) else np.zeros(len(now.products))
-        problem = Reduced(now.H, now.b, now.products, self._base)
+        c = now.c if len(now.c) == self._count() else np.zeros(self._count())
+        problem = self._problem(now.H, self._base)
         self._separator = find_separator(self.runtime, self.h, problem, (self.x, c, now.lam))
         if self._separator is not None:
             now.end = "INFEASIBLE"
@@ -213,11 +212,21 @@ class Directions(OverSums, Generic[K, Q]):
             part.directions = np.ascontiguousarray(own)
 
     # -- the reduced problem ----------------------------------------------------------------------
+    def _problem(self, H: Array, base: Array) -> Reduced:
+        """The problem in the known directions, with a quadratic part and from a base."""
+        return Reduced(H, self.now.b, self.now.products, base)
+
+    def _count(self) -> int:
+        """Known directions."""
+        return len(self.now.products)
+
+    def _squares(self) -> Array | None:
+        """Squared lengths of the products, where they are at hand."""
+
     def _resolve(self) -> None:
         """Solve the problem in the known directions; agents follow with x and preconditioners."""
         now = self.now
-        problem = Reduced(now.H, now.b, now.products, np.zeros(self.runtime.p))
-        tol = self._accuracy()
+        problem, tol = self._problem(now.H, np.zeros(self.runtime.p)), self._accuracy()
         found = solve_known(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
         self._adopt(found)
         now.c = found.c

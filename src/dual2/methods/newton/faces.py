@@ -22,7 +22,7 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.newton.directions import DIRECTION, Directions, Known
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import EPS, Reduced, is_smooth
+from dual2.methods.newton.reduced import EPS, is_smooth
 from dual2.methods.newton.reduced_flat import solve_known
 from dual2.problem import Agent
 from dual2.problem.residual import RowSums, coupling_step, judge_rows
@@ -253,7 +253,7 @@ class Faces(Directions[K, Face], Generic[K]):
     def _step(self, base: Array) -> None:
         """Solve the problem on the faces, move, and forget old directions where there are many."""
         now = self.now
-        problem, self._base = Reduced(self._bend(), now.b, now.products, base), base
+        problem, self._base = self._problem(self._bend(), base), base
         zero = np.zeros(len(now.b))
         found = solve_known(self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy())
         self._adopt(found)

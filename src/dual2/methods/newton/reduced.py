@@ -47,12 +47,25 @@ Piece = Callable[[Array], View]
 
 
 class Reduced(NamedTuple):
-    """H and b of the quadratic part, products of the directions as rows of S, and s̄."""
+    """H and b of the quadratic part, products of the directions as rows of S, and s̄.
+
+    With a ``mix`` the products are mix·S, which are never formed.
+    """
 
     H: Array
     b: Array
     S: Array
     base: Array
+    mix: Array | None = None
+
+    def along(self, c: Array) -> Array:
+        """Σ_k c_k s_k."""
+        return (c if self.mix is None else c @ self.mix) @ self.S
+
+    def felt(self, lam: Array) -> Array:
+        """<s_k, λ> for every k."""
+        found = self.S @ lam
+        return found if self.mix is None else self.mix @ found
 
 
 class Answer(NamedTuple):
@@ -182,13 +195,15 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
     step that stays where the second derivatives are the same solves the problem but for rounding:
     from then on steps are taken as long as each leaves a quarter of the gradient at most.
     """
-    at = _look(problem, piece, c, problem.base + c @ problem.S)
+    at = _look(problem, piece, c, problem.base + problem.along(c))
     gram.looks += 1
     exact, before, solved = False, np.inf, np.zeros(0)
     for _ in range(_STEPS):
-        own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
+        own, felt = problem.H @ at.c + problem.b, problem.felt(at.lam)
         weights = at.bend()
-        second = problem.H + gram.of(problem.S, weights, exact)
+        square = gram.of(problem.S, weights, exact)
+        mix = problem.mix
+        second = problem.H + (square if mix is None else mix @ square @ mix.T)
         if not np.isfinite(second).all():  # a direction beyond all numbers: whoever asked goes back
             break
         terms = np.column_stack([own + felt, own, felt])
@@ -213,7 +228,7 @@ def _search(
     problem: Reduced, piece: Piece, gram: Gram, at: _At, d: Array, left: float
 ) -> _At | None:
     """The first point of a backtracking line search with enough descent."""
-    along, t = d @ problem.S, 1.0
+    along, t = problem.along(d), 1.0
     slack = 8.0 * EPS * abs(at.value)
     for _ in range(_HALVINGS):
         new = _look(problem, piece, at.c + t * d, at.s + t * along)
