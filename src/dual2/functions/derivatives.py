@@ -316,6 +316,12 @@ def _(f: PiecewiseQuadratic, x: Array) -> View:
 
 
 @view.register
+def _(f: SoftmaxLoss, x: Array) -> View:
+    value, gradient, p = f.view(x)
+    return View(value, gradient, lambda: f.blocks(p))
+
+
+@view.register
 def _(f: LogisticLoss, x: Array) -> View:
     margin = f.labels * x
     e = np.exp(-np.abs(margin))  # with m = |margin|: log(1 + exp(-m)), 1/(1 + exp(m))
@@ -355,7 +361,7 @@ def _(f: LogisticLoss, x: Array) -> Matrix:
 
 @_hessian.register
 def _(f: SoftmaxLoss, x: Array) -> Matrix:
-    return f.blocks(x)
+    return view(f, x).bend()
 
 
 @_hessian.register

@@ -64,6 +64,7 @@ class Quadratics:
         self._metric: Array | None = None
         self._weights: Array | None = None
         self._parts: Array | None = None
+        self._table: Array | None = None
         self._felt: tuple[Array, Array] | None = None
 
     def bend(self, x: Array) -> Array:
@@ -80,7 +81,11 @@ class Quadratics:
 
     def products(self, rows: Array, out: Array) -> None:
         """A times each row, into the rows of ``out``."""
-        if sp.issparse(self.A):
+        if self._table is not None:
+            size = self.A.shape[1] // self._table.shape[1]
+            by_class = rows.reshape(len(rows), -1, size)
+            np.matmul(self._table, by_class, out=out.reshape(len(rows), -1, size))
+        elif sp.issparse(self.A):
             out[:] = (self.A @ rows.T).T
         else:
             np.matmul(rows, self.A.T, out=out)
@@ -88,8 +93,13 @@ class Quadratics:
     def pull(self, lam: Array) -> Array:
         """Aᵀλ, computed once for a price."""
         if self._felt is None or self._felt[0] is not lam:
-            self._felt = lam, self.A.T @ lam
+            self._felt = lam, self._adjoint(lam)
         return self._felt[1]
+
+    def _adjoint(self, lam: Array) -> Array:
+        if self._table is None:
+            return self.A.T @ lam
+        return (self._table.T @ lam.reshape(len(self._table), -1)).ravel()
 
     def gradient(self, x: Array, lam: Array) -> Array:
         """P x + q + Aᵀλ."""
@@ -173,6 +183,9 @@ class Quadratics:
             self._parts = np.zeros((size, count, A.shape[1] // size) if apart else 0)
             if apart:
                 self._parts[own, row, column] = A.data
+            if apart and np.all(self._parts == self._parts[0]):  # A = X ⊗ I
+                self._table = self._parts[0].copy()
+                self._parts = np.broadcast_to(self._table, self._parts.shape)
         return self._parts if self._parts.size else None
 
     def solve(self, v: Array) -> Array:

@@ -13,7 +13,7 @@ h couples a few rows at a time, as the multinomial loss does, W is an array of b
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -185,7 +185,8 @@ class _At(NamedTuple):
 
 def _look(problem: Reduced, piece: Piece, c: Array, s: Array) -> _At:
     value, lam, bend = piece(s)
-    return _At(c, s, 0.5 * float(c @ problem.H @ c) + float(problem.b @ c) + value, lam, bend)
+    own = 0.5 * float(c @ problem.H @ c) + float(problem.b @ c)
+    return _At(c, s, own + value, lam, cache(bend))
 
 
 def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -> _At:
