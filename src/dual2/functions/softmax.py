@@ -158,9 +158,10 @@ class SoftmaxLoss(Function):
         for _ in range(_STEPS):
             omega = np.real(wrightomega(height - level))
             off = omega.sum(axis=-1, keepdims=True) - kappa
-            move = off / (omega / (1.0 + omega)).sum(axis=-1, keepdims=True)
+            slope = (omega / (1.0 + omega)).sum(axis=-1, keepdims=True)
+            move = off / slope
             level = level + move
-            if np.all(np.abs(move) <= 1e-15 * (1.0 + np.abs(level))):
+            if np.all(np.abs(move) <= 1e-15 * (1.0 + np.abs(level) + kappa / slope)):
                 break
         omega = np.real(wrightomega(height - level))
         p = omega / omega.sum(axis=-1, keepdims=True)

@@ -98,8 +98,9 @@ class Judging(ABC):
     def reconsider(self) -> None:
         """Go on after an end to which the definitions did not consent."""
 
-    def recall(self, state: Mapping[str, Any]) -> None:
-        """Use what is of use in the last state of a run with the same A_i: nothing in general."""
+    def recall(self, state: Mapping[str, Any]) -> bool:
+        """Use what the last state of a run with the same A_i has; whether there is anything."""
+        return False
 
 
 @dataclass(frozen=True)

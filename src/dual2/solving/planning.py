@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dual2.engine.local import OPERATOR_A
 from dual2.engine.pack import DATA, MATRICES, Block
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
@@ -24,7 +25,7 @@ from dual2.runtime import Runtime, Share
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
-from dual2.solving.restoring import demand_continuable
+from dual2.solving.restoring import demand_continuable, find_broken
 from dual2.solving.result import Result
 
 Array = np.ndarray
@@ -160,8 +161,9 @@ def _recall(driver: Driver, problem: Share, earlier: Any) -> None:
             f"start must be (x, lam), (x, lam, result) or a Result; found a "
             f"{type(earlier).__name__} in the third place."
         )
-    state = earlier.state
+    state, kinds = earlier.state, driver.runtime.block.akind
     other = str(state.get("mark", "")).split(" ")[-1] != driver.mark.split(" ")[-1]
+    other = other or bool(np.any(kinds == OPERATOR_A)) or find_broken(state) is not None
     size = float(np.size(state.get("products", ())))  # as long everywhere, or of different runs
     differ, most, least = problem.largest(np.tile([other, size, -size], (len(problem.agents), 1)))
     if isinstance(driver.algorithm, Judging) and not differ and most == -least > 0:

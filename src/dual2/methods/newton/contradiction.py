@@ -8,7 +8,6 @@ directions runs away; every agent tells how fast its own part falls along the wa
 """
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf
 
 from dual2.functions import Function
 from dual2.functions.derivatives import View
@@ -16,6 +15,7 @@ from dual2.functions.domains import rate_along, to_barrier, to_recession
 from dual2.methods.newton.agents import straight_part, told_of_ray
 from dual2.methods.newton.closed_form import CONE
 from dual2.methods.newton.coupling import Scaling
+from dual2.methods.newton.factors import factorise
 from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
 from dual2.methods.newton.reduced import Gram, Reduced, minimise
 from dual2.methods.newton.stopping import FALL, falls_along, proves_infeasible
@@ -27,9 +27,7 @@ STRAIGHT = 1e-12
 """Curvature of the known directions, relative to the largest, that counts as none."""
 
 
-def fall_of(
-    h: Function, problem: Reduced, c: Array, squares: Array | None = None
-) -> Array | None:
+def fall_of(h: Function, problem: Reduced, c: Array, squares: Array | None = None) -> Array | None:
     """A part u of c along which ½cᵀHc + bᵀc + h(s̄ + c·S) seems to fall for ever, or None.
 
     It is the part without curvature. At a solution bᵀu + h∞(u·S) >= 0 for all such u, h∞ the rate
@@ -59,7 +57,7 @@ def _falling(h: Function, problem: Reduced, c: Array, squares: Array) -> Array |
     unit = np.sqrt(np.where(squares > 0, squares, 1.0))
     H = problem.H / unit / unit[:, None]
     least = STRAIGHT * float(np.trace(H)) * np.eye(len(H))  # not below what counts as none
-    if not dpotrf((H - least).T, lower=1)[1]:
+    if factorise(H - least) is not None:
         return None
     values, vectors = np.linalg.eigh(H)
     flat = vectors[:, values <= STRAIGHT * max(float(values[-1]), 0.0)]

@@ -133,7 +133,11 @@ class Directions(OverSums, Generic[K, Q]):
         now.gram_weights, now.gram_matrix = self.gram.weights, self.gram.matrix
         directions = np.hstack([part.directions for part in self.parts])
         calls = {"calls_A": self.products, "looks": self.gram.looks}
-        return packed(now) | {"x": self.x.copy(), "directions": directions} | calls
+        return (
+            packed(now, ("products", "span"))
+            | {"x": self.x.copy(), "directions": directions}
+            | calls
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""

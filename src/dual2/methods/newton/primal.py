@@ -128,16 +128,17 @@ class Primal(Directions[Known, Quadratics]):
             now.end = "STALLED"
 
     # -- directions of an earlier run -------------------------------------------------------------
-    def recall(self, state: Mapping[str, Any]) -> None:
+    def recall(self, state: Mapping[str, Any]) -> bool:
         """Begin with the directions of an earlier run with the same A_i, whose products are known.
 
         Those of :mod:`.faces` are no such pairs: there, products are of what is free of them.
         """
         products, directions = (np.array(state[name]) for name in ("products", "directions"))
-        fits = len(directions) == len(products) <= self.memory
-        if fits and "free" not in state and directions.shape[1:] == self.x.shape:
+        fits = len(directions) == len(products) <= self.memory and "free" not in state
+        if fits:
             self.now.products, self.now.phase = products, RECALL
             self._spread(directions)
+        return fits
 
     def _remember(self) -> None:
         """One sum: lengths of the known directions, the quadratic part in them, and x along them.
@@ -235,6 +236,7 @@ class Primal(Directions[Known, Quadratics]):
     def _forget_directions(self) -> None:
         now, none = self.now, np.zeros(0)
         now.c, now.b, now.H, now.products = none, none, np.zeros((0, 0)), now.products[:0]
+        self._room = now.products  # a saved state may have what was there
         self._spread(np.zeros((0, len(self.x))))
         self.gram.forget()
 
@@ -267,7 +269,7 @@ class Primal(Directions[Known, Quadratics]):
             self._merge()
 
     def _extend(self, turn: Array, T: Array, bends: Array, across: Array) -> None:
-        """The quadratic part in directions L⁻¹(z - TQ): zᵀPz and zᵀPQ are known, ``turn`` is L⁻¹."""
+        """The quadratic part in L⁻¹(z - TQ): zᵀPz and zᵀPQ are known, ``turn`` is L⁻¹."""
         H, old = self.now.H, len(self.now.H)
         side = across @ T.T
         own = turn @ (bends - side - side.T + T @ H @ T.T) @ turn.T

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dual2.functions.derivatives import dense, hessian
+from dual2.methods.newton.factors import factorise, solve_half, solve_with
 from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent
 from dual2.problem.agent import as_dense
@@ -59,7 +59,7 @@ class Quadratics:
         self.A: Any = (agent.A if sp.issparse(agent.A) else as_dense(agent.A)) if own else columns.T
         self.directions: Array = np.zeros((0, d))
         self.diagonal = self._matrix = np.ones(d)
-        self._factor: Any = None
+        self._factor: Array | None = None
         self.rank = d
         self._metric: Array | None = None
         self._weights: Array | None = None
@@ -126,7 +126,7 @@ class Quadratics:
             top = float(diagonal.max(initial=0.0)) or 1.0
             B = B + (RIDGE * top if B.ndim == 1 else RIDGE * top * np.eye(len(B)))
             self._matrix, self.diagonal = B, B if B.ndim == 1 else np.diag(B)
-            self._factor = B if B.ndim == 1 else cho_factor(B, lower=True)
+            self._factor = B if B.ndim == 1 else _factor_of(B)
         if metric:
             self._metric = self._matrix
             if W.ndim == 3 and self._matrix.ndim == 2:
@@ -190,8 +190,9 @@ class Quadratics:
 
     def solve(self, v: Array) -> Array:
         """B⁻¹v."""
-        diagonal = isinstance(self._factor, np.ndarray)
-        return (v.T / self._factor).T if diagonal else cho_solve(self._factor, v)
+        assert self._factor is not None, "precondition comes first"
+        one = self._factor.ndim == 1
+        return (v.T / self._factor).T if one else solve_with(self._factor, v)
 
     def draws(self, *turn: int) -> np.random.Generator:
         """Random numbers that follow from what the agent alone knows: nobody else can draw them."""
@@ -217,9 +218,10 @@ class Quadratics:
             rows = weigh(rng.standard_normal((count, self.A.shape[0])), self._weights)
             return self.solve(self.A.T @ rows.T).T
         v = rng.standard_normal((count, len(self.q)))
-        if isinstance(self._factor, np.ndarray):
+        assert self._factor is not None, "precondition comes first"
+        if self._factor.ndim == 1:
             return v / np.sqrt(self._factor)
-        return solve_triangular(self._factor[0], v.T, trans="T", lower=True).T
+        return solve_half(self._factor, v.T).T
 
     def solve_on(self, free: Array, v: Array) -> Array:
         """B⁻¹v with B restricted to the ``free`` coordinates; 0 on the others."""
@@ -227,10 +229,18 @@ class Quadratics:
         if self._matrix.ndim == 1:
             out[free] = v[free] / self._matrix[free]
         elif free.any():
-            out[free] = cho_solve(cho_factor(self._matrix[np.ix_(free, free)], lower=True), v[free])
+            out[free] = solve_with(_factor_of(self._matrix[np.ix_(free, free)]), v[free])
         return out
 
     def measure(self, x: Array) -> Array:
         """The metric times x, or times each row."""
         assert self._metric is not None, "precondition comes first"
         return x * self._metric if self._metric.ndim == 1 else x @ self._metric
+
+
+def _factor_of(matrix: Array) -> Array:
+    """Cholesky's factor of a matrix that has one by construction."""
+    factor = factorise(matrix)
+    if factor is None:
+        raise np.linalg.LinAlgError("A preconditioner is not positive definite.")
+    return factor

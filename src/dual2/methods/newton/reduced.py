@@ -17,11 +17,11 @@ from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from dual2.functions import Function
 from dual2.functions.derivatives import View, hessian, prox_jacobian, view
 from dual2.functions.domains import inside_value
+from dual2.methods.newton.factors import factorise, solve_with
 from dual2.problem.residual import coupling_step
 
 Array = np.ndarray
@@ -255,9 +255,9 @@ def inverse(matrix: Array) -> Callable[[Array], Array]:
     diagonal = np.diag(matrix)
     scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
     square = scale * matrix * scale.T
-    factor, bad = dpotrf(square.T, lower=1) if len(square) else (square, 1)
-    if not bad and factor.diagonal().min() > FIRM:
-        return lambda v: scale * dpotrs(factor, scale * v, lower=1)[0]
+    factor = factorise(square)
+    if factor is not None and factor.diagonal().min(initial=1.0) > FIRM:
+        return lambda v: scale * solve_with(factor, scale * v)
     values, vectors = np.linalg.eigh(square)
     kept = values > SMALL * max(float(values[-1]) if len(values) else 0.0, 1e-300)
     columns = scale * vectors[:, kept]

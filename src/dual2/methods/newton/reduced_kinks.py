@@ -15,9 +15,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotrs
 
 from dual2.functions import Function
+from dual2.methods.newton.factors import factorise, solve_with
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, inverse, row_ratio
 
 Array = np.ndarray
@@ -89,7 +89,7 @@ def solve_kinks(problem: Reduced, kinks: Kinks, start: Array, gram: Gram) -> Ans
         gram.looks += 1
         with np.errstate(all="ignore"):  # at the last digits; whatever comes of it is not taken
             new = _advance(plain, at)
-        if new is None or not all(np.isfinite(own).all() for own in new):
+        if new is None or not math.isfinite(sum(float(own.sum()) for own in new)):
             break
         at = new
         gap = _gap(plain, kinks, at, steepest)
@@ -160,11 +160,11 @@ def _advance(plain: Reduced, at: Inner) -> Inner | None:
 def _inverse(matrix: Array) -> Callable[[Array], Array]:
     """v ↦ matrix⁻¹v by Cholesky's factors, whose errors along stiff directions do no harm here."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-    factor, bad = dpotrf((scale[:, None] * matrix * scale).T, lower=1)
-    if bad:
+    factor = factorise(scale[:, None] * matrix * scale)
+    if factor is None:
         solve = inverse(matrix)
         return lambda v: solve(v[:, None])[:, 0]
-    return lambda v: scale * dpotrs(factor, scale * v, lower=1)[0]
+    return lambda v: scale * solve_with(factor, scale * v)
 
 
 def _reach(at: Inner, d: Inner) -> float:
