@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dual2.methods.newton.directions import DIRECTION, POINT, RECALL, REDUCED, Directions, Known
+from dual2.methods.newton.factors import independent
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import EPS
@@ -30,9 +31,6 @@ last values; where that promises more sums than the third, the next carries so m
 directions, up to the last."""
 CHEAP = 20_000
 """Numbers of a message that take no longer than its way: so many are always sent."""
-DEPENDENT, FURTHER = 1e-13, 1e-6
-"""Squared length of what is new in a direction, relative to its own, below which it is rounding;
-and in a random one, below which it is not worth the digits that it would lose."""
 _IDLE, _RESTARTS = 2, 4
 """Directions in a row that may be nothing new; how often all begins anew at the present point."""
 
@@ -49,28 +47,6 @@ def is_slow(trail: Array, tol: float) -> bool:
     last = max(float(trail[-1]), tol)
     fall = np.log(max(float(trail[0]), tol) / last) / max(len(trail) - 1, 1)
     return bool(np.log(last / tol) > AHEAD * fall)
-
-
-def independent(lengths: Array, along: Array) -> tuple[Array, Array]:
-    """Which of some directions are new, and the factor L of LLᵀ = what is new in their products.
-
-    ``lengths`` are the products with each other, ``along`` those with known orthonormal ones.
-
-    Examples
-    --------
-    >>> kept, factor = independent(np.array([[4.0, 4.0], [4.0, 4.0]]), np.zeros((2, 0)))
-    >>> kept.tolist(), factor.tolist()
-    ([0], [[2.0]])
-    """
-    left, own = lengths - along @ along.T, np.diag(lengths)
-    kept, columns = [], []
-    for k in range(len(own)):
-        if left[k, k] > (DEPENDENT if k == 0 else FURTHER) * own[k]:
-            kept.append(k)
-            columns.append(left[:, k] / np.sqrt(left[k, k]))
-            left = left - np.outer(columns[-1], columns[-1])
-    factor = np.array(columns).reshape(len(kept), len(own))[:, kept]
-    return np.array(kept, dtype=int), np.tril(factor.T)
 
 
 def _sizes(p: int, some: int, count: int) -> list[int]:
