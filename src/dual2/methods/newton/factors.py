@@ -8,7 +8,8 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 Array = np.ndarray
 DEPENDENT, FURTHER = 1e-13, 1e-6
 """Squared length of what is new in a direction, relative to its own, below which it is rounding;
-and in one after the first, a random one, below which it is not worth the digits that it would lose."""
+and in a random one, as all but the first are, below which it is not worth the digits that it
+would lose."""
 
 
 def factorise(matrix: Array) -> Array | None:
