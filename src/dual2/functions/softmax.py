@@ -155,13 +155,15 @@ class SoftmaxLoss(Function):
         """
         height = v + kappa * self._marks + np.log(kappa)
         level = logsumexp(height, axis=-1, keepdims=True) - np.log(kappa) - kappa
+        done = np.zeros(level.shape, dtype=bool)  # every sample ends by itself, beside any others
         for _ in range(_STEPS):
             omega = np.real(wrightomega(height - level))
             off = omega.sum(axis=-1, keepdims=True) - kappa
             slope = (omega / (1.0 + omega)).sum(axis=-1, keepdims=True)
-            move = off / slope
+            move = np.where(done, 0.0, off / slope)
             level = level + move
-            if np.all(np.abs(move) <= 1e-15 * (1.0 + np.abs(level) + kappa / slope)):
+            done = done | (np.abs(move) <= 1e-15 * (1.0 + np.abs(level) + kappa / slope))
+            if done.all():
                 break
         omega = np.real(wrightomega(height - level))
         p = omega / omega.sum(axis=-1, keepdims=True)

@@ -183,7 +183,7 @@ def sum_on_a_walk(
         fill(part, rows[: len(part)])
         top = run(walk_down, rows[: len(part)], depths[first : first + some], stack, top)
     fold(stack, top, 0, 0, width)
-    return stack[0].copy()
+    return stack[0] if len(stack) <= 2 else stack[0].copy()
 
 
 def sum_in_parts(width: int, fill: Fill, count: int, room: int) -> Array:

@@ -263,7 +263,8 @@ class Primal(Directions[Known, Quadratics]):
         now, count = self.now, len(self.now.products)
         need = count + len(products)
         if now.products.base is not self._room or len(self._room) < need:
-            self._room = np.empty((max(need, min(2 * need, now.variables)), self.runtime.p))
+            most = min(now.variables, self.memory + 1)
+            self._room = np.empty((max(need, most), self.runtime.p))
             self._room[:count] = now.products
         np.matmul(turn, products, out=self._room[count:need])
         if count:

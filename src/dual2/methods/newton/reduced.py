@@ -12,7 +12,7 @@ of second derivatives, p·K² multiply-adds: it is kept as long as the weights W
 h couples a few rows at a time, as the multinomial loss does, W is an array of blocks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, partial
 from typing import NamedTuple
 
@@ -38,6 +38,8 @@ known directions cannot meet what h demands."""
 _STEPS, _HALVINGS = 60, 30
 _STALE = 0.02
 """Relative change of the weights up to which an old Gram matrix serves as a second derivative."""
+_CACHED, _LEAST = 100_000, 512
+"""Numbers that are multiplied at a time, and columns at least."""
 _SPARSE = 0.5
 """Share of rows with a weight below which only these are multiplied."""
 
@@ -130,7 +132,7 @@ class Gram:
         old, count = len(self.matrix), len(S)
         matrix = np.empty((count, count))
         matrix[:old, :old] = self.matrix
-        matrix[old:] = weigh(S[old:], self.weights) @ S.T
+        matrix[old:] = weighted_products(S[old:], self.weights, S)
         matrix[:, old:] = matrix[old:].T
         self.matrix = matrix
 
@@ -165,9 +167,36 @@ def weighted_square(S: Array, W: Array) -> Array:
     if W.ndim == 3:
         return weigh(S, W) @ S.T
     used = np.flatnonzero(W)
-    root = np.sqrt(W)
-    part = S[:, used] * root[used] if len(used) < _SPARSE * len(W) else S * root
-    return part @ part.T
+    if len(used) < _SPARSE * len(W):
+        part = S[:, used] * np.sqrt(W[used])
+        return part @ part.T
+    found, root = np.zeros((len(S), len(S))), np.sqrt(W)
+    for some in _stretches(len(S), len(W)):
+        part = S[:, some] * root[some]
+        found += part @ part.T
+    return found
+
+
+def weighted_products(left: Array, W: Array, right: Array) -> Array:
+    """left diag(W) rightᵀ.
+
+    Examples
+    --------
+    >>> weighted_products(np.ones((1, 2)), np.array([2.0, 3.0]), np.array([[1.0, 1.0]])).tolist()
+    [[5.0]]
+    """
+    if W.ndim == 3:
+        return weigh(left, W) @ right.T
+    found = np.zeros((len(left), len(right)))
+    for some in _stretches(len(left) + len(right), len(W)):
+        found += (left[:, some] * W[some]) @ right[:, some].T
+    return found
+
+
+def _stretches(rows: int, columns: int) -> Iterator[slice]:
+    """Columns some at a time: so many as stay in the cache."""
+    some = max(_LEAST, _CACHED // max(rows, 1))
+    return (slice(first, first + some) for first in range(0, columns, some))
 
 
 # -- Newton's method in the coefficients -----------------------------------------------------
