@@ -117,6 +117,8 @@ class Block(NamedTuple):
 
 DATA = slice(0, Block._fields.index("inbox"))
 """The fields of a block that say what the problem is."""
+MATRICES = ("xptr", "akind", "place", "cols", "sval", "sidx")
+"""Those that say what the A_i are."""
 
 
 @dataclass(frozen=True)

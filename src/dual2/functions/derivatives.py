@@ -9,6 +9,7 @@ Python function. What the compiled loops use is in ``jacobians``.
 
 from collections.abc import Callable, Sequence
 from functools import singledispatch
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import block_diag
@@ -89,6 +90,24 @@ def _separable(f: PiecewiseQuadratic, v: Array, step: Entries) -> Array:
     x = np.where(low > f.kink, low, high)
     inside = (low > f.kink) | (high < f.kink) | (low == high)
     return np.where(inside & (f.lower < x) & (x < f.upper), weight, 0.0)
+
+
+def jacobian_axes(f: Function, dim: int) -> int:
+    """Axes of what :func:`prox_jacobian` finds: 1 for a diagonal, 3 for blocks; 0 for nothing.
+
+    Examples
+    --------
+    >>> jacobian_axes(LogisticLoss(1.0), 1), jacobian_axes(SoftmaxLoss([0, 1], 2), 4)
+    (1, 3)
+    """
+    if f.form is not None:
+        return 1
+    zero = np.zeros(dim)
+    if _jacobian.dispatch(type(f)) is _jacobian.dispatch(Function):
+        found = hessian(f, zero) if f.smooth else None
+    else:
+        found = _jacobian(f, zero, 1.0)
+    return 0 if found is None else found.ndim
 
 
 @singledispatch
@@ -259,6 +278,59 @@ def hessian(f: Function, x: Array) -> Matrix:
     return _hessian(f, x)
 
 
+class View(NamedTuple):
+    """The value of a smooth function, its gradient, and what tells its second derivatives."""
+
+    value: float
+    gradient: Array
+    bend: Callable[[], Array]
+
+
+@singledispatch
+def view(f: Function, x: Array) -> View:
+    """What a Newton step wants to know of f at x; terms that they share are computed once.
+
+    Examples
+    --------
+    >>> value, gradient, bend = view(LogisticLoss(np.array([1.0])), np.zeros(1))
+    >>> round(value, 6), gradient.tolist(), bend().tolist()
+    (0.693147, [-0.5], [0.25])
+    """
+
+    def bend() -> Array:
+        found = hessian(f, x)
+        assert found is not None, "asked for where it exists"
+        return np.asarray(found, dtype=float)
+
+    return View(float(f.value(x)), f.grad(x), bend)
+
+
+@view.register
+def _(f: PiecewiseQuadratic, x: Array) -> View:
+    assert f.smooth, "without kinks and bounds"
+    way = x - f.center
+    bent = f.curvature * way
+    value = 0.5 * float(bent @ way) + float(np.sum(f.slope * x + f.offset))
+    return View(value, bent + f.slope, lambda: np.broadcast_to(f.curvature, x.shape))
+
+
+@view.register
+def _(f: SoftmaxLoss, x: Array) -> View:
+    value, gradient, p = f.view(x)
+    return View(value, gradient, lambda: f.blocks(p))
+
+
+@view.register
+def _(f: LogisticLoss, x: Array) -> View:
+    margin = f.labels * x
+    e = np.exp(-np.abs(margin))  # with m = |margin|: log(1 + exp(-m)), 1/(1 + exp(m))
+    u = 1.0 + e
+    rest = np.log(u) + (e - (u - 1.0)) / u  # the second term is what rounding took from u
+    value = float((f.scale * (rest - np.minimum(margin, 0.0))).sum())
+    slope = np.where(margin > 0, e, 1.0) / u
+    return View(value, -f.scale * f.labels * slope, lambda: f.scale * (e / (u * u)))
+
+
 @singledispatch
 def _hessian(f: Function, x: Array) -> Matrix:
     return None
@@ -283,13 +355,12 @@ def _(f: LogisticRegression, x: Array) -> Matrix:
 
 @_hessian.register
 def _(f: LogisticLoss, x: Array) -> Matrix:
-    probability = expit(f.labels * x)
-    return f.scale * probability * (1.0 - probability)
+    return view(f, x).bend()
 
 
 @_hessian.register
 def _(f: SoftmaxLoss, x: Array) -> Matrix:
-    return f.blocks(x)
+    return view(f, x).bend()
 
 
 @_hessian.register

@@ -154,8 +154,9 @@ def logistic_root(sigma: Entries, kappa: Entries, rho: Array) -> tuple[Array, Ar
     rough = np.where(slack - ratio > 1.0, slack - np.log(np.maximum(slack - ratio, 1.0)), 0.0)
     m = np.maximum(np.maximum(ratio, 0.0), rough)
     for _ in range(8):
-        p = expit(-m)
-        bend = p * expit(m)
+        e = np.exp(-m)
+        p = e / (1.0 + e)
+        bend = p / (1.0 + e)
         slope = sigma + kappa * bend
         move = (rho + kappa * p - sigma * m) / slope
         share = kappa * bend / slope

@@ -228,6 +228,9 @@ class PiecewiseQuadratic(Function):
         f* runs with slope l up to s, k up to S, u beyond, and ends at s if l = -inf, at S if
         u = inf.
         """
+        if self.smooth and np.all(np.greater(self.curvature, 0.0)):
+            offset = -self.center * self.slope - self.offset
+            return PiecewiseQuadratic(1.0 / self.curvature, self.slope, self.center, offset)
         lower, upper = np.asarray(self.lower), np.asarray(self.upper)
         fixed, curved = np.equal(lower, upper), np.greater(self.curvature, 0.0)
         kinked = np.not_equal(self.slope_left, self.slope_right)

@@ -84,13 +84,26 @@ class SoftmaxLoss(Function):
         """Not at hand: all margins of a sample have one unit, which is that of exp."""
         return self if np.all(units == 1.0) else None
 
-    def blocks(self, z: Array) -> Array:
-        """Second derivatives, (samples, K, K): scale·(diag(p) - p·pᵀ)."""
-        p = softmax(self._by_sample(z), axis=-1)
-        apart = p[:, :, None] * p[:, None, :] * (1.0 - np.eye(self.classes))
+    def view(self, z: Array) -> tuple[float, Array, Array]:
+        """Value, gradient and the probabilities (samples, K), from the same exponentials."""
+        margins, samples = self._by_sample(z), np.arange(len(self.labels))
+        across = np.ascontiguousarray(margins.T)  # sums over classes go along memory
+        top = across.max(axis=0)
+        e = np.exp(across - top)
+        total = e.sum(axis=0)
+        own = margins[samples, self.labels.astype(int)]
+        value = float(self._weights[:, 0] @ (np.log(total) + top - own))
+        p = np.ascontiguousarray((e / total).T)
+        return value, (self._weights * self._away(p)).ravel(), p
+
+    def blocks(self, p: Array) -> Array:
+        """Second derivatives, (samples, K, K): scale·(diag(p) - p·pᵀ) for probabilities p."""
+        scaled = self._weights * p
+        found = np.multiply(-scaled[:, :, None], p[:, None, :])
         # p - p² of a sure class would be rounding; it is what the others take away
-        whole = np.eye(self.classes) * apart.sum(axis=-1)[:, :, None]
-        return self._weights[..., None] * (whole - apart)
+        others = p @ (1.0 - np.eye(self.classes))
+        np.einsum("jkk->jk", found)[:] = scaled * others
+        return found
 
     def _by_sample(self, z: Array) -> Array:
         return z.reshape(*z.shape[:-1], len(self.labels), self.classes)
@@ -119,8 +132,11 @@ class SoftmaxLoss(Function):
 
     def _away(self, p: Array) -> Array:
         """p - e_y, without the cancellation where p_y is nearly 1."""
-        others = p * (1.0 - self._marks)
-        return others - self._marks * others.sum(axis=-1, keepdims=True)
+        samples, own = np.arange(len(self.labels)), self.labels.astype(int)
+        away = p.copy()
+        away[..., samples, own] = 0.0
+        away[..., samples, own] = -(away @ np.ones(self.classes))
+        return away
 
     def _prox(self, v: Array, step: Entries) -> Array:
         kappa = self._steps(step) * self._weights
@@ -139,12 +155,15 @@ class SoftmaxLoss(Function):
         """
         height = v + kappa * self._marks + np.log(kappa)
         level = logsumexp(height, axis=-1, keepdims=True) - np.log(kappa) - kappa
+        done = np.zeros(level.shape, dtype=bool)  # every sample ends by itself, beside any others
         for _ in range(_STEPS):
             omega = np.real(wrightomega(height - level))
             off = omega.sum(axis=-1, keepdims=True) - kappa
-            move = off / (omega / (1.0 + omega)).sum(axis=-1, keepdims=True)
+            slope = (omega / (1.0 + omega)).sum(axis=-1, keepdims=True)
+            move = np.where(done, 0.0, off / slope)
             level = level + move
-            if np.all(np.abs(move) <= 1e-15 * (1.0 + np.abs(level))):
+            done = done | (np.abs(move) <= 1e-15 * (1.0 + np.abs(level) + kappa / slope))
+            if done.all():
                 break
         omega = np.real(wrightomega(height - level))
         p = omega / omega.sum(axis=-1, keepdims=True)

@@ -3,7 +3,7 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -229,8 +229,9 @@ class VerticalModel(BaseEstimator):
         if not used.any():
             raise ProblemError("All sample weights are zero: there is nothing to fit.")
         how = self._penalty(), self.standardize, self._outputs
-        design = make_design(X[used], groups, weight[used], *how)
-        return design, [target[used] for target in targets], weight[used], network
+        if not used.all():
+            X, weight, targets = X[used], weight[used], [target[used] for target in targets]
+        return make_design(X, groups, weight, *how), targets, weight, network
 
     def problem(
         self, X: Any, y: Any, sample_weight: Any = None, target: int = 0
@@ -299,6 +300,8 @@ class VerticalModel(BaseEstimator):
         for k, target in enumerate(targets):
             own, mean = self._centre(target, weight, design)
             start = _usable(earlier, k, len(targets), zero, network.n, design.rows)
+            if models:  # what its problem has summed is of use to the next one
+                start = replace(start, result=models[-1].result)
             with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
                 model = train(design.blocks, self._loss(own, weight), network, settings, start)
             self._certify(design, own, weight, model)

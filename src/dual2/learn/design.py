@@ -97,30 +97,39 @@ def make_design(
     sparse = sp.issparse(X)
     if sparse and penalty.intercept == "centred":
         penalty = replace(penalty, intercept="free")
-    zero = np.zeros(X.shape[1])
+    zero, one = np.zeros(X.shape[1]), np.ones(X.shape[1])
     free = penalty.intercept in ("centred", "free")
     middle = np.asarray(weight @ X).ravel() / weight.sum() if free else zero
-    means, spread = zero if sparse else middle, _spreads(X, weight, middle)
-    scales = np.where(spread > 0, spread, 1.0) if standardize else np.ones(X.shape[1])
+    means, spread, scales = zero if sparse else middle, zero.copy(), one.copy()
     blocks = []
     for i, group in enumerate(groups):
-        own = scaled_columns(X[:, group], scales[group], means[group])
+        own = scaled_columns(X[:, _place(group)], one[group], means[group])
+        spread[group] = _spreads(own, weight, middle[group] - means[group])
+        if standardize:
+            scales[group] = np.where(spread[group] > 0, spread[group], 1.0)
+            own = scaled_columns(own, scales[group], zero[group])
         last = penalty if i == len(groups) - 1 else replace(penalty, intercept=None)
         blocks.append(_block(own, last, outputs))
     return Design(groups, blocks, means, scales, float((spread / scales).max()), penalty, outputs)
 
 
+def _place(group: Array) -> Array | slice:
+    """Columns that follow each other as a slice, which is read without a copy."""
+    together = len(group) > 0 and bool(np.all(np.diff(group) == 1))
+    return slice(int(group[0]), int(group[-1]) + 1) if together else group
+
+
 def scaled_columns(X: Any, scales: Array, means: Array) -> Any:
-    """(X - means)/scales; of a sparse X, which has no means, X/scales."""
+    """(X - means)/scales, a copy; of a sparse X, which has no means, X/scales."""
+    plain = bool(np.all(scales == 1.0))
     if sp.issparse(X):
-        return sp.csr_array(X @ sp.diags_array(1.0 / scales))
-    return np.ascontiguousarray((X - means) / scales)
+        return sp.csr_array(X if plain else X @ sp.diags_array(1.0 / scales))
+    centred = np.subtract(X, means, order="C")
+    return centred if plain else np.divide(centred, scales, out=centred)
 
 
 def _spreads(X: Any, weight: Array, means: Array) -> Array:
     """The weighted standard deviation of each column about its mean."""
-    if not sp.issparse(X):
-        return np.sqrt(np.average((X - means) ** 2, axis=0, weights=weight))
     squares = column_squares(X, weight) / weight.sum() - means**2
     return np.sqrt(np.maximum(squares, 0.0))
 

@@ -1,6 +1,7 @@
 """Who owns which columns, and who talks to whom."""
 
 from collections.abc import Hashable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import networkx as nx
@@ -195,6 +196,12 @@ def _check_partition(
         )
 
 
+@lru_cache(maxsize=16)
+def _named(name: str, n: int) -> Network:
+    """The network of a name, with what is known of it, for one fit after the other."""
+    return Network(GRAPHS[name](n))
+
+
 def read_network(network: Any, n: int, parties: Any = None) -> Network:
     """The network of n parties: None (a path), a name, a networkx graph or edges, or a Network.
 
@@ -213,7 +220,7 @@ def read_network(network: Any, n: int, parties: Any = None) -> Network:
     if isinstance(network, str):
         if network not in GRAPHS:
             raise NetworkError(unknown_name("network", network, GRAPHS))
-        network = GRAPHS[network](n)
+        network = GRAPHS[network](n) if isinstance(parties, Mapping) else _named(network, n)
     if isinstance(parties, Mapping) and not isinstance(network, Network):
         graph = network if isinstance(network, nx.Graph) else nx.Graph(list(network))
         strange = set(graph.nodes) ^ set(parties)

@@ -15,6 +15,7 @@ to the solution until it no longer does: the proximal point method, whose limit 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -120,7 +121,8 @@ class Model:
 class Scaled(NamedTuple):
     """A problem in x_i = root_i·w_i whose objective is ``factor`` times the model's.
 
-    ``old`` is the present point; ``moving`` says that the model is only the limit of such problems.
+    ``old`` is the present point; ``moving`` says that the model is only the limit of such problems,
+    ``exact`` that nothing was added to it: then its columns are those of every other.
     """
 
     agents: list[Agent]
@@ -128,6 +130,7 @@ class Scaled(NamedTuple):
     factor: float
     old: list[Array]
     moving: bool
+    exact: bool = False
 
 
 def plain_problem(blocks: Sequence[Block], loss: Loss) -> Problem:
@@ -209,8 +212,13 @@ def needs_curvature(method: Method) -> bool:
     >>> needs_curvature(METHODS["Newton"]), needs_curvature(METHODS["iD2A"])
     (False, True)
     """
-    flat = Agent(np.ones((1, 1)), SquaredNorm(0.0))
-    return bool(method.lack(Problem([flat], SquaredLoss(np.ones(1)))))
+    return bool(method.lack(_flat_problem()))
+
+
+@cache
+def _flat_problem() -> Problem:
+    """One without curvature but that of its loss."""
+    return Problem([Agent(np.ones((1, 1)), SquaredNorm(0.0))], SquaredLoss(np.ones(1)))
 
 
 def is_endless(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> bool:
@@ -265,7 +273,7 @@ def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
         Agent(b.over(root), Quadratic(factor * b.ridge / root**2), _l1(factor * b.l1 / root))
         for b, root in zip(blocks, roots, strict=True)
     ]
-    return Scaled(agents, roots, factor, _products(roots, w), False)
+    return Scaled(agents, roots, factor, _products(roots, w), False, exact=True)
 
 
 def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Array]) -> Scaled:
@@ -296,11 +304,11 @@ def _solve_once(
     model: Model,
 ) -> tuple[Model, float]:
     """The next model, and the relative step from the one before."""
-    start = None if model.duals is None else (scaled.old, scaled.factor * model.duals)
+    problem = Problem(scaled.agents, loss.h(scaled.factor))
+    start = _start(scaled, model, problem)
     how: dict[str, Any] = {"method": method, "runtime": settings.runtime, "start": start}
     how |= {"tol": tol, "atol": 0.01 * tol * loss.size if scaled.moving else 1e-12}
     how |= {"max_rounds": settings.max_rounds - model.counts.get("rounds", 0)}
-    problem = Problem(scaled.agents, loss.h(scaled.factor))
     result = solve_for_all(problem, network, record=False, progress=False, **how)
     moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, scaled.old, strict=True)))
     size = math.sqrt(sum(_square(x) for x in result.x))
@@ -308,6 +316,15 @@ def _solve_once(
     counts = _added(model.counts, result, network)
     step = moved / size if size > 0 else 0.0
     return Model(w, result.duals / scaled.factor, result, counts), step
+
+
+def _start(scaled: Scaled, model: Model, problem: Problem) -> Any:
+    """Where a problem begins: at the model, with what the last problem of the same table knew."""
+    duals, known = model.duals, model.result if scaled.exact else None
+    if duals is None and known is None:
+        return None
+    price = np.zeros(problem.p) if duals is None else scaled.factor * duals
+    return (scaled.old, price) if known is None else (scaled.old, price, known)
 
 
 def _products(roots: Sequence[Array], w: Sequence[Array]) -> list[Array]:

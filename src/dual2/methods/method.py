@@ -98,6 +98,10 @@ class Judging(ABC):
     def reconsider(self) -> None:
         """Go on after an end to which the definitions did not consent."""
 
+    def recall(self, state: Mapping[str, Any]) -> bool:
+        """Use what the last state of a run with the same A_i has; whether there is anything."""
+        return False
+
 
 @dataclass(frozen=True)
 class Plan:

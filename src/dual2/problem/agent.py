@@ -211,11 +211,12 @@ def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
         step = max(1, DENSE_ENTRIES // (p * d))
         for start in range(0, len(members), step):
             chunk = members[start : start + step]
-            stack = np.stack([as_dense(matrices[i]) for i in chunk])
+            dense = [as_dense(matrices[i]) for i in chunk]
             if d < p and p * d >= TALL:
-                square = np.linalg.eigvalsh(np.matmul(stack.transpose(0, 2, 1), stack))
+                square = np.linalg.eigvalsh(np.stack([A.T @ A for A in dense]))
                 result.max2[chunk], result.min2[chunk] = square[:, -1], 0.0
                 continue
+            stack = np.stack(dense)
             values = np.linalg.svd(stack, compute_uv=False)
             largest, smallest = values[:, 0], values[:, -1]
             full = (d >= p) & (smallest > max(p, d) * np.finfo(float).eps * largest)

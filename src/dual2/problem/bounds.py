@@ -6,8 +6,9 @@ Sums and maxima over the agents are agreed where these live in several processes
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,7 @@ from dual2.problem.residual import (
 )
 
 if TYPE_CHECKING:
+    from dual2.functions import Function
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -67,13 +69,15 @@ class ProximalStep:
 class DualPoint:
     """A price λ, the norms |r_i| that belong to it, and (if known) some y ∈ ∂h*(λ).
 
-    Over all agents, ``gap`` is Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has
-    μ_i = 0, and ``residual`` is |r|.
+    ``bracket`` is h(ŝ) + h*(λ) − ⟨λ, ŝ⟩ of :func:`fenchel_young`. Over all agents, ``gap`` is
+    Σ_i |r_i|²/(2μ_i), infinite if some r_i beyond rounding level has μ_i = 0, and ``residual`` is
+    |r|.
     """
 
     lam: Vector
     residuals: Vector
     y: Vector | None
+    bracket: float
     gap: float = np.inf
     residual: float = np.inf
 
@@ -107,14 +111,11 @@ def gap(problem: Problem, x: list[Vector], lam: Vector) -> float:
     which are in dom h* by construction, and the smallest value is returned. Domains are meant up
     to the tolerance of the indicators; a bracket made negative by that counts with its modulus.
     """
-    return _gap(problem, gather_evidence(problem, x, lam))
+    return _gap(gather_evidence(problem, x, lam))
 
 
-def _gap(problem: Problem, known: Evidence) -> float:
-    if known.step is None:
-        return np.inf
-    s = known.step.s
-    return min(fenchel_young(problem, s, point.lam) + point.gap for point in known.points)
+def _gap(known: Evidence) -> float:
+    return min((point.bracket + point.gap for point in known.points), default=np.inf)
 
 
 def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
@@ -144,7 +145,7 @@ def x_error_bound(problem: Problem, x: list[Vector], lam: Vector) -> ErrorBound:
 
 
 def _error_bound(problem: Problem, known: Evidence) -> ErrorBound:
-    mu, step, points = known.mu, known.step, known.points
+    mu, step = known.mu, known.step
     if mu <= 0:
         flat = problem.first(strong_convexity(problem) <= 0)
         return ErrorBound(
@@ -154,7 +155,7 @@ def _error_bound(problem: Problem, known: Evidence) -> ErrorBound:
     if step is None:
         return ErrorBound(None, "The point has entries that are not finite.")
     bounds = [
-        (primal_bound(problem, step, points, mu), "strong convexity of the objective"),
+        (primal_bound(known.points, mu), "strong convexity of the objective"),
         (saddle_bound(problem, known, step), "strong convexity of the dual"),
     ]
     value, source = min(bounds)
@@ -177,7 +178,7 @@ def certify(
     way: between distant machines every agreement costs a journey.
     """
     known = gather_evidence(problem, x, lam, numbers, valued=True)
-    return _gap(problem, known), _error_bound(problem, known), known
+    return _gap(known), _error_bound(problem, known), known
 
 
 def separates(problem: Problem, u: Vector) -> float:
@@ -270,34 +271,45 @@ def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalSte
 
 def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualPoint]:
     """The price itself and its images λ + (ŝ − y)/t under the coupling's prox, for a few t."""
-    points = [DualPoint(lam, _lengths(problem, step, 0.0 * lam) + step.noise, None)]
-    base = coupling_step(step.s, lam)
+    s, h = step.s, problem.h.form or problem.h
+    value = _number(h._value, s)
+    first = _lengths(problem, step, None) + step.noise
+    points = [DualPoint(lam, first, None, fenchel_young(h, s, lam, value))]
+    base = coupling_step(s, lam)
     for t in (0.01 * base, base, 100.0 * base):
-        y = coupling_response(problem.h, step.s, lam, t)
-        change = (step.s - y) / t if problem.h.proximable else np.zeros(problem.p)
-        residuals = _lengths(problem, step, change)
-        points.append(DualPoint(lam + change, residuals + step.noise, y))
+        y = coupling_response(problem.h, s, lam, t)
+        change = (s - y) / t if problem.h.proximable else None
+        price, residuals = lam if change is None else lam + change, _lengths(problem, step, change)
+        bracket = fenchel_young(h, s, price, value)
+        points.append(DualPoint(price, residuals + step.noise, y, bracket))
     return points
 
 
-def _lengths(problem: Problem, step: ProximalStep, change: Vector) -> Vector:
+def _lengths(problem: Problem, step: ProximalStep, change: Vector | None) -> Vector:
     """|r_i| once the price has changed."""
     found = np.empty(len(problem.agents))
     for group, r in zip(problem.groups, step.r, strict=True):
-        found[group.at] = norms_of(r + group.A.adjoint(change))
+        found[group.at] = norms_of(r if change is None else r + group.A.adjoint(change))
     return found
 
 
-def fenchel_young(problem: Problem, s: Vector, lam: Vector) -> float:
-    """|h(s) + h*(λ) − ⟨λ, s⟩| plus its rounding allowance; infinite where h has no values."""
-    try:
-        h = problem.h.form or problem.h
-        terms = float(h._value(s)), float(h._conjugate_value(lam)), -float(lam @ s)
-    except CapabilityError:  # a user's function without values
-        return np.inf
+def fenchel_young(h: Function, s: Vector, lam: Vector, value: float) -> float:
+    """|h(s) + h*(λ) − ⟨λ, s⟩| plus its rounding allowance; infinite where h has no values.
+
+    ``value`` is h(s).
+    """
+    terms = value, _number(h._conjugate_value, lam), -float(lam @ s)
     if not np.isfinite(terms).all():
         return np.inf
     return abs(sum(terms)) + 8 * EPS * sum(abs(term) for term in terms)
+
+
+def _number(function: Callable[[Vector], Any], x: Vector) -> float:
+    """A value of h or of its conjugate; infinite where a user gave none."""
+    try:
+        return float(function(x))
+    except CapabilityError:
+        return np.inf
 
 
 def response_gaps(point: DualPoint, mu: Vector, noise: Vector) -> Vector:
@@ -306,14 +318,12 @@ def response_gaps(point: DualPoint, mu: Vector, noise: Vector) -> Vector:
     return np.where(mu > 0, point.residuals**2 / (2.0 * np.where(mu > 0, mu, 1.0)), flat)
 
 
-def primal_bound(
-    problem: Problem, step: ProximalStep, points: tuple[DualPoint, ...], mu: float
-) -> float:
+def primal_bound(points: tuple[DualPoint, ...], mu: float) -> float:
     """The *primal* bound of :func:`x_error_bound` on |x̂ − x*|."""
     bounds = []
     for point in points:
         half = point.residual / (2.0 * mu)
-        bounds.append(half + np.sqrt(half**2 + fenchel_young(problem, step.s, point.lam) / mu))
+        bounds.append(half + np.sqrt(half**2 + point.bracket / mu))
     return float(min(bounds))
 
 

@@ -14,7 +14,7 @@ from dual2.functions import Function, as_function
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
 from dual2.runtime.transport import Transport, sum_here
-from dual2.runtime.tree import ROOM, Fill, run_alone, sum_in_parts, sum_on_a_walk
+from dual2.runtime.tree import LEAST, ROOM, Fill, run_alone, sum_in_parts, sum_on_a_walk
 
 Vector = NDArray[np.float64]
 
@@ -64,13 +64,16 @@ class Agreement:
         self._counting, self._room, self.run = True, np.empty(0), run_alone
         self.cold = False
 
-    def total_of(self, width: int, fill: Fill, sent: int | None = None) -> Vector:
+    def total_of(
+        self, width: int, fill: Fill, sent: int | None = None, least: int = LEAST
+    ) -> Vector:
         """Exact sum over the agents of one array each: the verb of methods over sums.
 
         ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
-        the rows of ``out``, for some agents at a time where there are many. What they write must
-        depend on the agent alone. Everybody gets the same bits, in one process or in several. What
-        is counted are the ``sent`` numbers, if arrays are shorter because zeros are left out.
+        the rows of ``out``, for some agents at a time where there are many, ``least`` at least.
+        What they write must depend on the agent alone. Everybody gets the same bits, in one process
+        or in several. What is counted are the ``sent`` numbers, if arrays are shorter because zeros
+        are left out.
 
         Examples
         --------
@@ -88,7 +91,7 @@ class Agreement:
         here = self.size == 1 and not transport.exact
         tree = transport.travel(self.network) if here else self.network.tree
         if here and count * width > ROOM:
-            return sum_on_a_walk(width, fill, tree, ROOM, self.run)
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run, least)
         if transport.any_order and count * width > ROOM:
             own = sum_in_parts(width, fill, count, ROOM)
             return transport.sum(own[None], self.network)

@@ -177,20 +177,22 @@ def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
     return kernel(*args, Member(0, 1, np.zeros(BARRIER, np.int64)))
 
 
-def sum_on_a_walk(width: int, fill: Fill, tree: Tree, room: int, run: Run) -> Array:
+def sum_on_a_walk(
+    width: int, fill: Fill, tree: Tree, room: int, run: Run, least: int = LEAST
+) -> Array:
     """The sum of what ``fill`` writes, all agents here, ``room`` numbers at a time.
 
-    ``run(kernel, *args)`` runs a kernel on the threads.
+    ``run(kernel, *args)`` runs a kernel on the threads; ``fill`` gets ``least`` agents at least.
     """
     order, depths = tree.walk
-    some, top = max(LEAST, room // width), -1
+    some, top = max(least, room // width), -1
     stack, rows = np.empty((tree.height + 1, width)), np.empty((min(some, len(order)), width))
     for first in range(0, len(order), some):
         part = order[first : first + some]
         fill(part, rows[: len(part)])
         top = run(walk_down, rows[: len(part)], depths[first : first + some], stack, top)
     fold(stack, top, 0, 0, width)
-    return stack[0].copy()
+    return stack[0] if len(stack) <= 2 else stack[0].copy()
 
 
 def sum_in_parts(width: int, fill: Fill, count: int, room: int) -> Array:

@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dual2.engine.pack import DATA
+from dual2.engine.local import OPERATOR_A
+from dual2.engine.pack import DATA, MATRICES, Block
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Judging, Method, Plan
@@ -25,11 +26,11 @@ from dual2.solving.balance import Balance
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
-from dual2.solving.restoring import demand_continuable
+from dual2.solving.restoring import demand_continuable, find_broken
 from dual2.solving.result import Result
 
 Array = np.ndarray
-Start = tuple[Any, Any] | Result | Mapping[str, Any] | None
+Start = tuple[Any, Any] | tuple[Any, Any, Result] | Result | Mapping[str, Any] | None
 
 
 def plan_for(
@@ -132,7 +133,9 @@ class Reduced:
 
 def begin(driver: Driver, problem: Share, start: Start) -> None:
     """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
-    same = False
+    same, earlier = False, None
+    if isinstance(start, tuple) and len(start) == 3:
+        *start, earlier = start
     if isinstance(start, Result | Mapping):
         state = start.state if isinstance(start, Result) else start
         same = not problem.anywhere(str(state.get("mark", "")) != driver.mark)
@@ -156,6 +159,24 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
         x, lam = x / driver.lengths, lam / driver.units
     with problem.agreement.beginning():
         driver.algorithm.start(x, lam)
+    if earlier is not None:
+        _recall(driver, problem, earlier)
+
+
+def _recall(driver: Driver, problem: Share, earlier: Any) -> None:
+    """Let the algorithm use what an earlier run has summed, if all agents had the same A_i then."""
+    if not isinstance(earlier, Result):
+        raise ProblemError(
+            f"start must be (x, lam), (x, lam, result) or a Result; found a "
+            f"{type(earlier).__name__} in the third place."
+        )
+    state, kinds = earlier.state, driver.runtime.block.akind
+    other = str(state.get("mark", "")).split(" ")[-1] != driver.mark.split(" ")[-1]
+    other = other or bool(np.any(kinds == OPERATOR_A)) or find_broken(state) is not None
+    size = float(np.size(state.get("products", ())))  # as long everywhere, or of different runs
+    differ, most, least = problem.largest(np.tile([other, size, -size], (len(problem.agents), 1)))
+    if isinstance(driver.algorithm, Judging) and not differ and most == -least > 0:
+        driver.algorithm.recall(state)
 
 
 def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
@@ -244,12 +265,19 @@ def _few(values: Sequence[int]) -> str:
 
 
 def fingerprint(plan: Plan, method: Method) -> str:
-    """The method's name, and a hash of everything that the iterates depend on."""
-    digest = hashlib.blake2b(digest_size=16)
+    """The method's name, and hashes of everything that the iterates depend on, and of the A_i."""
     rt = plan.runtime
-    links = rt.links
-    for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).reshape(-1))
+    block, links = rt.block._asdict(), rt.links
+    matrices = _digest([block.pop(name) for name in MATRICES])
+    others = [block[name] for name in Block._fields[DATA] if name in block]
+    known = [*others, links.nptr, links.nidx, links.weights, links.recurrence]
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
-    digest.update(repr(sorted(parameters.items())).encode())
-    return f"{method.name} {digest.hexdigest()}"
+    text = repr((matrices, sorted(parameters.items())))
+    return f"{method.name} {_digest(known, text)} {matrices}"
+
+
+def _digest(arrays: Sequence[Array], text: str = "") -> str:
+    digest = hashlib.sha256(text.encode())  # in hardware on most machines
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data if array.size else b"")
+    return digest.hexdigest()[:32]

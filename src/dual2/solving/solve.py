@@ -87,9 +87,10 @@ def solve(
         Which constants of F_ρ to use.
     accuracy : {"auto", "relative", "paper"}
         How accurately the subproblems are solved.
-    start : (x, lam), Result or mapping, optional
+    start : (x, lam), (x, lam, Result), Result or mapping, optional
         Warm start. A result of the same problem, network and parameters is continued bit for bit;
-        so is the state that ``checkpoints`` kept.
+        so is the state that ``checkpoints`` kept. One in the third place is of another problem
+        with the same A_i: Newton's primal mode knows the products that were summed there.
     reference : list of ndarray, optional
         x*; makes the trace record |x - x*|/|x*|.
     record : bool

@@ -10,12 +10,14 @@ directions runs away; every agent tells how fast its own part falls along the wa
 import numpy as np
 
 from dual2.functions import Function
+from dual2.functions.derivatives import View
 from dual2.functions.domains import rate_along, to_barrier, to_recession
 from dual2.methods.newton.agents import straight_part, told_of_ray
 from dual2.methods.newton.closed_form import CONE
 from dual2.methods.newton.coupling import Scaling
+from dual2.methods.newton.factors import factorise
 from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
-from dual2.methods.newton.reduced import Gram, Piece, Reduced, minimise
+from dual2.methods.newton.reduced import Gram, Reduced, minimise
 from dual2.methods.newton.stopping import FALL, falls_along, proves_infeasible
 from dual2.problem import Agent
 from dual2.runtime import Runtime
@@ -25,11 +27,11 @@ STRAIGHT = 1e-12
 """Curvature of the known directions, relative to the largest, that counts as none."""
 
 
-def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
+def fall_of(h: Function, problem: Reduced, c: Array, squares: Array | None = None) -> Array | None:
     """A part u of c along which ½cᵀHc + bᵀc + h(s̄ + c·S) seems to fall for ever, or None.
 
     It is the part without curvature. At a solution bᵀu + h∞(u·S) >= 0 for all such u, h∞ the rate
-    at which h grows.
+    at which h grows. ``squares`` are the squared lengths of the products, in any units of the rows.
 
     Examples
     --------
@@ -43,7 +45,8 @@ def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
     size = float(np.abs(c).max(initial=0.0))
     if not 0 < size < np.inf:
         return None
-    bent, long = np.maximum(np.diag(problem.H), 0.0), (problem.S**2).sum(axis=1)
+    bent = np.maximum(np.diag(problem.H), 0.0)
+    long = np.einsum("kj,kj->k", problem.S, problem.S) if squares is None else squares
     share = bent.sum() / long.sum() if bent.any() and long.any() else 1.0
     found = (_falling(h, problem, c / size, unit) for unit in (bent, bent + share * long))
     return next((u for u in found if u is not None), None)
@@ -52,13 +55,17 @@ def fall_of(h: Function, problem: Reduced, c: Array) -> Array | None:
 def _falling(h: Function, problem: Reduced, c: Array, squares: Array) -> Array | None:
     """The same, with directions as long as the roots of ``squares``."""
     unit = np.sqrt(np.where(squares > 0, squares, 1.0))
-    values, vectors = np.linalg.eigh(problem.H / unit / unit[:, None])
+    H = problem.H / unit / unit[:, None]
+    least = STRAIGHT * float(np.trace(H)) * np.eye(len(H))  # not below what counts as none
+    if factorise(H - least) is not None:
+        return None
+    values, vectors = np.linalg.eigh(H)
     flat = vectors[:, values <= STRAIGHT * max(float(values[-1]), 0.0)]
     u = (flat @ (flat.T @ (unit * c))) / unit
     length = float(np.linalg.norm(u))
     if not length > 0:
         return None
-    u, s = u / length, (u / length) @ problem.S
+    u, s = u / length, problem.along(u / length)
     along = float(np.linalg.norm(s))
     rate = float(problem.b @ u)
     rate += along * rate_along(h, to_recession(h, s / along)) if along > 0 else 0.0
@@ -116,13 +123,13 @@ def least_way(h: Function, problem: Reduced, c: Array) -> Array:
     assert h.form is not None, "asked for before"
     lower, upper = (np.broadcast_to(b, problem.base.shape) for b in (h.form.lower, h.form.upper))
 
-    def look(s: Array) -> tuple[float, Array]:
+    def look(s: Array) -> View:
         way = s - np.clip(s, lower, upper)
-        return 0.5 * float(way @ way), way
+        outside = (s < lower) | (s > upper)
+        return View(0.5 * float(way @ way), way, lambda: outside.astype(float))
 
-    piece = Piece(look, lambda s: ((s < lower) | (s > upper)).astype(float))
     plain = problem._replace(H=np.zeros_like(problem.H), b=np.zeros_like(problem.b))
-    return minimise(plain, piece, Gram(), c, 0.0).lam
+    return minimise(plain, look, Gram(), c, 0.0).lam
 
 
 def _unit(h: Function, way: Array) -> Array | None:

@@ -5,19 +5,21 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
+from dual2.engine.local import DENSE_A
+from dual2.engine.pack import Block
 from dual2.methods.method import Verdict
 from dual2.methods.newton.contradiction import fall_of, find_fall, find_separator
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, curvature, moved
 from dual2.methods.newton.reduced_flat import solve_known
 from dual2.methods.newton.shared import OverSums, packed, unpacked
-from dual2.problem.residual import judge_agents
+from dual2.problem.residual import Local, judge_agents
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-POINT, DIRECTION = range(2)
+POINT, DIRECTION, RECALL = range(3)
 """What the next sum is for: the product of the present point, which replaces all directions; the
-product of a new direction."""
+product of a new direction; the quadratic part in directions whose products an earlier run knew."""
 MEMORY, ROOM, LEAST = 300, 30_000_000, 50
 """Most directions that are kept: this many, or as many as have so many numbers, but not fewer than
 the last."""
@@ -72,6 +74,16 @@ K = TypeVar("K", bound=Known)
 Q = TypeVar("Q", bound=Quadratics)
 
 
+def columns_of(block: Block) -> list[Array | None]:
+    """Columns of the dense A_i, row by row; None for the others."""
+    first, dims = block.xptr[:-1], np.diff(block.xptr)
+    begin = block.place[np.minimum(first, len(block.place) - 1), 0]
+    return [
+        block.cols[a : a + d] if kind == DENSE_A else None
+        for a, d, kind in zip(begin, dims, block.akind, strict=True)
+    ]
+
+
 class Directions(OverSums, Generic[K, Q]):
     """A primal mode on one block of agents; each call of ``advance`` is at least one sum.
 
@@ -90,13 +102,13 @@ class Directions(OverSums, Generic[K, Q]):
 
     def __init__(self, runtime: Runtime, max_sums: int) -> None:
         super().__init__(runtime, max_sums)
-        self.parts = [self.part(agent) for agent in runtime.problem.agents]
-        self.norms = np.array([agent.row_norms for agent in runtime.problem.agents])
+        known = zip(runtime.problem.agents, columns_of(runtime.block), strict=True)
+        self.parts = [self.part(agent, columns) for agent, columns in known]
+        self.norms = runtime.problem.sizes.rows
         self.memory = int(min(MEMORY, max(LEAST, ROOM // runtime.p)))
         self._base = np.zeros(runtime.p)
         self._separator: Array | None = None
         self._ray: Array | None = None
-        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
@@ -121,7 +133,11 @@ class Directions(OverSums, Generic[K, Q]):
         now.gram_weights, now.gram_matrix = self.gram.weights, self.gram.matrix
         directions = np.hstack([part.directions for part in self.parts])
         calls = {"calls_A": self.products, "looks": self.gram.looks}
-        return packed(now) | {"x": self.x.copy(), "directions": directions} | calls
+        return (
+            packed(now, ("products", "span"))
+            | {"x": self.x.copy(), "directions": directions}
+            | calls
+        )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
@@ -129,7 +145,7 @@ class Directions(OverSums, Generic[K, Q]):
         self.gram = Gram(now.gram_weights, now.gram_matrix)
         self.x, directions = np.array(state["x"]), np.array(state["directions"])
         self._spread(directions)
-        counts = {len(now.b), *now.H.shape, len(now.products), len(directions)}
+        counts = {len(now.b), *now.H.shape, self._count(), len(directions)}
         if len(counts) > 1 or len(now.c) not in (0, *counts):
             raise ValueError(f"numbers of directions differ: {sorted(counts)}")
         self.products, self.gram.looks = int(state["calls_A"]), int(state["looks"])
@@ -163,8 +179,7 @@ class Directions(OverSums, Generic[K, Q]):
     def _follow(self, c: Array) -> None:
         """Look for a proof that the objective falls for ever along c: the end, if there is one."""
         now = self.now
-        problem = Reduced(now.H, now.b, now.products, self._base)
-        u = fall_of(self.h, problem, c)
+        u = fall_of(self.h, self._problem(now.H, self._base), c, self._squares())
         if u is None:
             return
         way = np.concatenate([part.along(u) for part in self.parts])
@@ -175,21 +190,24 @@ class Directions(OverSums, Generic[K, Q]):
     def _examine(self) -> None:
         """Look for a proof that no point meets what h demands: the end, if there is one."""
         now = self.now
-        c = now.c if len(now.c) == len(now.products) else np.zeros(len(now.products))
-        problem = Reduced(now.H, now.b, now.products, self._base)
+        c = now.c if len(now.c) == self._count() else np.zeros(self._count())
+        problem = self._problem(now.H, self._base)
         self._separator = find_separator(self.runtime, self.h, problem, (self.x, c, now.lam))
         if self._separator is not None:
             now.end = "INFEASIBLE"
 
     def _ratios(self) -> Array:
         """Stationarity of each agent at (x, λ), as the certificate judges it."""
-        known = self.runtime.stationarity(self.x, self.now.lam)
-        pulls = self.norms @ np.abs(self.now.lam)
+        lam = self.now.lam
+        parts = zip(self.parts, self._split(self.x), strict=True)
+        known = Local(*np.array([part.local(x, lam) for part, x in parts]).T)
+        pulls = self.norms @ np.abs(lam)
         ratios = judge_agents(known, self.runtime.block.mu, pulls, self.atol)[0]
         return np.where(np.isfinite(ratios), ratios, 1e300)
 
     def _split(self, flat: Array) -> list[Array]:
-        return np.split(flat, self.runtime.block.xptr[1:-1])
+        """The agents' own parts of vectors, or of rows."""
+        return np.split(flat, self.runtime.block.xptr[1:-1], axis=-1)
 
     def _spread(self, directions: Array) -> None:
         """Give every agent its own part of the directions."""
@@ -198,11 +216,21 @@ class Directions(OverSums, Generic[K, Q]):
             part.directions = np.ascontiguousarray(own)
 
     # -- the reduced problem ----------------------------------------------------------------------
+    def _problem(self, H: Array, base: Array) -> Reduced:
+        """The problem in the known directions, with a quadratic part and from a base."""
+        return Reduced(H, self.now.b, self.now.products, base)
+
+    def _count(self) -> int:
+        """Known directions."""
+        return len(self.now.products)
+
+    def _squares(self) -> Array | None:
+        """Squared lengths of the products, where they are at hand."""
+
     def _resolve(self) -> None:
         """Solve the problem in the known directions; agents follow with x and preconditioners."""
         now = self.now
-        problem = Reduced(now.H, now.b, now.products, np.zeros(self.runtime.p))
-        tol = self._accuracy()
+        problem, tol = self._problem(now.H, np.zeros(self.runtime.p)), self._accuracy()
         found = solve_known(self.h, problem, self.gram, now.c, now.lam, now.sigma, tol)
         self._adopt(found)
         now.c = found.c
@@ -218,7 +246,9 @@ class Directions(OverSums, Generic[K, Q]):
         now = self.now
         now.lam, now.s, now.y, now.rows = found.lam, found.s, found.y, found.rows
         now.sigma = found.sigma / BACK
-        weights = curvature(self.h, now.s, now.lam)
+        weights = found.weights
+        if weights is None:
+            weights = curvature(self.h, now.s, now.lam)
         if moved(weights, now.weights, MOVED):
             now.weights = weights
             self._precondition(weights, metric=False)

@@ -22,7 +22,7 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.newton.directions import DIRECTION, Directions, Known
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
-from dual2.methods.newton.reduced import EPS, Reduced, is_smooth
+from dual2.methods.newton.reduced import EPS, is_smooth
 from dual2.methods.newton.reduced_flat import solve_known
 from dual2.problem import Agent
 from dual2.problem.residual import RowSums, coupling_step, judge_rows
@@ -50,8 +50,8 @@ class Face(Quadratics):
     ``high`` where their linear pieces end, ``slope`` those of g there, ``z`` the new direction.
     """
 
-    def __init__(self, agent: Agent) -> None:
-        super().__init__(agent)
+    def __init__(self, agent: Agent, columns: Array | None = None) -> None:
+        super().__init__(agent, columns)
         form, d = agent.g.form, agent.dim
         assert form is not None, "the plan has asked for it"
         form = form.broadcast(d)
@@ -68,8 +68,7 @@ class Face(Quadratics):
     def choose(self, x: Array, lam: Array, kappa: float) -> bool:
         """The face of a proximal step from x; whether it has changed."""
         steepness = kappa * self.diagonal
-        price = self.A.T @ lam
-        v = x - (self.bend(x) + self.q + price) / steepness
+        v = x - self.gradient(x, lam) / steepness
         u, kinks = self.kinks.prox(v, 1.0 / steepness), self.kinks
         jac = prox_jacobian(kinks, v, 1.0 / steepness)
         assert jac is not None
@@ -84,7 +83,7 @@ class Face(Quadratics):
 
     def aim(self, lam: Array) -> None:
         """The next direction, on the face."""
-        self.z = self.solve_on(self.free, self.force() + self.A.T @ lam)
+        self.z = self.solve_on(self.free, self.force() + self.pull(lam))
 
     def force(self) -> Array:
         """The gradient of f + g at the base, on the linear piece of g."""
@@ -254,7 +253,7 @@ class Faces(Directions[K, Face], Generic[K]):
     def _step(self, base: Array) -> None:
         """Solve the problem on the faces, move, and forget old directions where there are many."""
         now = self.now
-        problem, self._base = Reduced(self._bend(), now.b, now.products, base), base
+        problem, self._base = self._problem(self._bend(), base), base
         zero = np.zeros(len(now.b))
         found = solve_known(self.h, problem, self.gram, zero, now.lam, now.sigma, self._accuracy())
         self._adopt(found)

@@ -7,7 +7,7 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.functions import Function, PiecewiseQuadratic
-from dual2.functions.derivatives import hessian, is_quadratic, prox_jacobian
+from dual2.functions.derivatives import hessian, is_quadratic, jacobian_axes
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
 from dual2.methods.newton.faces import Faces
@@ -42,8 +42,7 @@ def curved_f(agent: Agent) -> str:
 
 def curved_g(agent: Agent) -> str:
     """Whether the prox of g has a generalised derivative."""
-    zero, plain = np.zeros(agent.dim), agent.g.form is not None
-    known = plain or prox_jacobian(agent.g, zero, 1.0) is not None
+    known = jacobian_axes(agent.g, agent.dim)
     return "" if known else f"the prox of g must have a derivative; {_name(agent.g)} has none"
 
 
@@ -51,8 +50,7 @@ def curved_h(h: Function) -> str:
     """Whether h has a prox, and that a generalised derivative."""
     if not h.proximable:
         return f"h must have a prox; {h!r} has none"
-    size = 1 if h.dim is None else h.dim
-    known = prox_jacobian(h, np.zeros(size), 1.0) is not None
+    known = jacobian_axes(h, 1 if h.dim is None else h.dim)
     return "" if known else f"the prox of h must have a derivative; {_name(h)} has none"
 
 
@@ -113,9 +111,8 @@ def smooth_g(agent: Agent) -> bool:
 
 def separable_h(h: Function) -> str:
     """Whether h splits by coordinate, its prox having a derivative, or is smooth and in blocks."""
-    zero = np.zeros(h.dim or 1)
-    jac = prox_jacobian(h, zero, 1.0) if h.proximable else None
-    able = jac is not None and (h.separable if jac.ndim == 1 else jac.ndim == 3 and h.smooth)
+    axes = jacobian_axes(h, h.dim or 1) if h.proximable else 0
+    able = h.separable if axes == 1 else axes == 3 and h.smooth
     return "" if able else f"h must split by coordinate; {_name(h)} does not"
 
 

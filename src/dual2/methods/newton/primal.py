@@ -9,9 +9,13 @@ residual falls so slowly that many more sums would be needed, or where they are 
 several: beside the one of the gradient some at random, each as private as that.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import numpy as np
 
-from dual2.methods.newton.directions import DIRECTION, POINT, REDUCED, Directions, Known
+from dual2.methods.newton.directions import DIRECTION, POINT, RECALL, REDUCED, Directions, Known
+from dual2.methods.newton.factors import independent
 from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import EPS
@@ -27,9 +31,6 @@ last values; where that promises more sums than the third, the next carries so m
 directions, up to the last."""
 CHEAP = 20_000
 """Numbers of a message that take no longer than its way: so many are always sent."""
-DEPENDENT, FURTHER = 1e-13, 1e-6
-"""Squared length of what is new in a direction, relative to its own, below which it is rounding;
-and in a random one, below which it is not worth the digits that it would lose."""
 _IDLE, _RESTARTS = 2, 4
 """Directions in a row that may be nothing new; how often all begins anew at the present point."""
 
@@ -48,6 +49,15 @@ def is_slow(trail: Array, tol: float) -> bool:
     return bool(np.log(last / tol) > AHEAD * fall)
 
 
+def _sizes(p: int, some: int, count: int) -> list[int]:
+    """Lengths of a message's parts but the last, for some directions beside ``count`` known ones.
+
+    Numbers of the point; of the directions the products, qᵀz, zᵀPz and lengths in the metric, both
+    for each pair; zᵀPQ and the same in the metric.
+    """
+    return [SCALARS, some * p, some, *2 * [half_size(some)], *2 * [some * count]]
+
+
 class Primal(Directions[Known, Quadratics]):
     """The mode without kinks and bounds."""
 
@@ -55,6 +65,8 @@ class Primal(Directions[Known, Quadratics]):
     part = Quadratics
     _spanned = False
     """Whether one of the last directions was nothing new."""
+    _room = np.empty((0, 0))
+    """Where the products are, with room behind them."""
 
     def _accuracy(self) -> float:
         whole = self._spanned or len(self.now.c) >= self.now.variables
@@ -69,6 +81,9 @@ class Primal(Directions[Known, Quadratics]):
         """One sum, and what follows from it."""
         now = self.now
         now.sums += 1
+        if now.phase == RECALL:
+            self._remember()
+            return
         z, total = self._ask()
         self._asked = read_request(total[-REQUESTS:])
         if not np.isfinite(total).all():
@@ -88,31 +103,83 @@ class Primal(Directions[Known, Quadratics]):
         if not now.end and now.sums >= self.max_sums:
             now.end = "STALLED"
 
+    # -- directions of an earlier run -------------------------------------------------------------
+    def recall(self, state: Mapping[str, Any]) -> bool:
+        """Begin with the directions of an earlier run with the same A_i, whose products are known.
+
+        Those of :mod:`.faces` are no such pairs: there, products are of what is free of them.
+        """
+        products, directions = (np.array(state[name]) for name in ("products", "directions"))
+        fits = len(directions) == len(products) <= self.memory and "free" not in state
+        if fits:
+            self.now.products, self.now.phase = products, RECALL
+            self._spread(directions)
+        return fits
+
+    def _remember(self) -> None:
+        """One sum: lengths of the known directions, the quadratic part in them, and x along them.
+
+        They are made orthonormal in the metric; if they no longer are independent in it, all begins
+        anew at x.
+        """
+        now, rt, xs = self.now, self.runtime, self._split(self.x)
+        count, half = len(now.products), half_size(len(now.products))
+        cuts, lower = np.cumsum([SCALARS, count, count, half, half]), np.tril_indices(count)
+
+        def fill(rows: Array, out: Array) -> None:
+            out[:] = 0.0
+            for e, i in enumerate(rows):
+                part, Q = self.parts[i], self.parts[i].directions
+                head, tilts, along, bends, lengths, asked = np.split(out[e], cuts)
+                long = part.measure(Q)
+                head[VARIABLES], tilts[:], along[:] = part.rank, Q @ part.q, long @ xs[i]
+                bends[:], lengths[:] = (Q @ part.bend(Q).T)[lower], (Q @ long.T)[lower]
+                if i == 0 and self.request:
+                    asked[self.request - 1] = 1.0
+
+        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
+        head, tilts, along, bends, lengths, asked = np.split(total, cuts)
+        self._asked, now.variables = read_request(asked), round(float(head[VARIABLES]))
+        kept, factor = independent(whole(lengths, count), np.zeros((count, 0)))
+        now.phase = DIRECTION
+        if len(kept) < count or not np.isfinite(total).all():
+            now.phase = POINT if rt.anywhere(self.x) else DIRECTION
+            self._forget_directions()
+            return
+        turn = np.linalg.inv(factor)
+        now.H, now.b, now.c = turn @ whole(bends, count) @ turn.T, turn @ tilts, turn @ along
+        now.products = turn @ now.products
+        for part in self.parts:
+            part.directions = turn @ part.directions
+        self._resolve()
+
+    # -- the sum ----------------------------------------------------------------------------------
     def _ask(self) -> tuple[Array, Array]:
         """The next directions (or the point itself), and the sum of what agents tell about them."""
         now, rt, xptr = self.now, self.runtime, self.runtime.block.xptr
         fresh = now.phase == POINT
         count, some = (0, 1) if fresh else (len(now.c), self._some())
         z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
-        width = SCALARS + some * (rt.p + 1 + 2 * count) + 2 * half_size(some) + REQUESTS
-        lower = np.tril_indices(some)
+        cuts, lower = np.cumsum(_sizes(rt.p, some, count)), np.tril_indices(some)
 
         def fill(rows: Array, out: Array) -> None:
-            out[:] = 0.0
             for e, i in enumerate(rows):
                 part, own = self.parts[i], slice(xptr[i], xptr[i + 1])
                 z[:, own] = self.x[own] if fresh else self._directions(i, self.x[own], some)
                 Z, Q = z[:, own], part.directions[:count]
-                bent, long = (np.array([f(v) for v in Z]) for f in (part.bend, part.measure))
-                told = [[ratios[i], ratios[i] > self.tol, part.rank], (part.A @ Z.T).T.ravel()]
-                told += [Z @ part.q]
-                told += [(Z @ bent.T)[lower], (Z @ long.T)[lower]]
-                told += [(bent @ Q.T).ravel(), (long @ Q.T).ravel()]
-                out[e, :-REQUESTS] = np.concatenate(told)
+                bent, long = part.bend(Z), part.measure(Z)
+                head, products, tilts, bends, lengths, across, along, asked = np.split(out[e], cuts)
+                head[:] = ratios[i], ratios[i] > self.tol, part.rank
+                part.products(Z, products.reshape(some, -1))
+                np.matmul(Z, part.q, out=tilts)
+                bends[:], lengths[:] = (Z @ bent.T)[lower], (Z @ long.T)[lower]
+                np.matmul(bent, Q.T, out=across.reshape(some, count))
+                np.matmul(long, Q.T, out=along.reshape(some, count))
+                asked[:] = 0.0
                 if i == 0 and self.request:
-                    out[e, -REQUESTS + self.request - 1] = 1.0
+                    asked[self.request - 1] = 1.0
 
-        total = rt.total_of(width, fill)
+        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
         self.products += some
         return z, total
 
@@ -145,49 +212,64 @@ class Primal(Directions[Known, Quadratics]):
     def _forget_directions(self) -> None:
         now, none = self.now, np.zeros(0)
         now.c, now.b, now.H, now.products = none, none, np.zeros((0, 0)), now.products[:0]
+        self._room = now.products  # a saved state may have what was there
         self._spread(np.zeros((0, len(self.x))))
         self.gram.forget()
 
     def _append(self, z: Array, total: Array) -> None:
-        """Keep what is new in the directions: orthogonal to the others, of length one."""
-        self._spanned = False
-        p, count, some = self.runtime.p, len(self.now.c), len(z)
-        sizes = [SCALARS, some * p, some, *2 * [half_size(some)], *2 * [some * count]]
-        _, products, tilts, bends, lengths, across, along = np.split(
-            total[:-REQUESTS], np.cumsum(sizes)[:-1]
-        )
-        bends, lengths = whole(bends, some), whole(lengths, some)
-        across, along = across.reshape(some, count), along.reshape(some, count)
-        for k, product in enumerate(products.reshape(some, p)):
-            t, own = along[k], float(lengths[k, k])
-            length = own - float(t @ t)
-            if not length > (DEPENDENT if k == 0 else FURTHER) * own:
-                self._spanned = True
-                if k == 0:
-                    self._idle()
-                continue
-            size = float(np.sqrt(length))
-            self._extend(product, (float(bends[k, k]), float(tilts[k])), across[k], t, size)
-            for part, v in zip(self.parts, self._split(z[k]), strict=True):
-                part.keep(v, t, size)
-            new = [(bends[k] - across @ t) / size, (lengths[k] - along @ t) / size]
-            across, along = np.column_stack([across, new[0]]), np.column_stack([along, new[1]])
-        if len(self.now.c) > self.memory:
+        """Keep what is new in the directions: orthogonal to the others, of length one.
+
+        With T their products with the known directions Q in the metric and L the factor of their
+        products with each other less TTᵀ, the new ones are L⁻¹(z - TQ).
+        """
+        now, some = self.now, len(z)
+        cuts = np.cumsum(_sizes(self.runtime.p, some, len(now.c)))
+        _, products, tilts, bends, lengths, across, along, _ = np.split(total, cuts)
+        along = along.reshape(some, -1)
+        kept, factor = independent(whole(lengths, some), along)
+        self._spanned = len(kept) < some
+        if not len(kept) or kept[0] > 0:
+            self._idle()
+        if len(kept):
+            now.idle = now.idle if kept[0] > 0 else 0
+            turn, T, bends = np.linalg.inv(factor), along[kept], whole(bends, some)
+            back = turn @ T
+            self._extend(turn, T, bends[np.ix_(kept, kept)], across.reshape(some, -1)[kept])
+            now.b = np.append(now.b, turn @ tilts[kept] - back @ now.b)
+            now.c = np.append(now.c, np.zeros(len(kept)))
+            products = products.reshape(some, -1)
+            self._keep(products if len(kept) == some else products[kept], turn, back)
+            for part, own in zip(self.parts, self._split(z[kept]), strict=True):
+                part.keep(turn @ own - back @ part.directions)
+        if len(now.c) > self.memory:
             self._merge()
 
-    def _extend(
-        self, product: Array, own: tuple[float, float], across: Array, t: Array, size: float
-    ) -> None:
-        """One more direction z, whose parts along the others are t: zᵀPz and qᵀz are its own."""
-        now, count, (bend, tilt) = self.now, len(self.now.c), own
-        now.idle = 0
-        H = np.empty((count + 1, count + 1))
-        H[:count, :count] = now.H
-        H[count, count] = (bend - 2.0 * float(t @ across) + float(t @ now.H @ t)) / size**2
-        H[count, :count] = H[:count, count] = (across - now.H @ t) / size
-        now.H, now.c = H, np.append(now.c, 0.0)
-        now.b = np.append(now.b, (tilt - float(t @ now.b)) / size)
-        now.products = np.vstack([now.products, (product - t @ now.products) / size])
+    def _extend(self, turn: Array, T: Array, bends: Array, across: Array) -> None:
+        """The quadratic part in L⁻¹(z - TQ): zᵀPz and zᵀPQ are known, ``turn`` is L⁻¹."""
+        H, old = self.now.H, len(self.now.H)
+        side = across @ T.T
+        own = turn @ (bends - side - side.T + T @ H @ T.T) @ turn.T
+        new = np.empty((old + len(T), old + len(T)))
+        new[:old, :old], new[old:, old:] = H, 0.5 * (own + own.T)
+        new[old:, :old] = turn @ (across - T @ H)
+        new[:old, old:] = new[old:, :old].T
+        self.now.H = new
+
+    def _keep(self, products: Array, turn: Array, back: Array) -> None:
+        """Products of ``turn`` times directions less ``back`` times the known ones, beside these.
+
+        They stay in their place while there is room behind them.
+        """
+        now, count = self.now, len(self.now.products)
+        need = count + len(products)
+        if now.products.base is not self._room or len(self._room) < need:
+            most = min(now.variables, self.memory + 1)
+            self._room = np.empty((max(need, most), self.runtime.p))
+            self._room[:count] = now.products
+        np.matmul(turn, products, out=self._room[count:need])
+        if count:
+            self._room[count:need] -= back @ now.products
+        now.products = self._room[:need]
 
     def _merge(self) -> None:
         """The older half of the directions becomes one: their part of the present point."""

@@ -1,16 +1,18 @@
 """What an agent with a quadratic f computes alone in the primal mode."""
 
 import hashlib
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
 from dual2.functions.derivatives import dense, hessian
+from dual2.methods.newton.factors import factorise, solve_half, solve_with
 from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent
 from dual2.problem.agent import as_dense
+from dual2.problem.residual import Local, norm, step_constant
 
 Array = np.ndarray
 WIDE = 1000
@@ -34,6 +36,8 @@ class Quadratics:
     ----------
     agent : Agent
         f is quadratic, g piecewise quadratic coordinate by coordinate.
+    columns : ndarray or None
+        Those of a dense A, row by row, if they are at hand.
 
     Attributes
     ----------
@@ -41,39 +45,77 @@ class Quadratics:
         In how many directions h bends, where it couples rows in blocks; else all.
     """
 
-    def __init__(self, agent: Agent) -> None:
-        d = agent.dim
+    def __init__(self, agent: Agent, columns: Array | None = None) -> None:
+        d, self.agent = agent.dim, agent
         bend, self.q = hessian(agent.f, np.zeros(d)), agent.f.grad(np.zeros(d))
         form = agent.g.form
         assert bend is not None and form is not None, "the plan has asked for it"
         form = form.broadcast(d)
+        self._plain = form.smooth and not (np.any(form.linear) or np.any(form.curvature))
         self.q = self.q + form.linear
         P = np.asarray(bend, dtype=float)
         self.P: Array = P + (form.curvature if P.ndim == 1 else np.diag(form.curvature))
-        self.A: Any = agent.A if sp.issparse(agent.A) else as_dense(agent.A)
+        own = sp.issparse(agent.A) or columns is None
+        self.A: Any = (agent.A if sp.issparse(agent.A) else as_dense(agent.A)) if own else columns.T
         self.directions: Array = np.zeros((0, d))
         self.diagonal = self._matrix = np.ones(d)
-        self._factor: Any = None
+        self._factor: Array | None = None
         self.rank = d
         self._metric: Array | None = None
         self._weights: Array | None = None
         self._parts: Array | None = None
+        self._table: Array | None = None
+        self._felt: tuple[Array, Array] | None = None
 
     def bend(self, x: Array) -> Array:
-        """P x."""
-        return self.P * x if self.P.ndim == 1 else self.P @ x
+        """P x, or the same of each row."""
+        return x * self.P if self.P.ndim == 1 else x @ self.P
 
     def along(self, c: Array) -> Array:
         """Σ_k c_k q_k, the directions with these coefficients."""
         return c @ self.directions
 
-    def keep(self, z: Array, t: Array, size: float) -> None:
-        """One more direction: z less its part along the others, over its length."""
-        self.directions = np.vstack([self.directions, (z - t @ self.directions) / size])
+    def keep(self, new: Array) -> None:
+        """More directions."""
+        self.directions = np.vstack([self.directions, new])
+
+    def products(self, rows: Array, out: Array) -> None:
+        """A times each row, into the rows of ``out``."""
+        if self._table is not None:
+            size = self.A.shape[1] // self._table.shape[1]
+            by_class = rows.reshape(len(rows), -1, size)
+            np.matmul(self._table, by_class, out=out.reshape(len(rows), -1, size))
+        elif sp.issparse(self.A):
+            out[:] = (self.A @ rows.T).T
+        else:
+            np.matmul(rows, self.A.T, out=out)
+
+    def pull(self, lam: Array) -> Array:
+        """Aᵀλ, computed once for a price."""
+        if self._felt is None or self._felt[0] is not lam:
+            self._felt = lam, self._adjoint(lam)
+        return self._felt[1]
+
+    def _adjoint(self, lam: Array) -> Array:
+        if self._table is None:
+            return self.A.T @ lam
+        return (self._table.T @ lam.reshape(len(self._table), -1)).ravel()
 
     def gradient(self, x: Array, lam: Array) -> Array:
         """P x + q + Aᵀλ."""
-        return self.bend(x) + self.q + self.A.T @ lam
+        return self.bend(x) + self.q + self.pull(lam)
+
+    def local(self, x: Array, lam: Array) -> Local:
+        """What the agent knows of its own optimality."""
+        agent, pull = self.agent, self.pull(lam)
+        gradient = self.bend(x) + self.q if self._plain else agent.f.grad(x)
+        L = step_constant(agent, x, gradient, pull)
+        if self._plain:
+            residual = norm(gradient + pull)
+        else:
+            residual = L * norm(x - agent.g.prox(x - (gradient + pull) / L, 1.0 / L))
+        residual = residual if np.isfinite(residual) else np.inf
+        return Local(residual, norm(gradient), norm(pull), norm(x), L)
 
     # -- the preconditioner -----------------------------------------------------------------------
     def precondition(self, W: Array, metric: bool) -> None:
@@ -84,7 +126,7 @@ class Quadratics:
             top = float(diagonal.max(initial=0.0)) or 1.0
             B = B + (RIDGE * top if B.ndim == 1 else RIDGE * top * np.eye(len(B)))
             self._matrix, self.diagonal = B, B if B.ndim == 1 else np.diag(B)
-            self._factor = B if B.ndim == 1 else cho_factor(B, lower=True)
+            self._factor = B if B.ndim == 1 else _factor_of(B)
         if metric:
             self._metric = self._matrix
             if W.ndim == 3 and self._matrix.ndim == 2:
@@ -141,19 +183,29 @@ class Quadratics:
             self._parts = np.zeros((size, count, A.shape[1] // size) if apart else 0)
             if apart:
                 self._parts[own, row, column] = A.data
+            if apart and np.all(self._parts == self._parts[0]):  # A = X ⊗ I
+                self._table = self._parts[0].copy()
+                self._parts = np.broadcast_to(self._table, self._parts.shape)
         return self._parts if self._parts.size else None
 
     def solve(self, v: Array) -> Array:
         """B⁻¹v."""
-        diagonal = isinstance(self._factor, np.ndarray)
-        return (v.T / self._factor).T if diagonal else cho_solve(self._factor, v)
+        assert self._factor is not None, "precondition comes first"
+        one = self._factor.ndim == 1
+        return (v.T / self._factor).T if one else solve_with(self._factor, v)
 
     def draws(self, *turn: int) -> np.random.Generator:
         """Random numbers that follow from what the agent alone knows: nobody else can draw them."""
-        numbers = np.asarray(self.A.data if sp.issparse(self.A) else self.A.ravel())
-        some = numbers[:: max(1, len(numbers) // SECRET)]
-        secret = hashlib.blake2b(some.tobytes() + self.q.tobytes(), digest_size=16)
-        return np.random.default_rng([int.from_bytes(secret.digest(), "big"), *turn])
+        return np.random.default_rng([self._secret, *turn])
+
+    @cached_property
+    def _secret(self) -> int:
+        A, q = self.A, np.ascontiguousarray(self.q)
+        numbers = np.asarray(A.data) if sp.issparse(A) else A
+        every = max(1, numbers.size // SECRET)
+        some = numbers[np.unravel_index(np.arange(0, numbers.size, every), numbers.shape)]
+        digest = hashlib.blake2b(some.tobytes() + q.tobytes(), digest_size=16).digest()
+        return int.from_bytes(digest, "big")
 
     def sample(self, rng: np.random.Generator, count: int) -> Array:
         """Random rows whose covariance is B⁻¹: of all directions alike, as B measures them.
@@ -166,9 +218,10 @@ class Quadratics:
             rows = weigh(rng.standard_normal((count, self.A.shape[0])), self._weights)
             return self.solve(self.A.T @ rows.T).T
         v = rng.standard_normal((count, len(self.q)))
-        if isinstance(self._factor, np.ndarray):
+        assert self._factor is not None, "precondition comes first"
+        if self._factor.ndim == 1:
             return v / np.sqrt(self._factor)
-        return solve_triangular(self._factor[0], v.T, trans="T", lower=True).T
+        return solve_half(self._factor, v.T).T
 
     def solve_on(self, free: Array, v: Array) -> Array:
         """B⁻¹v with B restricted to the ``free`` coordinates; 0 on the others."""
@@ -176,10 +229,18 @@ class Quadratics:
         if self._matrix.ndim == 1:
             out[free] = v[free] / self._matrix[free]
         elif free.any():
-            out[free] = cho_solve(cho_factor(self._matrix[np.ix_(free, free)], lower=True), v[free])
+            out[free] = solve_with(_factor_of(self._matrix[np.ix_(free, free)]), v[free])
         return out
 
     def measure(self, x: Array) -> Array:
-        """The metric times x."""
+        """The metric times x, or times each row."""
         assert self._metric is not None, "precondition comes first"
-        return self._metric * x if self._metric.ndim == 1 else self._metric @ x
+        return x * self._metric if self._metric.ndim == 1 else x @ self._metric
+
+
+def _factor_of(matrix: Array) -> Array:
+    """Cholesky's factor of a matrix that has one by construction."""
+    factor = factorise(matrix)
+    if factor is None:
+        raise np.linalg.LinAlgError("A preconditioner is not positive definite.")
+    return factor

@@ -12,21 +12,24 @@ of second derivatives, p·K² multiply-adds: it is kept as long as the weights W
 h couples a few rows at a time, as the multinomial loss does, W is an array of blocks.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.derivatives import View, hessian, prox_jacobian, view
 from dual2.functions.domains import inside_value
+from dual2.methods.newton.factors import factorise, solve_with
 from dual2.problem.residual import coupling_step
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)
 ROUNDING = 64.0 * EPS
-SMALL = 1e-13
-"""Eigenvalues, relative to the largest, below which a combination of directions is none."""
+SMALL, FIRM = 1e-13, 1e-5
+"""Eigenvalues, relative to the largest, below which a combination of directions is none; pivots of
+a matrix with ones on its diagonal above which there is no such combination."""
 GROWTH, MOST = 5.0, 40
 """Growth of σ from one multiplier step to the next, and most of these steps."""
 _SLOW, _PATIENCE = 0.5, 4
@@ -35,30 +38,43 @@ known directions cannot meet what h demands."""
 _STEPS, _HALVINGS = 60, 30
 _STALE = 0.02
 """Relative change of the weights up to which an old Gram matrix serves as a second derivative."""
+_CACHED, _LEAST = 100_000, 512
+"""Numbers that are multiplied at a time, and columns at least."""
 _SPARSE = 0.5
 """Share of rows with a weight below which only these are multiplied."""
 
 
-class Piece(NamedTuple):
-    """A smooth function of s: its value with its gradient, and its second derivatives."""
-
-    look: Callable[[Array], tuple[float, Array]]
-    bend: Callable[[Array], Array]
+Piece = Callable[[Array], View]
+"""A smooth function of s: its value, its gradient, and what its second derivatives are."""
 
 
 class Reduced(NamedTuple):
-    """H and b of the quadratic part, products of the directions as rows of S, and s̄."""
+    """H and b of the quadratic part, products of the directions as rows of S, and s̄.
+
+    With a ``mix`` the products are mix·S, which are never formed.
+    """
 
     H: Array
     b: Array
     S: Array
     base: Array
+    mix: Array | None = None
+
+    def along(self, c: Array) -> Array:
+        """Σ_k c_k s_k."""
+        return (c if self.mix is None else c @ self.mix) @ self.S
+
+    def felt(self, lam: Array) -> Array:
+        """<s_k, λ> for every k."""
+        found = self.S @ lam
+        return found if self.mix is None else self.mix @ found
 
 
 class Answer(NamedTuple):
     """Coefficients, multiplier, s and the nearest y with λ ∈ ∂h(y), the last σ.
 
-    ``rows`` is the largest |s_j - y_j| relative to max(|s_j|, |y_j|), less what is rounding.
+    ``rows`` is the largest |s_j - y_j| relative to max(|s_j|, |y_j|), less what is rounding;
+    ``weights`` are the second derivatives of a smooth h at s.
     """
 
     c: Array
@@ -67,6 +83,7 @@ class Answer(NamedTuple):
     y: Array
     sigma: float
     rows: float
+    weights: Array | None = None
 
 
 class Gram:
@@ -115,7 +132,7 @@ class Gram:
         old, count = len(self.matrix), len(S)
         matrix = np.empty((count, count))
         matrix[:old, :old] = self.matrix
-        matrix[old:] = weigh(S[old:], self.weights) @ S.T
+        matrix[old:] = weighted_products(S[old:], self.weights, S)
         matrix[:, old:] = matrix[old:].T
         self.matrix = matrix
 
@@ -150,9 +167,36 @@ def weighted_square(S: Array, W: Array) -> Array:
     if W.ndim == 3:
         return weigh(S, W) @ S.T
     used = np.flatnonzero(W)
-    root = np.sqrt(W)
-    part = S[:, used] * root[used] if len(used) < _SPARSE * len(W) else S * root
-    return part @ part.T
+    if len(used) < _SPARSE * len(W):
+        part = S[:, used] * np.sqrt(W[used])
+        return part @ part.T
+    found, root = np.zeros((len(S), len(S))), np.sqrt(W)
+    for some in _stretches(len(S), len(W)):
+        part = S[:, some] * root[some]
+        found += part @ part.T
+    return found
+
+
+def weighted_products(left: Array, W: Array, right: Array) -> Array:
+    """left diag(W) rightᵀ.
+
+    Examples
+    --------
+    >>> weighted_products(np.ones((1, 2)), np.array([2.0, 3.0]), np.array([[1.0, 1.0]])).tolist()
+    [[5.0]]
+    """
+    if W.ndim == 3:
+        return weigh(left, W) @ right.T
+    found = np.zeros((len(left), len(right)))
+    for some in _stretches(len(left) + len(right), len(W)):
+        found += (left[:, some] * W[some]) @ right[:, some].T
+    return found
+
+
+def _stretches(rows: int, columns: int) -> Iterator[slice]:
+    """Columns some at a time: so many as stay in the cache."""
+    some = max(_LEAST, _CACHED // max(rows, 1))
+    return (slice(first, first + some) for first in range(0, columns, some))
 
 
 # -- Newton's method in the coefficients -----------------------------------------------------
@@ -165,11 +209,13 @@ class _At(NamedTuple):
     s: Array
     value: float
     lam: Array
+    bend: Callable[[], Array]
 
 
 def _look(problem: Reduced, piece: Piece, c: Array, s: Array) -> _At:
-    value, lam = piece.look(s)
-    return _At(c, s, 0.5 * float(c @ problem.H @ c) + float(problem.b @ c) + value, lam)
+    value, lam, bend = piece(s)
+    own = 0.5 * float(c @ problem.H @ c) + float(problem.b @ c)
+    return _At(c, s, own + value, lam, cache(bend))
 
 
 def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -> _At:
@@ -179,19 +225,21 @@ def minimise(problem: Reduced, piece: Piece, gram: Gram, c: Array, tol: float) -
     step that stays where the second derivatives are the same solves the problem but for rounding:
     from then on steps are taken as long as each leaves a quarter of the gradient at most.
     """
-    at = _look(problem, piece, c, problem.base + c @ problem.S)
+    at = _look(problem, piece, c, problem.base + problem.along(c))
     gram.looks += 1
     exact, before, solved = False, np.inf, np.zeros(0)
     for _ in range(_STEPS):
-        own, felt = problem.H @ at.c + problem.b, problem.S @ at.lam
-        weights = piece.bend(at.s)
-        second = problem.H + gram.of(problem.S, weights, exact)
+        own, felt = problem.H @ at.c + problem.b, problem.felt(at.lam)
+        weights = at.bend()
+        square = gram.of(problem.S, weights, exact)
+        mix = problem.mix
+        second = problem.H + (square if mix is None else mix @ square @ mix.T)
         if not np.isfinite(second).all():  # a direction beyond all numbers: whoever asked goes back
             break
-        solve = inverse(second)
-        gradient = own + felt
-        d = -solve(gradient)
-        left, scale = -float(gradient @ d), max(float(v @ solve(v)) for v in (own, felt))
+        terms = np.column_stack([own + felt, own, felt])
+        solved_for = inverse(second)(terms)
+        left, *sizes = np.einsum("kj,kj->j", terms, solved_for).tolist()
+        d, scale = -solved_for[:, 0], max(sizes)
         if not left > (max(tol, EPS) ** 2) * scale or (left > 0.5 * before and left < SMALL**2):
             break
         if left > before / 16.0 and np.array_equal(weights, solved):
@@ -210,7 +258,7 @@ def _search(
     problem: Reduced, piece: Piece, gram: Gram, at: _At, d: Array, left: float
 ) -> _At | None:
     """The first point of a backtracking line search with enough descent."""
-    along, t = d @ problem.S, 1.0
+    along, t = problem.along(d), 1.0
     slack = 8.0 * EPS * abs(at.value)
     for _ in range(_HALVINGS):
         new = _look(problem, piece, at.c + t * d, at.s + t * along)
@@ -222,19 +270,27 @@ def _search(
 
 
 def inverse(matrix: Array) -> Callable[[Array], Array]:
-    """v ↦ matrix⁺v, columns scaled alike first, combinations that are rounding left out.
+    """V ↦ matrix⁺V, columns scaled alike first, combinations that are rounding left out.
+
+    By Cholesky's factors where no pivot is small, else by eigenvectors.
 
     Examples
     --------
-    >>> inverse(np.diag([4.0, 1e-12, 0.0]))(np.array([4.0, 1.0, 1.0])).tolist()
-    [1.0, 1000000000000.0, 0.0]
+    >>> inverse(np.diag([4.0, 1e-12, 0.0]))(np.array([[4.0], [1.0], [1.0]])).tolist()
+    [[1.0], [1000000000000.0], [0.0]]
+    >>> inverse(np.array([[4.0, 2.0], [2.0, 2.0]]))(np.array([[6.0], [4.0]])).round(9).tolist()
+    [[1.0], [1.0]]
     """
     diagonal = np.diag(matrix)
-    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
-    values, vectors = np.linalg.eigh(scale[:, None] * matrix * scale)
+    scale = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))[:, None]
+    square = scale * matrix * scale.T
+    factor = factorise(square)
+    if factor is not None and factor.diagonal().min(initial=1.0) > FIRM:
+        return lambda v: scale * solve_with(factor, scale * v)
+    values, vectors = np.linalg.eigh(square)
     kept = values > SMALL * max(float(values[-1]) if len(values) else 0.0, 1e-300)
-    columns = scale[:, None] * vectors[:, kept]
-    return lambda v: columns @ ((columns.T @ v) / values[kept])
+    columns = scale * vectors[:, kept]
+    return lambda v: columns @ ((columns.T @ v) / values[kept, None])
 
 
 # -- any h -----------------------------------------------------------------------------------
@@ -266,8 +322,8 @@ def solve_reduced(
 ) -> Answer:
     """Minimise φ from c, λ and σ (0 if none is known); ``tol`` bounds rows and gradient."""
     if gram.is_smooth(h, len(problem.base)):
-        at = minimise(problem, _plain(h), gram, c, 0.1 * tol)
-        return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0)
+        at = minimise(problem, partial(view, h), gram, c, 0.1 * tol)
+        return Answer(at.c, at.lam, at.s, at.s, sigma, 0.0, at.bend())
     sigma, best, idle = sigma or first_sigma(problem, lam), np.inf, 0
     found = Answer(c, lam, problem.base, problem.base, sigma, np.inf)
     for _ in range(MOST):
@@ -289,28 +345,17 @@ def multiplier_step(h: Function, problem: Reduced, gram: Gram, old: Answer, tol:
     return Answer(at.c, at.lam, at.s, y, old.sigma, row_ratio(problem, at.c, at.s, y))
 
 
-def _plain(h: Function) -> Piece:
-    def bend(s: Array) -> Array:
-        curve = hessian(h, s)
-        assert curve is not None, "is_smooth has asked for it"
-        return np.asarray(curve, dtype=float)
-
-    return Piece(lambda s: (float(h.value(s)), h.grad(s)), bend)
-
-
 def _envelope(h: Function, lam: Array, sigma: float) -> Piece:
     """The augmented Lagrangian's part of h, as a function of s."""
 
-    def look(s: Array) -> tuple[float, Array]:
+    def look(s: Array) -> View:
         v = s + lam / sigma
         y = h.prox(v, 1.0 / sigma)
         new = sigma * (v - y)
-        return inside_value(h, y) + 0.5 * float(new @ new) / sigma, new
+        value = inside_value(h, y) + 0.5 * float(new @ new) / sigma
+        return View(value, new, lambda: sigma * (1.0 - _jacobian(h, v, 1.0 / sigma)))
 
-    def bend(s: Array) -> Array:
-        return sigma * (1.0 - _jacobian(h, s + lam / sigma, 1.0 / sigma))
-
-    return Piece(look, bend)
+    return look
 
 
 def _jacobian(h: Function, v: Array, step: float) -> Array:

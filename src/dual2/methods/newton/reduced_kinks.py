@@ -10,23 +10,26 @@ is followed to the solution by an interior point method with predictor and corre
 these held the equations are linear, and solved once more.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from dual2.functions import Function
+from dual2.methods.newton.factors import factorise, solve_with
 from dual2.methods.newton.reduced import Answer, Gram, Reduced, inverse, row_ratio
 
 Array = np.ndarray
-STEPS, CLOSE, SHORT = 60, 1e-11, 0.995
-"""Most steps; the gap, relative to the terms that it is made of, that ends them; the part of the
-way to the nearest bound that a step may go."""
+STEPS, EARLY, CLOSE, SHORT = 60, 1e-6, 1e-11, 0.995
+"""Most steps; the gap, relative to the terms that it is made of, with which the equations are tried
+for the first time, and that ends the steps; the part of the way to the nearest bound that a step
+may go."""
 MANY = 4
 """Rows at their kinks, for each coefficient, with which the equations are not tried."""
-INSIDE = 1e-9
-"""Part of b - a by which a price with its row held at the kink may be outside."""
+INSIDE, EXACT = 1e-9, 1e-13
+"""Part of b - a by which a price with its row held at the kink may be outside; what may be left of
+equations, beside their terms, that hold but for rounding."""
 
 
 class Kinks(NamedTuple):
@@ -39,12 +42,16 @@ class Kinks(NamedTuple):
 
 
 class Inner(NamedTuple):
-    """A point of the interior: coefficients, prices, both parts of the rows."""
+    """A point of the interior: coefficients, prices, both parts of the rows, and c·S.
+
+    ``parts`` are w⁺ and w⁻, ``room`` what the prices have left to the bounds, b - μ and μ - a.
+    """
 
     c: Array
     mu: Array
-    over: Array
-    under: Array
+    parts: Array
+    room: Array
+    along: Array
 
 
 def kinks_of(h: Function, p: int) -> Kinks | None:
@@ -70,69 +77,81 @@ def kinks_of(h: Function, p: int) -> Kinks | None:
 
 
 def solve_kinks(problem: Reduced, kinks: Kinks, start: Array, gram: Gram) -> Answer | None:
-    """Minimise φ from coefficients; None where the equations at the end do not hold."""
+    """Minimise φ from coefficients; None where the equations at the end do not hold.
+
+    They are tried as soon as the gap is small: a solution of them that is one of the problem, too,
+    is exact however the rows at their kinks were found.
+    """
     plain = problem._replace(b=problem.b + problem.S @ kinks.linear, base=problem.base - kinks.at)
-    at = _begin(plain, kinks, start)
+    steepest = float(np.abs(plain.S @ kinks.high).max())
+    at, tried = _begin(plain, kinks, start), False
     for _ in range(STEPS):
         gram.looks += 1
         with np.errstate(all="ignore"):  # at the last digits; whatever comes of it is not taken
-            new = _advance(plain, kinks, at)
-        if new is None or not all(np.isfinite(own).all() for own in new):
+            new = _advance(plain, at)
+        if new is None or not math.isfinite(sum(float(own.sum()) for own in new)):
             break
         at = new
-        if _gap(plain, kinks, at) <= CLOSE:
+        gap = _gap(plain, kinks, at, steepest)
+        if gap <= EARLY and not tried and (found := _finish(problem, plain, kinks, at, True)):
+            return found
+        tried = gap <= EARLY
+        if gap <= CLOSE:
             break
     return _finish(problem, plain, kinks, at)
 
 
 def _begin(plain: Reduced, kinks: Kinks, c: Array) -> Inner:
     """Prices in the middle, both parts of a row away from zero."""
-    r = plain.base + c @ plain.S
+    along = c @ plain.S
+    r = plain.base + along
     spare = 0.5 * float(np.abs(r).mean()) or 1.0
-    parts = np.maximum(r, 0.0) + spare, np.maximum(-r, 0.0) + spare
-    return Inner(c, 0.5 * (kinks.low + kinks.high), *parts)
+    mu = 0.5 * (kinks.low + kinks.high)
+    parts, room = np.maximum([r, -r], 0.0) + spare, np.array([kinks.high - mu, mu - kinks.low])
+    return Inner(c, mu, parts, room, along)
 
 
-def _gap(plain: Reduced, kinks: Kinks, at: Inner) -> float:
+def _gap(plain: Reduced, kinks: Kinks, at: Inner, steepest: float) -> float:
     """Σ of products that should vanish, beside Σ of the values of h, and what is left of c's."""
-    products = at.over @ (kinks.high - at.mu) + at.under @ (at.mu - kinks.low)
-    r, own = at.over - at.under, plain.H @ at.c + plain.b
+    products = float(np.vdot(at.parts, at.room))
+    r, own = at.parts[0] - at.parts[1], plain.H @ at.c + plain.b
     value = np.maximum(kinks.low * r, kinks.high * r)
     scale = float(np.abs(value).sum()) + float(np.abs(own) @ np.abs(at.c))
-    felt = plain.S @ at.mu
-    terms = max(float(np.linalg.norm(own)), float(np.abs(plain.S @ kinks.high).max()), 1e-300)
-    return max(float(products) / max(scale, 1e-300), float(np.linalg.norm(own + felt)) / terms)
+    left, terms = own + plain.S @ at.mu, max(_length(own), steepest, 1e-300)
+    return max(products / max(scale, 1e-300), _length(left) / terms)
 
 
-def _advance(plain: Reduced, kinks: Kinks, at: Inner) -> Inner | None:
+def _length(v: Array) -> float:
+    return math.sqrt(float(v @ v))
+
+
+def _advance(plain: Reduced, at: Inner) -> Inner | None:
     """One step: where the products would vanish, then to what keeps them alike."""
-    up, down = kinks.high - at.mu, at.mu - kinks.low
-    weight = 1.0 / (at.over / up + at.under / down)
+    ratio, products = at.parts / at.room, at.parts * at.room
+    weight = 1.0 / (ratio[0] + ratio[1])
     second = plain.H + (plain.S * weight) @ plain.S.T
     if not np.isfinite(second).all():
         return None
     solve = _inverse(second)
     left = plain.H @ at.c + plain.b + plain.S @ at.mu
-    off = plain.base + at.c @ plain.S - (at.over - at.under)
+    off = plain.base + at.along - at.parts[0] + at.parts[1]
 
-    def step(over: Array, under: Array) -> Inner:
-        """The step after which w⁺(b - μ) and w⁻(μ - a) have changed by these."""
-        q = over / up - under / down - off
+    def step(change: Array) -> Inner:
+        """The step after which w⁺(b - μ) and w⁻(μ - a) have changed by this."""
+        change = change / at.room
+        q = change[0] - change[1] - off
         dc = solve(plain.S @ (weight * q) - left)
-        dmu = weight * (dc @ plain.S - q)
-        return Inner(dc, dmu, (over + at.over * dmu) / up, (under - at.under * dmu) / down)
+        along = dc @ plain.S
+        mu = weight * (along - q)
+        room = np.array([-mu, mu])
+        return Inner(dc, mu, change - ratio * room, room, along)
 
-    first = step(-at.over * up, -at.under * down)
-    size = float(at.over @ up + at.under @ down) / (2 * len(up))
-    t = _reach(kinks, at, first)
-    mu, over, under = at.mu + t * first.mu, at.over + t * first.over, at.under + t * first.under
-    after = float(over @ (kinks.high - mu) + under @ (mu - kinks.low)) / (2 * len(up))
-    wanted = size * (after / size) ** 3
-    d = step(
-        wanted - at.over * up + first.mu * first.over,
-        wanted - at.under * down - first.mu * first.under,
-    )
-    t = min(1.0, SHORT * _reach(kinks, at, d))
+    first = step(-products)
+    t, size = _reach(at, first), float(products.sum())
+    after = float(np.vdot(at.parts + t * first.parts, at.room + t * first.room))
+    wanted = size * (after / size) ** 3 / products.size
+    d = step(wanted - products - first.parts * first.room)
+    t = min(1.0, SHORT * _reach(at, d))
     if not t > 1e-12:
         return None
     return Inner(*(own + t * way for own, way in zip(at, d, strict=True)))
@@ -141,30 +160,32 @@ def _advance(plain: Reduced, kinks: Kinks, at: Inner) -> Inner | None:
 def _inverse(matrix: Array) -> Callable[[Array], Array]:
     """v ↦ matrix⁻¹v by Cholesky's factors, whose errors along stiff directions do no harm here."""
     scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-300))
-    try:
-        factor = cho_factor(scale[:, None] * matrix * scale, lower=True, check_finite=False)
-    except LinAlgError:
-        return inverse(matrix)
-    return lambda v: scale * cho_solve(factor, scale * v, check_finite=False)
+    factor = factorise(scale[:, None] * matrix * scale)
+    if factor is None:
+        solve = inverse(matrix)
+        return lambda v: solve(v[:, None])[:, 0]
+    return lambda v: scale * solve_with(factor, scale * v)
 
 
-def _reach(kinks: Kinks, at: Inner, d: Inner) -> float:
+def _reach(at: Inner, d: Inner) -> float:
     """How much of a step stays within all bounds; not more than a little above one."""
-    room = [
-        (at.over, -d.over), (at.under, -d.under), (kinks.high - at.mu, d.mu),
-        (at.mu - kinks.low, -d.mu),
-    ]  # fmt: skip
-    ends = [np.min(own[way > 0] / way[way > 0], initial=2.0) for own, way in room]
-    return min(1.0 / SHORT, *map(float, ends))
+    ends = float((d.parts / at.parts).min()), float((d.room / at.room).min())
+    return 1.0 / max(SHORT, -min(ends))
 
 
-def _finish(problem: Reduced, plain: Reduced, kinks: Kinks, at: Inner) -> Answer | None:
-    """The equations with the rows at their kinks held; None if their solution is none."""
+def _finish(
+    problem: Reduced, plain: Reduced, kinks: Kinks, at: Inner, exactly: bool = False
+) -> Answer | None:
+    """The equations with the rows at their kinks held; None if their solution is none.
+
+    ``exactly``: also if there is only a nearest one.
+    """
     spread = kinks.high - kinks.low
-    size = float(np.abs(plain.base).max(initial=0.0)) + float(np.abs(at.over - at.under).max())
-    inside = np.minimum(at.mu - kinks.low, kinks.high - at.mu) / spread
-    held = inside > np.maximum(at.over, at.under) / size
-    mu = np.where(at.over > at.under, kinks.high, kinks.low)
+    over, under = at.parts
+    size = float(np.abs(plain.base).max(initial=0.0)) + float(np.abs(over - under).max())
+    inside = at.room.min(axis=0) / spread
+    held = inside > at.parts.max(axis=0) / size
+    mu = np.where(over > under, kinks.high, kinks.low)
     rows = plain.S[:, held]
     count, many = len(at.c), int(held.sum())
     if many > MANY * (count + 1):
@@ -173,11 +194,11 @@ def _finish(problem: Reduced, plain: Reduced, kinks: Kinks, at: Inner) -> Answer
     mu[held] = at.mu[held]
     c = at.c
     for _ in range(2):
-        right = np.concatenate(
-            [-(plain.H @ c + plain.b + plain.S @ mu), -(plain.base[held] + c @ rows)]
-        )
-        found = np.linalg.lstsq(matrix, right, rcond=None)[0]
+        left = plain.H @ c + plain.b + plain.S @ mu, plain.base[held] + c @ rows
+        found = np.linalg.lstsq(matrix, -np.concatenate(left), rcond=None)[0]
         c, mu[held] = c + found[:count], mu[held] + found[count:]
+    if exactly and not _is_exact(plain, c, mu, held, size):
+        return None
     if not np.all((mu >= kinks.low - INSIDE * spread) & (mu <= kinks.high + INSIDE * spread)):
         return None
     mu, r = np.clip(mu, kinks.low, kinks.high), plain.base + c @ plain.S
@@ -187,3 +208,11 @@ def _finish(problem: Reduced, plain: Reduced, kinks: Kinks, at: Inner) -> Answer
         return None
     s = problem.base + c @ problem.S
     return Answer(c, mu + kinks.linear, s, y, 0.0, row_ratio(problem, c, s, y))
+
+
+def _is_exact(plain: Reduced, c: Array, mu: Array, held: Array, size: float) -> bool:
+    """Whether both equations hold but for rounding."""
+    own, felt = plain.H @ c + plain.b, plain.S @ mu
+    terms = np.abs(own) + np.abs(plain.S) @ np.abs(mu)
+    off = np.abs(plain.base[held] + c @ plain.S[:, held])
+    return bool(np.all(np.abs(own + felt) <= EXACT * terms) and np.all(off <= EXACT * size))

@@ -2,6 +2,7 @@
 
 import time
 from abc import abstractmethod
+from collections.abc import Collection
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -66,9 +67,10 @@ class Shared:
     end: str = ""
 
 
-def packed(known: Any) -> dict[str, Array]:
-    """What everybody knows as arrays, to be saved."""
-    own = {f.name: np.copy(getattr(known, f.name)) for f in fields(known)}
+def packed(known: Any, kept: Collection[str] = ()) -> dict[str, Array]:
+    """What everybody knows as arrays, to be saved; those ``kept`` as they are stay the same."""
+    found = {f.name: getattr(known, f.name) for f in fields(known)}
+    own = {k: np.asarray(v) if k in kept else np.copy(v) for k, v in found.items()}
     return own | {"end": np.array(ENDS.index(known.end))}
 
 

@@ -10,6 +10,7 @@ the face: the problem on it is solved as a whole, not in some directions. Far fr
 overshoots, most where f is flat and columns are alike. A term (ρ/2)|x - x̄|² in the metric M, with x̄
 the present point, holds it back (Levenberg, 1944; Marquardt, 1963); ρ falls with every new lowest
 objective, is left out where no face changes any more, and grows where a step does not pay.
+Products stay as they were sent; what has become of the directions is a matrix beside them.
 """
 
 from dataclasses import dataclass, field
@@ -18,13 +19,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.newton.directions import DIRECTION, GROWING, POINT
 from dual2.methods.newton.faces import MORE, PATIENCE, SCALARS, Faces, KnownFaces
 from dual2.methods.newton.message import REQUESTS, half_size, whole
+from dual2.methods.newton.reduced import Gram, Reduced
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-AGAIN = 2
+AGAIN = 3
 """What a sum is for, beside the others of :mod:`.directions`: to make the directions orthonormal
 once more, since the first time rounding has been enlarged."""
 MOST, ROOM = 300, 6_000_000
@@ -47,9 +50,14 @@ def fits(variables: int, p: int) -> bool:
 
 @dataclass
 class KnownSpan(KnownFaces):
-    """What everybody knows beside: products of all directions, ρ, the last value, changed faces."""
+    """What everybody knows beside: products of all directions, ρ, the last value, changed faces.
+
+    The orthonormal directions have the products turn·span, those on the faces mix·span.
+    """
 
     span: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    turn: Array = field(default_factory=lambda: np.zeros((0, 0)))
+    mix: Array = field(default_factory=lambda: np.zeros((0, 0)))
     rho: float = FIRST
     last: float = np.inf
     changed: int = 0
@@ -69,11 +77,12 @@ class Spanned(Faces[KnownSpan]):
     """
 
     known = KnownSpan
-    growing = GROWING | {"span": (0,)}
+    growing = GROWING | {"span": (0,), "turn": (0, 1), "mix": (0, 1)}
 
     def __init__(self, runtime: Runtime, max_sums: int, variables: int) -> None:
         self.variables = variables
         super().__init__(runtime, max_sums)
+        self._alike = isinstance(self.h, PiecewiseQuadratic) and self.h.smooth
 
     # -- start, save, restore ---------------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
@@ -81,13 +90,10 @@ class Spanned(Faces[KnownSpan]):
         super().start(x, lam)
         self._sample()
 
-    def _start_cold(self) -> None:
-        super()._start_cold()
-        self._sample()
-
     def _sample(self) -> None:
         """Every agent's part of the random directions."""
         self.now.phase, self.now.span = POINT, np.zeros((0, self.runtime.p))
+        self.now.mix, self.gram = np.zeros((0, 0)), Gram()
         self.metrics = [part.diagonal.copy() for part in self.parts]
         self.bases = [
             part.draws().standard_normal((self.variables, len(metric))) / np.sqrt(metric)
@@ -124,25 +130,26 @@ class Spanned(Faces[KnownSpan]):
         """One sum: nothing is longer than the number of variables, but for the first."""
         changed = self._choose()
         xs, ratios, phase = self._split(self.x), self._ratios(), self.now.phase
-        lower = np.tril_indices(self.variables)
+        lower, cuts = np.tril_indices(self.variables), np.cumsum(self._sizes())
 
         def fill(rows: Array, out: Array) -> None:
-            out[:] = 0.0
             for e, i in enumerate(rows):
                 part, x, R, M = self.parts[i], xs[i], self.bases[i], self.metrics[i]
                 Q = R * part.free
-                bent = Q * part.P if part.P.ndim == 1 else Q @ part.P
-                told = [[*part.worth(x), ratios[i], ratios[i] > self.tol, changed[i]]]
-                told += [R @ (M * x), R @ (M * part.base), Q @ part.force()]
-                told += [((Q * M) @ Q.T)[lower], (bent @ Q.T)[lower]]
-                told += [((R * M) @ R.T)[lower]] if phase != DIRECTION else []
-                told += [(part.A @ R.T).T.ravel()] if phase == POINT else []
-                out[e, :-REQUESTS] = np.concatenate(told)
+                numbers, point, base, force, E, H, G, products, asked = np.split(out[e], cuts)
+                numbers[:] = *part.worth(x), ratios[i], ratios[i] > self.tol, changed[i]
+                point[:], base[:], force[:] = R @ (M * x), R @ (M * part.base), Q @ part.force()
+                E[:], H[:] = ((Q * M) @ Q.T)[lower], (part.bend(Q) @ Q.T)[lower]
+                if phase != DIRECTION:
+                    G[:] = ((R * M) @ R.T)[lower]
+                if phase == POINT:
+                    part.products(R, products.reshape(self.variables, -1))
+                asked[:] = 0.0
                 if i == 0 and self.request:
-                    out[e, -REQUESTS + self.request - 1] = 1.0
+                    asked[self.request - 1] = 1.0
 
         self.products += self.variables if phase == POINT else 0
-        return self.runtime.total_of(sum(self._sizes()) + REQUESTS, fill)
+        return self.runtime.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
 
     def _take(self, total: Array) -> tuple[Array, Array]:
         """Numbers of the point, product of the base; products and quadratic part on the faces."""
@@ -151,18 +158,38 @@ class Spanned(Faces[KnownSpan]):
         numbers, point, base, force, E, H, G, products = np.split(total[: cuts[-1]], cuts[:-1])
         E, H = whole(E, count), whole(H, count)
         if now.phase == POINT:
-            now.span = products.reshape(count, self.runtime.p).copy()
+            now.span, now.turn = products.reshape(count, self.runtime.p), np.eye(count)
         if now.phase != DIRECTION:
             point, base, force, E, H = self._straighten(whole(G, count), point, base, force, E, H)
             now.phase = AGAIN if now.phase == POINT else DIRECTION
-        now.at, now.changed = point @ now.span, round(float(numbers[SCALARS]))
+        now.at, now.changed = (point @ now.turn) @ now.span, round(float(numbers[SCALARS]))
         values, vectors = np.linalg.eigh(E)
         U = vectors[:, values > 0.5].T
-        now.products, now.H, now.b = U @ now.span, U @ H @ U.T, U @ force
-        self.gram.forget()
+        now.mix, now.H, now.b = U @ now.turn, U @ H @ U.T, U @ force
+        if not self._alike:
+            now.products = now.mix @ now.span
+            self.gram.forget()
         for part, R in zip(self.parts, self.bases, strict=True):
             part.directions = (U @ R) * part.free
-        return numbers, base @ now.span
+        return numbers, (base @ now.turn) @ now.span
+
+    def _problem(self, H: Array, base: Array) -> Reduced:
+        """Without products on the faces where the second derivatives of h are always the same.
+
+        The Gram matrix of all products then serves on every face.
+        """
+        if not (self._alike and len(self.now.span)):
+            return super()._problem(H, base)
+        return Reduced(H, self.now.b, self.now.span, base, self.now.mix)
+
+    def _count(self) -> int:
+        return len(self.now.mix)
+
+    def _squares(self) -> Array | None:
+        """Squared lengths of the products, rows in units of the second derivatives."""
+        mix, square = self.now.mix, self.gram.matrix
+        known = self._alike and len(square) == mix.shape[1]
+        return np.einsum("kj,kj->k", mix @ square, mix) if known else None
 
     def _straighten(self, G: Array, *told: Array) -> list[Array]:
         """Make the directions with products G orthonormal, and what was told in terms of them."""
@@ -171,7 +198,7 @@ class Spanned(Faces[KnownSpan]):
         def turn(rows: Array) -> Array:
             return np.ascontiguousarray(solve_triangular(low, rows, lower=True))
 
-        self.now.span = turn(self.now.span)
+        self.now.turn = turn(self.now.turn)
         self.bases = [turn(R) for R in self.bases]
         turned = [turn(v) for v in told]
         return [v if v.ndim == 1 else turn(v.T).T for v in turned]
