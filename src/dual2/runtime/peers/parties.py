@@ -15,6 +15,7 @@ import numpy as np
 from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
+from dual2.runtime.exact import Encode
 from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
@@ -191,14 +192,12 @@ class Parties(Transport):
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, masked; used up.
+        """Sum of all parties' words, which are masked; it takes their place.
 
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
         index, self._index = self._index, self._index + 1
         self.progress.sums = self._index
-        if self.masks is not None:
-            self.masks.apply(index, words)
         self.journal.say(index, words.data)
         step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
         parts = [words[at : at + step] for at in range(0, len(words), step)]
@@ -223,16 +222,34 @@ class Parties(Transport):
             self._send_all(self.children, Kind.DOWN, part, index)
         return mark or mark_of(part.data)
 
+    def _blank(self, shape: tuple[int, ...]) -> Array:
+        """Where this party's words of the next sum are to be added: its masks, or zeros."""
+        if self.masks is None:
+            return np.zeros(shape, np.uint64)
+        return self.masks.draw(self._index, shape)
+
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
+        """The masked sum of some words."""
+
+        def encode(place: Array) -> bool:
+            add_words(place, words)
+            return fits
+
+        return self.add_encoded(words.shape, encode, network)
+
+    def add_encoded(
+        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+    ) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
-        limbs = words.shape[1]
-        block = np.zeros((len(words) + 2, limbs), np.uint64)
-        if fits:
-            block[:-2] = words
-        else:
-            block[:] = self.own.words(self._index, block.size).reshape(block.shape)
-        block[-2] = 0
-        block[-2, 0] = 1
+        whole = shape[0] + 2, shape[1]
+        block, extra = self._blank(whole), np.zeros((1, shape[1]), np.uint64)
+        if not encode(block[:-2]):
+            block = self._blank(whole)
+            noise = self.own.words(self._index, block.size).reshape(whole)
+            noise[-2] = 0
+            add_words(block, noise)
+        extra[0, 0] = 1
+        add_words(block[-2:-1], extra)
         total = self.sum_words(block)
         if total[-2, 0] != self.size or total[-2, 1:].any():
             text = (
@@ -254,7 +271,13 @@ class Parties(Transport):
 
     def _largest(self, values: Array, bits: int) -> Array:
         draw = lambda count: self.own.words(self._index, count)  # noqa: E731
-        return find_largest(values, bits, self.sum_words, draw)
+
+        def add(words: Array) -> Array:
+            block = self._blank(words.shape)
+            block += words
+            return self.sum_words(block)
+
+        return find_largest(values, bits, add, draw)
 
     # -- rows ------------------------------------------------------------------------------------
     def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
