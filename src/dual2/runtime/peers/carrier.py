@@ -38,11 +38,14 @@ class Connection(Protocol):
         When the last whole frame came, by the clock of the loop.
     fingerprint, address : str
         SHA-256 of the other end's certificate, and where it is.
+    reading : tuple of int and callable, or None
+        The descriptor of its file, and what reads when something has come; None if there is none.
     """
 
     heard: float
     fingerprint: str
     address: str
+    reading: tuple[int, Callable[[], None]] | None
 
     @property
     def idle(self) -> bool:

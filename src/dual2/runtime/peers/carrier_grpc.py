@@ -87,7 +87,7 @@ class Connection:
         self._stream, self._limit, self._dead, self._channel = stream, limit, dead, channel
         self.fingerprint, self.address = shown, address
         self._loop, self._grpc = asyncio.get_running_loop(), load_grpc()
-        self.heard, self._over = self._loop.time(), False
+        self.heard, self._over, self.reading = self._loop.time(), False, None
         self._at_work: set[asyncio.Future[Any]] = set()
         self.ending: asyncio.Future[Any] | None = None
 

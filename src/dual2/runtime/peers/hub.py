@@ -313,6 +313,8 @@ class Hub:
         self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
         self._talks[peer] = talk = Conversation(self, peer, connection)
         writing = self._turns.loop.create_task(talk.write())
+        if connection.reading is not None:
+            self._turns.readers.update([connection.reading])
         try:
             await connection.listen(talk.hear)
         except PeerError as error:  # a known party sent what it must not
@@ -321,6 +323,8 @@ class Hub:
             writing.cancel()
             await asyncio.wait([writing])
             connection.close()
+            if connection.reading in self._turns.readers.items():
+                del self._turns.readers[connection.reading[0]]
             with self.changed:
                 if self.connections.get(peer) is connection:
                     del self.connections[peer]

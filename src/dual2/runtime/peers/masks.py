@@ -65,9 +65,14 @@ def counters(index: int, sums: int, blocks: int) -> Array:
     [[[7, 0], [7, 1]], [[8, 0], [8, 1]]]
     """
     found = np.empty((sums, blocks, 2), ">u8")
-    found[:, :, 0] = np.arange(index, index + sums)[:, None]
+    _number(found, index)
     found[:, :, 1] = np.arange(blocks)
     return found
+
+
+def _number(blocks: Array, index: int) -> None:
+    """Put in the numbers of the sums."""
+    blocks[:, :, 0] = np.arange(index, index + len(blocks), dtype=">u8")[:, None]
 
 
 class Secret:
@@ -229,7 +234,7 @@ class Masks:
     def _counters(self, index: int, sums: int, blocks: int) -> Array:
         """Those of the last time, if only the number of the sum is another one."""
         if self._blocks.shape == (sums, blocks, 2):
-            self._blocks[:, :, 0] = np.arange(index, index + sums)[:, None]
+            _number(self._blocks, index)
         else:
             self._blocks = counters(index, sums, blocks)
             self._scratch = np.empty(self._blocks.size + _SPARE, "<u8")

@@ -57,14 +57,24 @@ class Secured:
         return self._incoming.pending or self._tls.pending()
 
     def recv_into(self, place: memoryview) -> int:
-        """Read some bytes; 0 at the end of the stream."""
+        """Read as many bytes as have come; 0 at the end of the stream."""
+        got, size, read = 0, len(place), self._tls.read
         if not self.pending():
             self._receive()
-        while True:
-            try:
-                return self._tls.read(len(place), place)  # type: ignore[return-value]
-            except ssl.SSLWantReadError:
-                self._receive()
+        try:
+            while got < size:
+                try:
+                    count = int(read(size - got, place[got:]))  # type: ignore[arg-type]
+                except ssl.SSLWantReadError:
+                    self._receive()
+                    continue
+                if not count:
+                    break
+                got += count
+        except OSError:  # nothing more for now, or the end: the next call says which
+            if not got:
+                raise
+        return got
 
     def _receive(self) -> None:
         try:

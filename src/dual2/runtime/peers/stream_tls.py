@@ -51,6 +51,7 @@ class Connection:
         self._hear: Callable[[Frame], None] | None = None
         self._news: asyncio.Future[None] | None = None
         self._room, self._ended = asyncio.Event(), asyncio.Event()
+        self.reading = secured.fileno(), self._read
         self._loop.add_reader(secured, self._read)
         self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
