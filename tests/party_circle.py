@@ -65,9 +65,17 @@ class Fate:
     def __init__(self, deaths: dict[tuple[int, str, int], tuple[int, ...]] | None = None) -> None:
         self.deaths = dict(deaths or {})
         self.dead: set[int] = set()
+        self.killed: set[int] = set()
         self.seen: Counter[tuple[int, str]] = Counter()
         self.lock = threading.Lock()
         self.bury: Callable[[int], None] = lambda me: None
+
+    def kill(self, me: int) -> None:
+        """A party dies now, wherever it is."""
+        with self.lock:
+            self.dead.add(me)
+            self.killed.add(me)
+        self.bury(me)
 
     def __call__(self, point: str) -> None:
         found = re.fullmatch(r"(?:links|program) (\d+)", threading.current_thread().name)

@@ -1,6 +1,7 @@
 """Parties over loopback: sums, maxima and rows, deaths at every point, planted bugs, strangers."""
 
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,8 @@ import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime import Share
 from dual2.runtime.peers.carrier_tls import Connection
-from dual2.runtime.peers.frames import NUMBERED, mark_of
+from dual2.runtime.peers.frames import NUMBERED, Kind, mark_of
+from dual2.runtime.peers.identity import fingerprint
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.parties import Parties
@@ -166,7 +168,7 @@ def forget_on_ack(patch) -> None:
 
 def never_sync(patch) -> None:
     """(D) The journal is called stable before it is on the disk."""
-    patch.setattr(Journal, "sync", lambda self: setattr(self.consumed, "unsynced", 0))
+    patch.setattr(Journal, "sync", lambda self: setattr(self, "unsynced", 0))
 
 
 def take_twice(patch) -> None:
@@ -408,3 +410,52 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
         demand_noise(sent)
     assert looks[0] == looks[1] and len(looks[0][0]) > 10
     assert not words[0] & words[1]
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_who_returns_when_a_neighbour_has_left_does_not_wait_for_it(make, monkeypatch, power_loss):
+    """A neighbour leaves when its goodbye is kept; it is not waited for as one that is missing."""
+    circle, fate, gone, missing = make(power_loss=power_loss), Fate(), threading.Event(), []
+    monkeypatch.setattr("dual2.runtime.peers.parties._SYNC", 64)
+    right = Parties.leave
+
+    def leave(self):
+        late = self.rank == 2 and ROOT not in fate.killed
+        if late:  # the root waits for this goodbye, and is killed meanwhile
+            assert gone.wait(20.0)
+            fate.kill(ROOT)
+        found = right(self)
+        missing.extend(found if self.hub.failure is None else [])
+        if self.rank == LEAF:
+            gone.set()
+        return found
+
+    monkeypatch.setattr(Parties, "leave", leave)
+    assert circle.run(work, fate) == EXPECTED
+    assert circle.deaths == 1 and missing == []
+
+
+def test_a_last_word_that_is_lost_is_said_again(make, monkeypatch):
+    """The connection breaks where the root tells a leaf that it may leave."""
+    circle, missing, lost = make(), [], []
+    right, put, leaf = Parties.leave, Connection.put, fingerprint(circle.certificates[LEAF])
+
+    def leave(self):
+        found = right(self)
+        missing.extend(found)
+        return found
+
+    def lose(self, *parts):
+        kind, stable = parts[0][4], int.from_bytes(parts[0][24:32], "little")
+        bye = circle.parties[LEAF].hub.links[ROOT].next_out
+        parting = circle.parties[LEAF].hub.links[ROOT].parting
+        if self.fingerprint == leaf and kind == Kind.ACK and parting and stable == bye and not lost:
+            lost.append(stable)
+            self.close()
+            return True
+        return put(self, *parts)
+
+    monkeypatch.setattr(Parties, "leave", leave)
+    monkeypatch.setattr(Connection, "put", lose)
+    assert circle.run(work) == EXPECTED
+    assert lost and missing == []

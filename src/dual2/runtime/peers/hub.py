@@ -72,6 +72,8 @@ class Hub:
     ----------
     connections : dict
         The greeted connection to each peer that is there.
+    lock, changed
+        Who makes, consumes or writes frames holds the lock; who waits for a change asks for it.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
     """
@@ -89,7 +91,8 @@ class Hub:
         self.neighbours = {one.number: one for one in neighbours}
         self.links = {one.number: Link(one.number, one.name) for one in neighbours}
         self.audit = audit
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.failure: Failure | None = None
         self.connections: dict[int, Connection] = {}
         self.down_since = dict.fromkeys(self.links, time.monotonic())

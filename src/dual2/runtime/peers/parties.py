@@ -20,7 +20,7 @@ from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
-from dual2.runtime.peers.link import KEEP
+from dual2.runtime.peers.link import KEEP, Link
 from dual2.runtime.peers.masks import Masks, Randomness
 from dual2.runtime.transport import Messages, Transport
 from dual2.runtime.tree import without_nan
@@ -31,6 +31,8 @@ CHUNK = 32_768
 _SYNC = 64
 """Consumed frames after which their log is brought to the disk."""
 _TICK = 0.5
+_COURTESY = 2.0
+"""How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
 
 
 @dataclass
@@ -108,18 +110,24 @@ class Parties(Transport):
         frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
         for peer in peers:
             link = self.hub.links[peer]
-            if self.journal.unsynced and link.unconfirmed > KEEP:
-                self.sync()  # both may be waiting for each other's word
-            self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
-            with self.hub.changed:
+            if link.unconfirmed > KEEP:
+                self._await_room(link)
+            with self.hub.lock:
                 link.make(frame)
         self.hub.flush(peers)
+
+    def _await_room(self, link: Link) -> None:
+        """Wait until a peer has what was sent before."""
+        if self.journal.unsynced:
+            self.sync()  # both may be waiting for each other's word
+        self._wait(lambda: link.unconfirmed <= KEEP, link.peer)
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
         link = self.hub.links[peer]
-        self._wait(lambda: bool(link.inbox), peer)
-        with self.hub.changed:
+        if not link.inbox:
+            self._wait(lambda: bool(link.inbox), peer)
+        with self.hub.lock:
             frame, old = link.consume()
         if (frame.kind, frame.tag) != (kind, tag):
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
@@ -140,11 +148,14 @@ class Parties(Transport):
             )
         return frame
 
-    def _wait(self, ready: Callable[[], bool], *peers: int) -> None:
-        """Wait for some peers; one whose link is down has the study's patience."""
+    def _wait(
+        self, ready: Callable[[], bool], *peers: int, patience: float | None = None
+    ) -> None:
+        """Wait for some peers; one whose link is down has the study's patience, or another one."""
         if ready():
             return
         hub, begun = self.hub, time.monotonic()
+        patience = hub.timing.patience if patience is None else patience
         while not ready():
             peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
             if hub.failure is not None:
@@ -153,7 +164,7 @@ class Parties(Transport):
             if down and peer in hub.strange:
                 self._lost(hub.refusals[peer])
             since = max(hub.down_since[peer], begun)
-            if down and time.monotonic() - since > hub.timing.patience:
+            if down and time.monotonic() - since > patience:
                 self._lost(self._unreachable(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
             hub.wait(ready, _TICK)
@@ -185,7 +196,7 @@ class Parties(Transport):
     def sync(self) -> None:
         """Bring the journal to the disk and tell the peers what they may forget."""
         self.journal.sync()
-        with self.hub.changed:
+        with self.hub.lock:
             for link in self.hub.links.values():
                 link.settle()
         self.hub.flush(self.hub.links)
@@ -202,7 +213,8 @@ class Parties(Transport):
         step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
         parts = [words[at : at + step] for at in range(0, len(words), step)]
         for part in parts:
-            self._await(self.children)
+            if self.children:
+                self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part).array())
             if self.parent is not None:
@@ -366,18 +378,52 @@ class Parties(Transport):
         return found
 
     def leave(self) -> list[str]:
-        """Say goodbye and wait for the others' goodbyes; the names of those that never came."""
-        missing = []
+        """Say goodbye and wait for the others' goodbyes; the names of those that never came.
+
+        A goodbye says that all before it is on the disk: its sender wants nothing any more but the
+        other's goodbye. Nobody leaves before that is on the other's disk too, so whoever comes back
+        to find a neighbour's goodbye in its journal may find the neighbour gone, and waits for it
+        for a while only.
+        """
+        self.sync()
+        old = [peer for peer, link in self.hub.links.items() if link.from_journal]
         for peer in self.hub.links:
             self._send(peer, Kind.BYE, None, 0)
-        for peer, link in self.hub.links.items():
+            self.hub.links[peer].parting = True
+        missing = self._hear_goodbyes()
+        while_gone = _COURTESY * self.hub.timing.dead
+        for peer in set(self.hub.links) - set(missing):
+            link, patience = self.hub.links[peer], while_gone if peer in old else None
             try:
+                self._wait(lambda link=link: link.over, peer, patience=patience)
+            except PeerError:
+                missing += [peer] if patience is None else []
+        self._part(while_gone)
+        return [self.names[peer] for peer in missing]
+
+    def _hear_goodbyes(self) -> list[int]:
+        """Consume the others' goodbyes as they come; the peers that never said it."""
+        waiting, missing, links = list(self.hub.links), [], self.hub.links
+        while waiting:
+            try:
+                self._wait(lambda: any(links[peer].inbox for peer in waiting), *waiting)
+                peer = next(peer for peer in waiting if links[peer].inbox)
                 self._take(peer, Kind.BYE, 0)
                 self.sync()
-                self._wait(lambda link=link: link.acknowledged >= link.next_out, peer)
+                waiting.remove(peer)
             except PeerError:
-                missing.append(self.names[peer])
+                missing.append(waiting.pop(0))
         return missing
+
+    def _part(self, seconds: float) -> None:
+        """Wait a while for a sign that the neighbours know that they may leave.
+
+        Where it was lost with a connection, they ask for it by the next one.
+        """
+        links, end = self.hub.links.values(), time.monotonic() + seconds
+        told = lambda: all(link.known >= link.durable for link in links)  # noqa: E731
+        while not told() and self.hub.failure is None and time.monotonic() < end:
+            self.hub.wait(told, min(_TICK, seconds))
 
     def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
         """Not between organisations."""

@@ -56,7 +56,8 @@ class Turns:
         self.readers: dict[int, Callable[[], None]] = {}
         self._ran, self._left = 0.0, True
         self._main, self._ready = main, None
-        self._free, self._nudge = threading.Condition(), threading.Event()
+        self._lock, self._nudge = threading.RLock(), threading.Event()
+        self._free = threading.Condition(self._lock)
         self._held = self._kept = True
         self._used = self._ended = False
         self._asked = 0
@@ -86,7 +87,7 @@ class Turns:
     # -- whoever has something to do -----------------------------------------------------------
     def __enter__(self) -> None:
         """Have the loop, which does not run meanwhile."""
-        with self._free:
+        with self._lock:
             self._asked += 1
             if self._kept:
                 self.loop.call_soon_threadsafe(self.loop.stop)
@@ -96,7 +97,7 @@ class Turns:
             self._held = self._used = True
 
     def __exit__(self, *error: object) -> None:
-        with self._free:
+        with self._lock:
             self._held = False
             if self._asked:
                 self._free.notify_all()
@@ -162,13 +163,13 @@ class Turns:
             self._nudge.clear()
 
     def _give(self) -> None:
-        with self._free:
+        with self._lock:
             self._held = self._kept = False
             self._free.notify_all()
 
     def _take(self, nudged: bool) -> bool:
         """Have the loop if nobody has or wants it, and nobody had it of late."""
-        with self._free:
+        with self._lock:
             free = not (self._held or self._asked) and (nudged or not self._used)
             self._used = False
             if free:
