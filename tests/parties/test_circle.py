@@ -96,7 +96,7 @@ def make(keys, tmp_path, monkeypatch):
             (tmp_path / file.name).write_bytes(file.read_bytes())
             (tmp_path / file.name).chmod(0o600)
         circle = Circle(tmp_path, EDGES, **options)
-        monkeypatch.setattr("dual2.runtime.peers.parties._SYNC", 2)  # often, that more can be lost
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 2)  # often, that more can be lost
         monkeypatch.setattr(Parties, "test_network", circle.network, raising=False)
         monkeypatch.setattr(Parties, "test_parties", circle.parties, raising=False)
         return circle
@@ -415,7 +415,7 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
 def test_who_returns_when_a_neighbour_has_left_does_not_wait_for_it(make, monkeypatch, power_loss):
     """A neighbour leaves when its goodbye is kept; it is not waited for as one that is missing."""
     circle, fate, gone, missing = make(power_loss=power_loss), Fate(), threading.Event(), []
-    monkeypatch.setattr("dual2.runtime.peers.parties._SYNC", 64)
+    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
     right = Parties.leave
 
     def leave(self):

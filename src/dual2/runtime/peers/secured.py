@@ -7,7 +7,7 @@ import asyncio
 import socket
 import ssl
 
-_AT_ONCE = 1 << 16
+_AT_ONCE = 1 << 17
 """Bytes that are encrypted before they are written."""
 _ROOM = 1 << 18
 """Most bytes that are read before they are decrypted."""
