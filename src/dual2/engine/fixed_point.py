@@ -127,7 +127,7 @@ def head_of(high, low, rest):
     ``rest`` says whether there is anything below. Beside it the leading zeros of ``high``.
     """
     one, zero = np.uint64(1), np.uint64(0)
-    lead, below = np.int64(leading_zeros(high)), low
+    lead, below = np.int64(leading_zeros(high)), low  # type: ignore[call-arg]
     if lead > 0:
         high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
         below = low << np.uint64(lead)

@@ -316,8 +316,9 @@ class Hub:
         self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
         self._talks[peer] = talk = Conversation(self, peer, connection)
         writing = self._turns.loop.create_task(talk.write())
-        if connection.reading is not None:
-            self._turns.readers.update([connection.reading])
+        reading = connection.reading
+        if reading is not None:
+            self._turns.readers[reading[0]] = reading[1]
         try:
             await connection.listen(talk.hear)
         except PeerError as error:  # a known party sent what it must not
@@ -326,8 +327,8 @@ class Hub:
             writing.cancel()
             await asyncio.wait([writing])
             connection.close()
-            if connection.reading in self._turns.readers.items():
-                del self._turns.readers[connection.reading[0]]
+            if reading is not None and self._turns.readers.get(reading[0]) == reading[1]:
+                del self._turns.readers[reading[0]]
             with self.changed:
                 if self.connections.get(peer) is connection:
                     del self.connections[peer]

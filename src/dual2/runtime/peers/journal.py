@@ -226,7 +226,7 @@ class Journal:
         if self._waiting:
             head, *rest = self._waiting
             self._waiting, self._bytes = [], 0
-            self.consumed.append(FRAMES, "frame", head, b"".join(rest))
+            self.consumed.append(FRAMES, "frame", bytes(head), b"".join(rest))
 
     def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""

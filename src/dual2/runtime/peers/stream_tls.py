@@ -9,7 +9,7 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from dual2.runtime.peers.carrier import BUFFER, PARTING
+from dual2.runtime.peers.carrier import BUFFER, PARTING, Reading
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint
@@ -51,7 +51,7 @@ class Connection:
         self._hear: Callable[[Frame], None] | None = None
         self._news: asyncio.Future[None] | None = None
         self._room, self._ended = asyncio.Event(), asyncio.Event()
-        self.reading = secured.fileno(), self._read
+        self.reading: Reading | None = (secured.fileno(), self._read)
         self._loop.add_reader(secured, self._read)
         self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
