@@ -118,6 +118,7 @@ class Exchange(Transport):
         """Wait for some peers; one whose link is down has the study's patience, or another one."""
         if ready():
             return
+        self.journal.catch_up()
         hub, begun = self.hub, time.monotonic()
         patience = hub.timing.patience if patience is None else patience
         while not ready():

@@ -31,8 +31,8 @@ KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
 _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 """Files of a state folder are its own, never links to others."""
-_TOGETHER = 2**15
-"""Bytes of consumed frames that are written as one record; a longer frame has one of its own."""
+_TOGETHER, _AT_MOST = 2**15, 2**22
+"""A longer frame has a record of its own; consumed frames of so many bytes are written at once."""
 _MOST_SAID = 64
 """More bytes than a record of what was said has: only the last one can be torn."""
 _AHEAD = 2**16
@@ -171,7 +171,7 @@ class Journal:
         about = about | {KEPT: "on disk" if sync else f"since the start {start_of_machine()}"}
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
-        self._waiting: list[Bytes] = []
+        self._waiting: list[tuple[int, Frame]] = []
         self._bytes = self.unsynced = 0
         self._logs: list[Log] = []
         self._lock = lock(folder)
@@ -210,23 +210,35 @@ class Journal:
 
     # -- writing -------------------------------------------------------------------------------
     def consume(self, peer: int, frame: Frame) -> None:
-        """Log a frame that the program has consumed, with others or at the next sync."""
-        head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
-        self.unsynced += 1
-        if self._bytes + frame.length > _TOGETHER:
-            self._write()
-        if frame.length > _TOGETHER:
-            self.consumed.append(FRAMES, "frame", head, frame.payload, frame.mark)
-            return
-        self._waiting += [head, frame.payload]
+        """Log a frame that the program has consumed, at the next sync if not before."""
+        self._waiting.append((peer, frame))
         self._bytes += _HEAD + frame.length
+        self.unsynced += 1
+        if self._bytes > _AT_MOST:
+            self._write()
+
+    def catch_up(self) -> None:
+        """Write long frames that wait for it, where there is nothing else to do."""
+        if self._bytes > _TOGETHER:
+            self._write()
 
     def _write(self) -> None:
-        """Write the frames that wait for it, as one record."""
-        if self._waiting:
-            head, *rest = self._waiting
-            self._waiting, self._bytes = [], 0
-            self.consumed.append(FRAMES, "frame", bytes(head), b"".join(rest))
+        """Write the frames that wait for it, short ones that follow each other as one record."""
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        short: list[Bytes] = []
+        for peer, frame in waiting:
+            head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
+            if frame.length <= _TOGETHER:
+                short += [head, frame.payload]
+                continue
+            self._append(short)
+            short = []
+            self.consumed.append(FRAMES, "frame", head, frame.payload, frame.mark)
+        self._append(short)
+
+    def _append(self, parts: list[Bytes]) -> None:
+        if parts:
+            self.consumed.append(FRAMES, "frame", bytes(parts[0]), b"".join(parts[1:]))
 
     def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
