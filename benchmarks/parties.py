@@ -33,6 +33,7 @@ from common.report import Report, parse
 from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
 from dual2.experiments import experiment1
 from dual2.experiments.peer_report import predicted_seconds
+from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.parties import Parties
@@ -102,6 +103,7 @@ class Plain:
 def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> None:
     """One process: its ports to the parent, the others' from it, then its numbers; as JSON."""
     circle = Circle(Path(folder), EDGES, timing=Timing(dead=30.0, patience=600.0))
+    circle.audit = Audit(Path(folder) / f"state{me}" / "audit.jsonl", "run")
     known, other = json.loads(sys.stdin.readline())
     circle.ports = {int(i): port for i, port in known.items()}
     plain = Plain(me, circle, {int(i): port for i, port in other.items()})

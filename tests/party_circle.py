@@ -65,9 +65,17 @@ class Fate:
     def __init__(self, deaths: dict[tuple[int, str, int], tuple[int, ...]] | None = None) -> None:
         self.deaths = dict(deaths or {})
         self.dead: set[int] = set()
+        self.killed: set[int] = set()
         self.seen: Counter[tuple[int, str]] = Counter()
         self.lock = threading.Lock()
         self.bury: Callable[[int], None] = lambda me: None
+
+    def kill(self, me: int) -> None:
+        """A party dies now, wherever it is."""
+        with self.lock:
+            self.dead.add(me)
+            self.killed.add(me)
+        self.bury(me)
 
     def __call__(self, point: str) -> None:
         found = re.fullmatch(r"(?:links|program) (\d+)", threading.current_thread().name)
@@ -107,6 +115,7 @@ class Circle:
         self.ports: dict[int, int] = {}
         self.where: Callable[[int, int], int] = lambda me, other: self.ports[other]
         self.events: list[tuple[int, str, dict[str, Any]]] = []
+        self.audit: Callable[..., None] | None = None
         self.parties: dict[int, Parties] = {}
         self.limit, self.deaths = 1 << 20, 0
 
@@ -122,7 +131,8 @@ class Circle:
             for i in others
         ]
         place = Place(("127.0.0.1", self.ports.get(me, 0)), self.carrier(me, others))
-        audit = lambda event, **details: self.events.append((me, event, details))  # noqa: E731
+        note = lambda event, **details: self.events.append((me, event, details))  # noqa: E731
+        audit = self.audit or note
         meaning = meaning or Meaning(RUN, STUDY, "versions")
         return Hub(me, neighbours, meaning, place, self.timing, audit)
 

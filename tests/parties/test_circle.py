@@ -1,6 +1,7 @@
 """Parties over loopback: sums, maxima and rows, deaths at every point, planted bugs, strangers."""
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -102,7 +103,7 @@ def make(keys, tmp_path, monkeypatch):
             (tmp_path / file.name).write_bytes(file.read_bytes())
             (tmp_path / file.name).chmod(0o600)
         circle = Circle(tmp_path, EDGES, **options)
-        monkeypatch.setattr("dual2.runtime.peers.parties._SYNC", 2)  # often, that more can be lost
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 2)  # often, that more can be lost
         monkeypatch.setattr(Parties, "test_network", circle.network, raising=False)
         monkeypatch.setattr(Parties, "test_parties", circle.parties, raising=False)
         return circle
@@ -173,7 +174,7 @@ def forget_on_ack(patch) -> None:
 
 def never_sync(patch) -> None:
     """(D) The journal is called stable before it is on the disk."""
-    patch.setattr(Journal, "sync", lambda self: setattr(self.consumed, "unsynced", 0))
+    patch.setattr(Journal, "sync", lambda self: setattr(self, "unsynced", 0))
 
 
 def take_twice(patch) -> None:
@@ -415,3 +416,54 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
         demand_noise(sent)
     assert looks[0] == looks[1] and len(looks[0][0]) > 10
     assert not words[0] & words[1]
+
+
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_who_returns_when_a_neighbour_has_left_does_not_wait_for_it(make, monkeypatch, power_loss):
+    """A neighbour leaves when its goodbye is kept; it is not waited for as one that is missing."""
+    circle, fate, gone, missing = make(power_loss=power_loss), Fate(), threading.Event(), []
+    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+    right = Parties.leave
+
+    def leave(self):
+        late = self.rank == 2 and ROOT not in fate.killed
+        if late:  # the root waits for this goodbye, and is killed meanwhile
+            assert gone.wait(20.0)
+            fate.kill(ROOT)
+        found = right(self)
+        missing.extend(found if self.hub.failure is None else [])
+        if self.rank == LEAF:
+            gone.set()
+        return found
+
+    monkeypatch.setattr(Parties, "leave", leave)
+    assert circle.run(work, fate) == EXPECTED
+    assert circle.deaths == 1 and missing == []
+
+
+def test_a_last_word_that_is_lost_is_said_again(make, monkeypatch):
+    """A leaf has all it needs, but the connection breaks where it tells the root so."""
+    circle, missing, lost = make(), [], []
+    right, put = Parties.leave, Connection.put
+
+    def leave(self):
+        found = right(self)
+        missing.extend(found)
+        return found
+
+    def lose(self, *parts):
+        hub = circle.parties[LEAF].hub
+        link = hub.links[ROOT]
+        if lost or self is not hub.connections.get(ROOT) or not link.parting:
+            return put(self, *parts)
+        if parts[0][4] in NUMBERED:
+            return put(self, *parts)
+        if link.over:
+            lost.append(True)
+            self.close()
+        return True
+
+    monkeypatch.setattr(Parties, "leave", leave)
+    monkeypatch.setattr(Connection, "put", lose)
+    assert circle.run(work) == EXPECTED
+    assert lost and missing == []

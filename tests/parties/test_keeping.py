@@ -32,8 +32,10 @@ FRAME = replace(frame_of(Kind.ROWS, bytes(16), np.arange(3.0)), seq=1)
 def test_a_journal_gives_back_what_was_whole(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     journal.consume(4, FRAME)
+    journal.sync()
     assert journal.say(0, b"words") and not journal.say(0, b"words")
     journal.consume(5, replace(FRAME, seq=2))
+    journal.sync()
     journal.close()
     with journal.file.open("r+b") as file:
         file.truncate(journal.consumed.size - 7)  # the last record was not written to its end
@@ -41,8 +43,12 @@ def test_a_journal_gives_back_what_was_whole(tmp_path):
     assert again.frames == {4: [FRAME]}
     assert not again.say(0, b"words")
     again.consume(5, replace(FRAME, seq=2))
+    again.consume(4, replace(FRAME, seq=2))
+    again.sync()
+    again.consume(4, replace(FRAME, seq=3))  # never synced
     again.close()
-    assert Journal(tmp_path, ABOUT, resume=True).frames[5] == [replace(FRAME, seq=2)]
+    last = Journal(tmp_path, ABOUT, resume=True)
+    assert last.frames == {4: [FRAME, replace(FRAME, seq=2)], 5: [replace(FRAME, seq=2)]}
 
 
 def test_what_follows_a_torn_record_is_forgotten(tmp_path):
@@ -51,6 +57,7 @@ def test_what_follows_a_torn_record_is_forgotten(tmp_path):
     begin = journal.consumed.size
     for seq in (1, 2):
         journal.consume(4, replace(FRAME, seq=seq))
+        journal.sync()
     journal.close()
     data = bytearray(journal.file.read_bytes())
     data[begin : begin + 40] = bytes(40)
@@ -58,10 +65,27 @@ def test_what_follows_a_torn_record_is_forgotten(tmp_path):
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {} and again.consumed.size == begin
     again.consume(5, FRAME)
+    again.sync()
     again.close()
     last = Journal(tmp_path, ABOUT, resume=True)
     assert last.frames == {5: [FRAME]}
     last.close()
+
+
+def test_long_and_short_frames_come_back_in_their_order(tmp_path):
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    lengths = [3, 5000, 1, 1, 4090, 0, 2, 9000, 9000, 7]
+    frames = [
+        replace(frame_of(Kind.ROWS, bytes(16), np.arange(float(length))), seq=1 + k)
+        for k, length in enumerate(lengths)
+    ]
+    for frame in frames:
+        journal.consume(4, frame)
+    journal.sync()
+    journal.close()
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert again.frames == {4: frames}
+    again.close()
 
 
 def test_what_was_said_outlives_a_lost_journal(tmp_path):

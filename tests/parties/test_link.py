@@ -175,7 +175,7 @@ def test_only_the_last_frames_are_compared(monkeypatch):
     for seq in range(1, 6001):
         link.accept(replace(number(seq), seq=seq))
         link.consume()
-    assert len(link._digests) < 6000
+    assert len(link._contents) < 6000
     assert not link.accept(replace(number(0), seq=1))
     with pytest.raises(PeerError, match="again with another content"):
         link.accept(replace(number(0), seq=6000))

@@ -1,6 +1,7 @@
 """The event loop of the links: one thread at a time, and a keeper where nobody waits."""
 
 import asyncio
+import socket
 import threading
 import time
 
@@ -49,6 +50,51 @@ def test_who_waits_runs_the_loop_in_its_own_thread(turns):
         assert turns.run(lambda: bool(seen), 10.0)
         assert not turns.run(lambda: False, 0.01)
     assert seen == [threading.current_thread()]
+
+
+@pytest.fixture
+def mail(turns):
+    """What comes through a pair of sockets, with whether the loop ran when it was read."""
+    one, other = socket.socketpair()
+    seen: list[tuple[bytes, bool]] = []
+
+    def read() -> None:
+        seen.append((other.recv(10), turns.loop.is_running()))
+        turns.notice()
+
+    with turns:
+        turns.loop.add_reader(other, read)
+        turns.readers[other.fileno()] = read
+    yield one, seen
+    with turns:
+        turns.loop.remove_reader(other)
+        turns.readers.clear()
+    one.close()
+    other.close()
+
+
+def test_what_comes_soon_is_read_without_the_loop_which_has_its_turn_too(turns, mail, monkeypatch):
+    one, seen = mail
+    monkeypatch.setattr("dual2.runtime.peers.turns._MOMENT", 10.0)
+    for pause, running in ((1e6, False), (0.0, True)):  # how long the loop may rest
+        with turns:
+            monkeypatch.setattr("dual2.runtime.peers.turns._PAUSE", pause)
+            turns._left = False
+            one.send(b"news")
+            assert turns.run(lambda: bool(seen), 10.0)
+        assert seen.pop() == (b"news", running)
+
+
+def test_who_waits_for_something_to_be_read_does_what_else_is_to_be_done(turns, mail, monkeypatch):
+    monkeypatch.setattr("dual2.runtime.peers.turns._MOMENT", 10.0)
+    monkeypatch.setattr("dual2.runtime.peers.turns._PAUSE", 1e6)
+    asked: list[bool] = []
+    with turns:
+        turns._left = False
+        turns.loop.call_soon_threadsafe(lambda: (asked.append(True), turns.notice()))
+        begun = time.monotonic()
+        assert turns.run(lambda: bool(asked), 10.0)
+    assert time.monotonic() - begun < 8.0
 
 
 def test_turns_exclude_each_other(turns):

@@ -8,6 +8,7 @@ overflow, and addition of whole numbers has no order.
 import math
 
 import numpy as np
+from numba.cpython.unsafe.numbers import leading_zeros
 
 from dual2.compiled import compiled, inlined
 
@@ -37,12 +38,9 @@ def find_levels(rows, block, out):
 
 
 @inlined
-def _magnitude(x, places):
-    """round(|x|·2^places), halves to even, as (low, high); the caller knows that it fits."""
+def _magnitude(a, shift):
+    """round(a·2^shift), a < 2⁵³, halves to even, as (low, high); the caller knows that it fits."""
     one, zero = np.uint64(1), np.uint64(0)
-    mantissa, exponent = math.frexp(abs(x))
-    a = np.uint64(np.int64(mantissa * 9007199254740992.0))
-    shift = exponent - 53 + places
     if shift >= 64:
         return zero, a << np.uint64(shift - 64)
     if shift > 0:
@@ -60,24 +58,39 @@ def _magnitude(x, places):
 
 @compiled
 def encode_rows(rows, places, block, words):
-    """Add the rows to ``words`` (width, 2); whether all entries fit.
+    """Add the rows, in the order of C, to ``words`` (width, 2); whether all entries fit.
 
-    ``places`` has for each block s, whether it has finite numbers at all, and e.
+    ``places`` has for each block s, whether it has finite numbers at all, and e. A double is read
+    by its bits: sign, exponent, and a mantissa a < 2⁵³ with |x| = a·2^(exponent - 1075).
     """
     one, zero = np.uint64(1), np.uint64(0)
+    first, width = rows.view(np.uint64), rows.shape[1]
     for k in range(rows.shape[0]):
-        for j in range(rows.shape[1]):
-            x, b = rows[k, j], j // block
-            if x == 0.0 or places[b, 1] == 0:
+        for b in range((width + block - 1) // block):
+            places_here, limit = places[b, 0], places[b, 2]
+            if places[b, 1] == 0:
                 continue
-            if not abs(x) < np.inf or math.frexp(x)[1] > places[b, 2]:
-                return False
-            low, high = _magnitude(x, places[b, 0])
-            if x < 0.0:
-                low, high = ~low + one, ~high + (one if low == zero else zero)
-            before = words[j, 0]
-            words[j, 0] = before + low
-            words[j, 1] = words[j, 1] + high + (one if words[j, 0] < before else zero)
+            for j in range(b * block, min(width, (b + 1) * block)):
+                bits = first[k, j]
+                exponent = np.int64((bits >> np.uint64(52)) & np.uint64(2047))
+                a = bits & np.uint64(4503599627370495)
+                size = exponent - 1022
+                if exponent == 0:
+                    if a == zero:
+                        continue
+                    exponent, size = 1, math.frexp(rows[k, j])[1]
+                else:
+                    a |= np.uint64(4503599627370496)
+                if size > limit or exponent == 2047:
+                    return False
+                low, high = _magnitude(a, exponent - 1075 + places_here)
+                sign = bits >> np.uint64(63)
+                flip = zero - sign
+                low, high = (low ^ flip) + sign, high ^ flip
+                high += sign if low == zero else zero
+                before = words[j, 0]
+                words[j, 0] = before + low
+                words[j, 1] += high + (one if words[j, 0] < before else zero)
     return True
 
 
@@ -114,11 +127,7 @@ def head_of(high, low, rest):
     ``rest`` says whether there is anything below. Beside it the leading zeros of ``high``.
     """
     one, zero = np.uint64(1), np.uint64(0)
-    lead, below, step = 0, low, 32
-    while step > 0:
-        if (high >> np.uint64(64 - lead - step)) == zero:
-            lead += step
-        step //= 2
+    lead, below = np.int64(leading_zeros(high)), low  # type: ignore[call-arg]
     if lead > 0:
         high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
         below = low << np.uint64(lead)
@@ -133,17 +142,25 @@ def head_of(high, low, rest):
 def decode_words(words, places, block, out):
     """The doubles nearest to the numbers in ``words``; each is rounded once, halves to even."""
     one, zero = np.uint64(1), np.uint64(0)
-    for j in range(words.shape[0]):
-        low, high = words[j, 0], words[j, 1]
-        negative = high >= one << np.uint64(63)
-        if negative:
-            low, high = ~low + one, ~high + (one if low == zero else zero)
-        scale = 128
-        if high == zero:
-            low, high, scale = zero, low, 64
-        if high == zero:
-            out[j] = 0.0
-            continue
-        kept, lead = head_of(high, low, False)
-        value = math.ldexp(np.float64(kept), scale - lead - 53 - places[j // block, 0])
-        out[j] = -value if negative else value
+    found, width = out.view(np.uint64), words.shape[0]
+    for b in range((width + block - 1) // block):
+        for j in range(b * block, min(width, (b + 1) * block)):
+            low, high = words[j, 0], words[j, 1]
+            sign = high >> np.uint64(63)
+            flip = zero - sign
+            low, high = (low ^ flip) + sign, high ^ flip
+            high += sign if low == zero else zero
+            scale = 128 - places[b, 0]
+            if high == zero:
+                low, high, scale = zero, low, scale - 64
+            if high == zero:
+                out[j] = 0.0
+                continue
+            kept, lead = head_of(high, low, False)
+            exponent = scale - lead + 1022
+            if 0 < exponent < 2046:  # a normal number, also where rounding made it longer
+                found[j] = (np.uint64(exponent - 1) << np.uint64(52)) + kept
+                found[j] |= sign << np.uint64(63)
+            else:
+                value = math.ldexp(np.float64(kept), scale - lead - 53)
+                out[j] = -value if sign == one else value

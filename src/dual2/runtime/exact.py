@@ -9,7 +9,8 @@ they do so at first; one that is longer by a few numbers takes the sizes of the 
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -29,6 +30,8 @@ from dual2.network import AnyNetwork
 from dual2.runtime.tree import Route, Swap, combine
 
 Array = np.ndarray
+Encode = Callable[[Array], bool]
+"""Adds a process's numbers to words (width, limbs), and says whether they fit."""
 MOST_LEVELS = 4096
 """Most sizes that are told for one message; in a longer one neighbouring columns share one."""
 SLACK = 20
@@ -48,7 +51,9 @@ class Adder(Protocol):
 
     strict: bool
 
-    def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
+    def add_encoded(
+        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+    ) -> tuple[Array, bool]:
         """Sum of numbers of some words over the processes, and whether those of all fitted."""
         ...
 
@@ -76,6 +81,7 @@ class ExactSums:
     def __init__(self, adder: Adder) -> None:
         self.adder = adder
         self._known: dict[int, Array] = {}
+        self._places: dict[int, tuple[Any, ...]] = {}
         self._missed: set[int] = set()
 
     def sum(self, rows: Array, network: AnyNetwork) -> Array:
@@ -126,9 +132,8 @@ class ExactSums:
         total = np.empty(width)
         if width > LONGEST or network.n > MOST_AGENTS:
             return total, False
-        words = np.zeros((width, LIMBS), np.uint64)
-        fits = bool(accumulate_rows(rows, words))
-        words, fits = self.adder.add_words(words, fits, network)
+        encode = lambda words: bool(accumulate_rows(rows, words))  # noqa: E731
+        words, fits = self.adder.add_encoded((width, LIMBS), encode, network)
         round_words(words, total)
         if fits and self.adder.strict:
             guess = guess_levels(total, block)
@@ -140,16 +145,23 @@ class ExactSums:
         self, rows: Array, block: int, levels: Array, network: AnyNetwork
     ) -> tuple[Array, bool]:
         width, slack = rows.shape[1], SLACK if self.adder.strict else 0
-        places = places_of(levels, network.n, slack)
-        words, total = np.zeros((width, 2), np.uint64), np.empty(width)
-        fits = bool(encode_rows(rows, places, block, words))
-        words, fits = self.adder.add_words(words, fits, network)
+        places = self._places_of(levels, network.n, slack)
+        encode = lambda words: bool(encode_rows(rows, places, block, words))  # noqa: E731
+        words, fits = self.adder.add_encoded((width, 2), encode, network)
+        total = np.empty(width)
         decode_words(words, places, block, total)
-        if (levels >= INFINITE).any():
+        if not places[:, 1].all():
             kinds = np.repeat(levels, block)[:width]
             total[kinds == INFINITE] = np.inf
             total[kinds == UNKNOWN] = np.inf if self.adder.strict else np.nan
         return total, fits
+
+    def _places_of(self, levels: Array, n: int, slack: int) -> Array:
+        """``places_of`` the levels, which are usually those of the last sum."""
+        known = self._places.get(len(levels), (None,))
+        if known[0] is not levels or known[1:3] != (n, slack):
+            known = self._places[len(levels)] = levels, n, slack, places_of(levels, n, slack)
+        return known[3]
 
 
 def guess_levels(total: Array, block: int) -> Array:

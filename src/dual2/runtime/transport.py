@@ -13,7 +13,7 @@ from dual2.engine.gossip import climb
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
-from dual2.runtime.exact import ExactSums, add_on_route
+from dual2.runtime.exact import Encode, ExactSums, add_on_route
 from dual2.runtime.tree import ROOM, Route, combine, find_route, run_alone, sum_on_a_walk
 
 Array = np.ndarray
@@ -91,6 +91,14 @@ class Transport:
         if self.size == 1:
             return sum_here(total, self.travel(network))
         return combine(self.route(network), np.add, total, self.swap, self.strict)
+
+    def add_encoded(
+        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+    ) -> tuple[Array, bool]:
+        """Sum of the whole numbers (width, limbs) that ``encode`` adds, and whether all fitted."""
+        words = np.zeros(shape, np.uint64)
+        fits = encode(words)
+        return self.add_words(words, fits, network)
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """Sum of whole numbers (width, limbs), and whether the numbers of all fitted."""

@@ -18,6 +18,9 @@ BUFFER = 1 << 20
 PARTING = 0.3
 """Seconds for the other end to close as well."""
 
+Reading = tuple[int, Callable[[], None]]
+"""The descriptor of a file, and what reads from it."""
+
 
 @dataclass(frozen=True)
 class Neighbour:
@@ -38,11 +41,14 @@ class Connection(Protocol):
         When the last whole frame came, by the clock of the loop.
     fingerprint, address : str
         SHA-256 of the other end's certificate, and where it is.
+    reading : Reading or None
+        How to read when something has come, where there is a file.
     """
 
     heard: float
     fingerprint: str
     address: str
+    reading: Reading | None
 
     @property
     def idle(self) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.runtime.peers import carrier
-from dual2.runtime.peers.carrier import PARTING, Neighbour, Welcome
+from dual2.runtime.peers.carrier import PARTING, Neighbour, Reading, Welcome
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Frame, FrameError, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint, parse_certificate
@@ -88,6 +88,7 @@ class Connection:
         self.fingerprint, self.address = shown, address
         self._loop, self._grpc = asyncio.get_running_loop(), load_grpc()
         self.heard, self._over = self._loop.time(), False
+        self.reading: Reading | None = None
         self._at_work: set[asyncio.Future[Any]] = set()
         self.ending: asyncio.Future[Any] | None = None
 

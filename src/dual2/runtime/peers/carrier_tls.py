@@ -14,6 +14,7 @@ from typing import Any
 
 from dual2.runtime.peers import carrier
 from dual2.runtime.peers.carrier import Neighbour, Welcome
+from dual2.runtime.peers.secured import Secured
 from dual2.runtime.peers.stream_tls import Connection, name_of_peer
 
 _QUEUE, _PAUSE = 100, 0.1
@@ -59,35 +60,18 @@ class _Caller:
         self._plain.close()
 
 
-async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: bool) -> ssl.SSLSocket:
+async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: bool) -> Secured:
     """A socket after the handshake, which takes the place of ``plain``."""
-    secured = context.wrap_socket(plain, server_side=server, do_handshake_on_connect=False)
+    secured = Secured(plain, context, server)
     try:
         async with asyncio.timeout(carrier.HANDSHAKE):
-            while True:
-                try:
-                    secured.do_handshake()
-                    return secured
-                except ssl.SSLWantReadError:
-                    await _until(secured, "reader")
-                except ssl.SSLWantWriteError:
-                    await _until(secured, "writer")
+            await secured.shake_hands()
     except BaseException as error:
         secured.close()
         if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
             raise ConnectionResetError("the connection was lost in the handshake") from error
         raise
-
-
-async def _until(one: socket.socket, side: str) -> None:
-    """Until there is something to be read, or room to write."""
-    loop = asyncio.get_running_loop()
-    ready = loop.create_future()
-    getattr(loop, f"add_{side}")(one, lambda: ready.done() or ready.set_result(None))
-    try:
-        await ready
-    finally:
-        getattr(loop, f"remove_{side}")(one)
+    return secured
 
 
 class TlsCarrier:

@@ -34,7 +34,7 @@ class Conversation:
         self._hub, self._peer, self.connection = hub, peer, connection
         self._link = hub.links[peer]
         self._wake = asyncio.Event()
-        self._busy, self._told = True, 0
+        self._busy, self._told, self._parted = True, 0, False
 
     @property
     def _current(self) -> bool:
@@ -48,13 +48,13 @@ class Conversation:
         Whether nothing is left.
         """
         if not self._busy and self._hub.failure is None:
-            with self._hub.changed:
+            with self._hub.lock:
                 frame = self._link.first() if self._current else None
                 ack, stable = self._link.next_in, self._link.durable
             try:
                 while frame is not None and self._put(frame, ack, stable):
                     self._told = stable
-                    with self._hub.changed:
+                    with self._hub.lock:
                         self._link.written(frame)
                         frame = self._link.first()
                     if frame is None:
@@ -95,15 +95,17 @@ class Conversation:
     async def _write_all(self) -> bool:
         """Frames, an acknowledgement, the news of a failure; whether there may be more later."""
         hub, link, run, send = self._hub, self._link, self._hub.meaning.run, self.connection.send
-        with hub.changed:
+        with hub.lock:
             if not self._current:
                 return False  # what is to be written belongs to the one that replaced it
             frames, ack, stable = link.pending(), link.next_in, link.durable
+            heard = link.forgotten if link.over and not self._parted else 0
         for frame in frames:
             passing(f"before send {frame.kind.name}")
             await send(frame.header(ack, stable), frame.payload)
-        if not frames and stable > self._told:
-            await send(frame_of(Kind.ACK, run).header(ack, stable))
+        if not frames and (stable > self._told or heard):
+            await send(frame_of(Kind.ACK, run, tag=heard).header(ack, stable))
+            self._parted = self._parted or heard > 0
         self._told = stable
         failure = hub.failure
         if failure is not None and not failure.quiet:
@@ -113,7 +115,7 @@ class Conversation:
         return True
 
     async def _ping(self) -> None:
-        with self._hub.changed:
+        with self._hub.lock:
             ack, stable, tag = self._link.next_in, self._link.durable, self._link.next_out
             if self._link.first() is not None:
                 return  # it is written next
@@ -130,12 +132,14 @@ class Conversation:
             hub.told(self._peer)
             hub.fail(*_abort(frame, link.name))
             return
-        with hub.changed:
+        with hub.lock:
             try:
                 link.accept(frame, hub.place.carrier.limit)
             except Gap as gap:
                 hub.note(self._peer, "gap", why=str(gap))
                 raise
+            if link.over and not self._parted:
+                self._wake.set()
         hub.notice()
 
 

@@ -134,9 +134,10 @@ class Frame:
         """Header and payload."""
         return self.header(self.ack, self.stable) + self.payload
 
-    def digest(self) -> bytes:
-        """Hash of what must be the same whenever a frame is sent again."""
-        return mark_of(self.header(0, 0), self.mark or mark_of(self.payload))
+    def content(self) -> tuple[object, ...]:
+        """What must be the same whenever a frame is sent again; of its payload the hash."""
+        mark = self.mark or mark_of(self.payload)
+        return self.kind, self.dtype, self.shape, self.seq, self.tag, self.run, self.chain, mark
 
     def array(self) -> Array:
         """The payload as an array."""

@@ -72,6 +72,8 @@ class Hub:
     ----------
     connections : dict
         The greeted connection to each peer that is there.
+    lock, changed
+        Who makes, consumes or writes frames holds the lock; who waits for a change asks for it.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
     """
@@ -89,7 +91,8 @@ class Hub:
         self.neighbours = {one.number: one for one in neighbours}
         self.links = {one.number: Link(one.number, one.name) for one in neighbours}
         self.audit = audit
-        self.changed = threading.Condition()
+        self.lock = threading.RLock()
+        self.changed = threading.Condition(self.lock)
         self.failure: Failure | None = None
         self.connections: dict[int, Connection] = {}
         self.down_since = dict.fromkeys(self.links, time.monotonic())
@@ -311,16 +314,9 @@ class Hub:
             self.note(peer, "peer_restarted")
         shown = connection.fingerprint
         self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
-        self._talks[peer] = talk = Conversation(self, peer, connection)
-        writing = self._turns.loop.create_task(talk.write())
         try:
-            await connection.listen(talk.hear)
-        except PeerError as error:  # a known party sent what it must not
-            self.fail(name, str(error))
+            await self._listen(peer, connection)
         finally:
-            writing.cancel()
-            await asyncio.wait([writing])
-            connection.close()
             with self.changed:
                 if self.connections.get(peer) is connection:
                     del self.connections[peer]
@@ -329,6 +325,24 @@ class Hub:
                         self.down_since[peer] = now  # else it was never more than a greeting
                     self.note(peer, "link_down")
             self.notice()
+
+    async def _listen(self, peer: int, connection: Connection) -> None:
+        """Write and read until the connection ends."""
+        self._talks[peer] = talk = Conversation(self, peer, connection)
+        writing = self._turns.loop.create_task(talk.write())
+        readers, reading = self._turns.readers, connection.reading
+        if reading is not None:
+            readers[reading[0]] = reading[1]
+        try:
+            await connection.listen(talk.hear)
+        except PeerError as error:  # a known party sent what it must not
+            self.fail(self.neighbours[peer].name, str(error))
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+            connection.close()
+            if reading is not None and readers.get(reading[0]) == reading[1]:
+                del readers[reading[0]]
 
     def _is_late(self, peer: int, said: dict[str, Any]) -> bool:
         """Whether a greeting was overtaken by a later one: what it wants is no longer true."""

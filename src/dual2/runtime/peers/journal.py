@@ -4,7 +4,7 @@ Two logs that only grow. A party that was killed runs its program again from the
 frames come from here instead of the network until the log ends, and the program goes on with live
 ones. Since its own frames follow from those, it makes them again, bit for bit. What it says under a
 mask is logged and synced before it is said; other words under the same mask are refused. Consumed
-frames are synced many at a time: until then the peers keep them.
+frames are written and synced many at a time: until then the peers keep them.
 """
 
 import json
@@ -19,7 +19,7 @@ from dual2.files import parse_json, read_bytes
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, filled, mark_of, parse_header
 
-START, FRAME, SAID = 1, 2, 3
+START, FRAMES, SAID = 1, 2, 3
 KEPT = "way of keeping what was said"
 _RECORD = struct.Struct("<IB16s")
 _HEAD = 4 + HEADER_SIZE
@@ -31,6 +31,8 @@ KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
 _OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 """Files of a state folder are its own, never links to others."""
+_TOGETHER, _AT_MOST = 2**15, 2**22
+"""A longer frame has a record of its own; consumed frames of so many bytes are written at once."""
 _MOST_SAID = 64
 """More bytes than a record of what was said has: only the last one can be torn."""
 _AHEAD = 2**16
@@ -67,12 +69,10 @@ class Log:
     ----------
     size, durable : int
         Bytes of the records, and how many of them are on the disk.
-    unsynced : int
-        Records that may still be lost.
     """
 
     def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
-        self.file, self.unsynced, self._ahead, self._sync = file, 0, ahead, sync
+        self.file, self._ahead, self._sync = file, ahead, sync
         if not file.exists():
             create(file, _record(START, about[:_HEAD], about[_HEAD:]) + about[_HEAD:])
         self._data = read_bytes(file, QUOTA)
@@ -121,14 +121,13 @@ class Log:
         passing(f"within write {what}")
         _write(self._descriptor, rest)
         self.size += length
-        self.unsynced += 1
         passing(f"after write {what}")
 
     def sync(self) -> None:
         """Bring the records to the disk."""
         if self._sync:
             os.fdatasync(self._descriptor)
-        self.unsynced, self.durable = 0, self.size
+        self.durable = self.size
 
     def close(self) -> None:
         """No more records."""
@@ -156,6 +155,8 @@ class Journal:
         Consumed frames by peer, as the log has them.
     consumed, said : Log
         The logs.
+    unsynced : int
+        Consumed frames that may still be lost.
     new : bool
         Whether the state begins here.
     """
@@ -170,6 +171,8 @@ class Journal:
         about = about | {KEPT: "on disk" if sync else f"since the start {start_of_machine()}"}
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
+        self._waiting: list[tuple[int, Frame]] = []
+        self._bytes = self.unsynced = 0
         self._logs: list[Log] = []
         self._lock = lock(folder)
         try:
@@ -207,9 +210,35 @@ class Journal:
 
     # -- writing -------------------------------------------------------------------------------
     def consume(self, peer: int, frame: Frame) -> None:
-        """Log a frame that the program has consumed."""
-        head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
-        self.consumed.append(FRAME, "frame", head, frame.payload, frame.mark)
+        """Log a frame that the program has consumed, at the next sync if not before."""
+        self._waiting.append((peer, frame))
+        self._bytes += _HEAD + frame.length
+        self.unsynced += 1
+        if self._bytes > _AT_MOST:
+            self._write()
+
+    def catch_up(self) -> None:
+        """Write long frames that wait for it, where there is nothing else to do."""
+        if self._bytes > _TOGETHER:
+            self._write()
+
+    def _write(self) -> None:
+        """Write the frames that wait for it, short ones that follow each other as one record."""
+        waiting, self._waiting, self._bytes = self._waiting, [], 0
+        short: list[Bytes] = []
+        for peer, frame in waiting:
+            head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
+            if frame.length <= _TOGETHER:
+                short += [head, frame.payload]
+                continue
+            self._append(short)
+            short = []
+            self.consumed.append(FRAMES, "frame", head, frame.payload, frame.mark)
+        self._append(short)
+
+    def _append(self, parts: list[Bytes]) -> None:
+        if parts:
+            self.consumed.append(FRAMES, "frame", bytes(parts[0]), b"".join(parts[1:]))
 
     def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
@@ -235,15 +264,12 @@ class Journal:
         """Whether anything was said under a mask."""
         return bool(self._said)
 
-    @property
-    def unsynced(self) -> int:
-        """Consumed frames that may still be lost."""
-        return self.consumed.unsynced
-
     def sync(self) -> None:
         """Bring the consumed frames to the disk."""
+        self._write()
         passing("before sync")
         self.consumed.sync()
+        self.unsynced = 0
         passing("after sync")
 
     # -- reading -------------------------------------------------------------------------------
@@ -257,10 +283,14 @@ class Journal:
     def _take(self, kind: int, body: bytes, about: dict[str, str], file: Path) -> None:
         if kind == START:
             self._compare(about, body, file)
-        elif kind == FRAME:
-            (peer,) = struct.unpack_from("<I", body)
-            header = parse_header(body[4 : 4 + HEADER_SIZE], _MOST)
-            self.frames.setdefault(peer, []).append(filled(header, body[4 + HEADER_SIZE :]))
+        elif kind == FRAMES:
+            at = 0
+            while at < len(body):
+                (peer,) = struct.unpack_from("<I", body, at)
+                header = parse_header(body[at + 4 : at + _HEAD], _MOST)
+                at += _HEAD + header.length
+                frame = filled(header, body[at - header.length : at])
+                self.frames.setdefault(peer, []).append(frame)
         else:
             (index,) = struct.unpack_from("<Q", body)
             self._said[index] = body[8:]

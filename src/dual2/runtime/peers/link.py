@@ -33,6 +33,10 @@ class Link:
         frames that are sent.
     forgotten : int
         What the peer says of ours: frames below it are not kept.
+    known : int
+        What the peer has heard of ``durable``, as far as it says so: at the end.
+    parting : bool
+        Whether the last frame was made.
     unconfirmed : int
         Bytes that are kept for the peer.
     fresh : bool
@@ -47,10 +51,11 @@ class Link:
         self.inbox: deque[Frame] = deque()
         self.from_journal = 0
         self.consumed = 1
-        self.acknowledged = 1
+        self.acknowledged = self.known = 1
+        self.parting = False
         self.unconfirmed = self._unconsumed = 0
         self._cursor = 1
-        self._digests: deque[bytes] = deque(maxlen=_COMPARED)
+        self._contents: deque[tuple[object, ...]] = deque(maxlen=_COMPARED)
 
     # -- the program ---------------------------------------------------------------------------
     def make(self, frame: Frame) -> None:
@@ -82,6 +87,11 @@ class Link:
     def settle(self) -> None:
         """The journal is on disk: what was consumed will not be asked for again."""
         self.durable = max(self.durable, self.consumed)
+
+    @property
+    def over(self) -> bool:
+        """Whether the peer has all there ever is: it is told that this is known."""
+        return self.parting and self.forgotten >= self.next_out
 
     # -- a connection --------------------------------------------------------------------------
     def greet(self, want: int, stable: int) -> int:
@@ -135,6 +145,8 @@ class Link:
                 f"below {frame.ack} only."
             )
         self.hear(frame.ack, frame.stable)
+        if frame.kind == Kind.ACK:
+            self.known = max(self.known, frame.tag)
         if frame.kind == Kind.PING and frame.tag > self.next_in:
             raise Gap(f"frame {self.next_in} of {self.name} did not arrive")
         if frame.kind not in NUMBERED or not self._check(frame):
@@ -151,7 +163,7 @@ class Link:
         if frame.seq > self.next_in:
             raise Gap(f"frame {self.next_in} of {self.name} is missing before {frame.seq}")
         back = self.next_in - frame.seq
-        if 0 < back <= len(self._digests) and self._digests[-back] != frame.digest():
+        if 0 < back <= len(self._contents) and self._contents[-back] != frame.content():
             raise PeerError(
                 f"{self.name} sent frame {frame.seq} again with another content: its run is "
                 "not reproducible. State is kept; look at its data and versions."
@@ -159,7 +171,7 @@ class Link:
         return back == 0
 
     def _add(self, frame: Frame) -> None:
-        self._digests.append(frame.digest())
+        self._contents.append(frame.content())
         self._unconsumed += _size(frame)
         self.next_in += 1
         self.inbox.append(frame)

@@ -6,6 +6,7 @@ A party's words are uniform to whoever does not know all of its streams.
 """
 
 import hmac
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,26 +24,55 @@ Array = np.ndarray
 PUBLIC = 32
 """Bytes of a public key."""
 _SECRET = 64
+_SPARE = 2
+"""Words beyond what is encrypted: the cipher wants room for one block more."""
+_AHEAD = 4096
+"""Words of the masks that are drawn at once, for one sum or for several that follow."""
 
 
 class Randomness:
-    """Words that follow from a key and the number of a sum: the same after a restart."""
+    """Words that follow from a key and the number of a sum: the same after a restart.
+
+    Block k of sum i is AES-256 of the 16 bytes (i, k), highest byte first: counter mode, one nonce
+    per sum.
+    """
 
     def __init__(self, key: bytes) -> None:
         from cryptography.hazmat.primitives.ciphers import Cipher
         from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import CTR
+        from cryptography.hazmat.primitives.ciphers.modes import ECB
 
-        cipher = AES(key)
-        self._stream = lambda nonce: Cipher(cipher, CTR(nonce)).encryptor()
+        self._encrypt = Cipher(AES(key), ECB()).encryptor().update_into
 
     def words(self, index: int, count: int) -> Array:
         """``count`` words of 64 bits for sum ``index``."""
-        stream = self._stream(index.to_bytes(8, "big") + bytes(8))  # the nonce, then block 0
-        found = np.zeros(count, "<u8")
-        place = found.view(np.uint8).data
-        stream.update_into(place, place)
-        return found.astype(np.uint64, copy=False)
+        return self.encrypt(counters(index, 1, -(-count // 2)))[:count]
+
+    def encrypt(self, blocks: Array, place: Array | None = None) -> Array:
+        """The words that some counters become, in ``place`` if there is one."""
+        if place is None:
+            place = np.empty(blocks.size + _SPARE, "<u8")
+        self._encrypt(blocks.view(np.uint8).reshape(-1).data, place.view(np.uint8).data)
+        return place[: blocks.size].astype(np.uint64, copy=False)
+
+
+def counters(index: int, sums: int, blocks: int) -> Array:
+    """The counters (i, k) of some sums from ``index`` on, so many blocks each.
+
+    Examples
+    --------
+    >>> counters(7, 2, 2).astype(int).tolist()
+    [[[7, 0], [7, 1]], [[8, 0], [8, 1]]]
+    """
+    found = np.empty((sums, blocks, 2), ">u8")
+    _number(found, index)
+    found[:, :, 1] = np.arange(blocks)
+    return found
+
+
+def _number(blocks: Array, index: int) -> None:
+    """Put in the numbers of the sums."""
+    blocks[:, :, 0] = np.arange(index, index + len(blocks), dtype=">u8")[:, None]
 
 
 class Secret:
@@ -131,8 +161,13 @@ class Masks:
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-        self.me, self._pairs, self._tags = me, {}, {}
-        for other, public in sorted(publics.items()):
+        self.me = me
+        self._pairs: dict[int, Randomness] = {}
+        self._tags: dict[int, bytes] = {}
+        self._shape: tuple[int, ...] = ()
+        self._first, self._drawn = 0, np.zeros((0, 0), np.uint64)
+        self._blocks = self._scratch = np.zeros(0, "<u8")
+        for other, public in sorted(publics.items(), reverse=True):  # those to be added first
             first, second = sorted((me, other))
             info = b"dual2 mask 2" + study + first.to_bytes(4, "little")
             info += second.to_bytes(4, "little")
@@ -160,11 +195,47 @@ class Masks:
         text = sender.to_bytes(4, "little") + chain
         return hmac.digest(self._tags[other], text, "sha256")[:MARK]
 
-    def apply(self, index: int, words: Array) -> None:
-        """Mask the words of sum ``index``: (m, limbs), or (m,) of one word each."""
+    def draw(self, index: int, shape: tuple[int, ...]) -> Array:
+        """The sum of this party's masks of sum ``index``, to be changed by whoever asked for it.
+
+        ``shape`` is (m, limbs), or (m,) for numbers of one word each. Masks of short sums are drawn
+        for some that follow too, if they had this shape before.
+        """
+        at = index - self._first
+        if shape != self._shape or not 0 <= at < len(self._drawn):
+            size = math.prod(shape)
+            again = shape == self._shape and size % 2 == 0
+            sums = max(1, _AHEAD // size) if again else 1
+            self._first, self._shape, at = index, shape, 0
+            self._drawn = self._draw(index, sums, size, shape[1:]).reshape(sums, *shape)
+        return self._drawn[at].copy() if len(self._drawn) > 1 else self._take()
+
+    def _take(self) -> Array:
+        """The only one that is drawn."""
+        found, self._drawn = self._drawn[0], self._drawn[:0]
+        return found
+
+    def _draw(self, index: int, sums: int, size: int, limbs: tuple[int, ...]) -> Array:
+        """Masks of some sums, one after the other: ± AES(counters) of each pair."""
+        blocks, total = self._counters(index, sums, -(-size // 2)), None
         for other, stream in self._pairs.items():
-            mask = stream.words(index, words.size).reshape(words.shape)
-            if words.ndim == 1:
-                words += mask if self.me < other else np.uint64(0) - mask
+            if total is None and self.me < other:
+                total = stream.encrypt(blocks)[: sums * size].reshape(-1, *limbs)
+                continue
+            mask = stream.encrypt(blocks, self._scratch)[: sums * size].reshape(-1, *limbs)
+            total = np.zeros_like(mask) if total is None else total
+            if not limbs:
+                total += mask if self.me < other else np.uint64(0) - mask
             else:
-                (add_words if self.me < other else subtract_words)(words, mask)
+                (add_words if self.me < other else subtract_words)(total, mask)
+        assert total is not None, "there are other parties"
+        return total
+
+    def _counters(self, index: int, sums: int, blocks: int) -> Array:
+        """Those of the last time, if only the number of the sum is another one."""
+        if self._blocks.shape == (sums, blocks, 2):
+            _number(self._blocks, index)
+        else:
+            self._blocks = counters(index, sums, blocks)
+            self._scratch = np.empty(self._blocks.size + _SPARE, "<u8")
+        return self._blocks

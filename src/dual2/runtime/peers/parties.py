@@ -5,44 +5,30 @@ numbered, so that a party that was killed repeats what it did and falls in with 
 was.
 """
 
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
 from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
-from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of, mark_of
+from dual2.runtime.exact import Encode
+from dual2.runtime.peers.exchange import Exchange
+from dual2.runtime.peers.frames import Frame, Kind, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
-from dual2.runtime.peers.link import KEEP
 from dual2.runtime.peers.masks import Masks, Randomness
-from dual2.runtime.transport import Messages, Transport
+from dual2.runtime.transport import Messages
 from dual2.runtime.tree import without_nan
 
 Array = np.ndarray
-CHUNK = 32_768
+CHUNK = 65_536
 """Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
-_SYNC = 64
-"""Consumed frames after which their log is brought to the disk."""
-_TICK = 0.5
 
 
-@dataclass
-class Progress:
-    """What an observer may know: sums so far, and on whom the program waits since when."""
-
-    sums: int = 0
-    rounds: int = 0
-    waiting: str = ""
-    since: float = 0.0
-
-
-class Parties(Transport):
+class Parties(Exchange):
     """One agent per party, each in a process of its own organisation.
 
     Parameters
@@ -71,146 +57,47 @@ class Parties(Transport):
     def __init__(
         self, hub: Hub, journal: Journal, network: Network, names: list[str], own: Randomness
     ) -> None:
-        super().__init__()
-        self.hub, self.journal, self.names, self.own = hub, journal, names, own
-        self.rank, self.size, self.exact = hub.me, network.n, True
+        super().__init__(hub, journal, names)
+        self.own, self.size, self.exact = own, network.n, True
         self.masks: Masks | None = None
         self.pairs: Masks | None = None
-        self.progress = Progress()
         tree, me = network.tree, hub.me
         self.parent = None if me == tree.root else int(tree.parent[me])
         children = np.flatnonzero(np.asarray(tree.parent) == me).tolist()
         self.children = [int(c) for c in children if c not in (me, tree.root)]
-        self._index = self._round = 0
+        self._round = 0
         self._told: dict[int, int] = {}
         self._heard: dict[int, int] = {}
-        self._chain = bytes(MARK)
-        for peer, frames in journal.frames.items():
-            if peer not in hub.links:
-                raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
-            hub.links[peer].refill(frames)
-        for link in hub.links.values():
-            link.fresh = journal.new
 
     def owners(self, network: AnyNetwork) -> Array:
         """Party i owns agent i."""
         return np.arange(network.n)
 
-    # -- frames ----------------------------------------------------------------------------------
-    def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
-        self._send_all([peer], kind, values, tag)
-
-    def _send_all(
-        self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
-    ) -> None:
-        """The same frame to some peers."""
-        frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
-        for peer in peers:
-            link = self.hub.links[peer]
-            if self.journal.unsynced and link.unconfirmed > KEEP:
-                self.sync()  # both may be waiting for each other's word
-            self._wait(lambda link=link: link.unconfirmed <= KEEP, peer)
-            with self.hub.changed:
-                link.make(frame)
-        self.hub.flush(peers)
-
-    def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
-        """The next frame of a peer, which must be what the program expects; logged."""
-        link = self.hub.links[peer]
-        self._wait(lambda: bool(link.inbox), peer)
-        with self.hub.changed:
-            frame, old = link.consume()
-        if (frame.kind, frame.tag) != (kind, tag):
-            self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
-        if not old:
-            self.journal.consume(peer, frame)
-            if self.journal.unsynced >= _SYNC:
-                self.sync()
-        return frame
-
-    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Frame:
-        frame = self._take(peer, kind, tag)
-        dtype = 1 if like.dtype.kind == "f" else 2
-        if frame.shape != like.shape or frame.dtype != dtype:
-            self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
-        if kind in (Kind.UP, Kind.DOWN) and frame.chain != self._chain:
-            self._blame(
-                peer, "has seen other totals than this party: somebody on the way changes them"
-            )
-        return frame
-
-    def _wait(self, ready: Callable[[], bool], *peers: int) -> None:
-        """Wait for some peers; one whose link is down has the study's patience."""
-        if ready():
-            return
-        hub, begun = self.hub, time.monotonic()
-        while not ready():
-            peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
-            if hub.failure is not None:
-                raise PeerError(hub.failure.text)
-            down = peer not in hub.connections
-            if down and peer in hub.strange:
-                self._lost(hub.refusals[peer])
-            since = max(hub.down_since[peer], begun)
-            if down and time.monotonic() - since > hub.timing.patience:
-                self._lost(self._unreachable(peer))
-            self.progress.waiting, self.progress.since = self.names[peer], begun
-            hub.wait(ready, _TICK)
-        self.progress.waiting = ""
-
-    def _await(self, peers: Sequence[int]) -> None:
-        """Wait until something came from each of some peers, for all at once."""
-        links = [self.hub.links[peer] for peer in peers]
-        self._wait(lambda: all(one.inbox for one in links), *peers)
-
-    def _unreachable(self, peer: int) -> str:
-        address = self.hub.neighbours[peer].address
-        where = f" ({address[0]}:{address[1]})" if address else ""
-        why = self.hub.refusals.get(peer, "")
-        return (
-            f"{self.names[peer]}{where} was unreachable for {self.hub.timing.patience:g} s (sum "
-            f"{self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
-            "--resume."
-        )
-
-    def _lost(self, text: str) -> NoReturn:
-        raise PeerError(text)
-
-    def _blame(self, peer: int, what: str) -> NoReturn:
-        text = f"{self.names[peer]} {what}. Its program or its data are at fault; state is kept."
-        self.hub.fail(self.names[self.rank], text)
-        raise PeerError(text)
-
-    def sync(self) -> None:
-        """Bring the journal to the disk and tell the peers what they may forget."""
-        self.journal.sync()
-        with self.hub.changed:
-            for link in self.hub.links.values():
-                link.settle()
-        self.hub.flush(self.hub.links)
-
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, masked; used up.
+        """Sum of all parties' words, which are masked; it takes their place.
 
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
         index, self._index = self._index, self._index + 1
         self.progress.sums = self._index
-        if self.masks is not None:
-            self.masks.apply(index, words)
         self.journal.say(index, words.data)
         step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
         parts = [words[at : at + step] for at in range(0, len(words), step)]
         for part in parts:
-            self._await(self.children)
+            if self.children:
+                self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part).array())
             if self.parent is not None:
                 self._send(self.parent, Kind.UP, part, index)
+        log, masked = self.hub.audit, self.masks is not None
+        if self.parent is not None:  # while the others are at work
+            log("sum", index=index, shape=list(words.shape), masked=masked)
         marks = [self._hand_down(part, index) for part in parts]
+        if self.parent is None:
+            log("sum", index=index, shape=list(words.shape), masked=masked)
         self._chain = mark_of(self._chain, *marks)
-        self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         return words
 
     def _hand_down(self, part: Array, index: int) -> bytes:
@@ -223,16 +110,34 @@ class Parties(Transport):
             self._send_all(self.children, Kind.DOWN, part, index)
         return mark or mark_of(part.data)
 
+    def _blank(self, shape: tuple[int, ...]) -> Array:
+        """Where this party's words of the next sum are to be added: its masks, or zeros."""
+        if self.masks is None:
+            return np.zeros(shape, np.uint64)
+        return self.masks.draw(self._index, shape)
+
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
+        """The masked sum of some words."""
+
+        def encode(place: Array) -> bool:
+            add_words(place, words)
+            return fits
+
+        return self.add_encoded(words.shape, encode, network)
+
+    def add_encoded(
+        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+    ) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
-        limbs = words.shape[1]
-        block = np.zeros((len(words) + 2, limbs), np.uint64)
-        if fits:
-            block[:-2] = words
-        else:
-            block[:] = self.own.words(self._index, block.size).reshape(block.shape)
-        block[-2] = 0
-        block[-2, 0] = 1
+        whole = shape[0] + 2, shape[1]
+        block, extra = self._blank(whole), np.zeros((1, shape[1]), np.uint64)
+        if not encode(block[:-2]):
+            block = self._blank(whole)
+            noise = self.own.words(self._index, block.size).reshape(whole)
+            noise[-2] = 0
+            add_words(block, noise)
+        extra[0, 0] = 1
+        add_words(block[-2:-1], extra)
         total = self.sum_words(block)
         if total[-2, 0] != self.size or total[-2, 1:].any():
             text = (
@@ -254,7 +159,13 @@ class Parties(Transport):
 
     def _largest(self, values: Array, bits: int) -> Array:
         draw = lambda count: self.own.words(self._index, count)  # noqa: E731
-        return find_largest(values, bits, self.sum_words, draw)
+
+        def add(words: Array) -> Array:
+            block = self._blank(words.shape)
+            block += words
+            return self.sum_words(block)
+
+        return find_largest(values, bits, add, draw)
 
     # -- rows ------------------------------------------------------------------------------------
     def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
@@ -341,20 +252,6 @@ class Parties(Transport):
                 self._blame(peer, "sent a table that cannot be read")
             found[number], data = data[8 : 8 + length], data[8 + length :]
         return found
-
-    def leave(self) -> list[str]:
-        """Say goodbye and wait for the others' goodbyes; the names of those that never came."""
-        missing = []
-        for peer in self.hub.links:
-            self._send(peer, Kind.BYE, None, 0)
-        for peer, link in self.hub.links.items():
-            try:
-                self._take(peer, Kind.BYE, 0)
-                self.sync()
-                self._wait(lambda link=link: link.acknowledged >= link.next_out, peer)
-            except PeerError:
-                missing.append(self.names[peer])
-        return missing
 
     def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
         """Not between organisations."""

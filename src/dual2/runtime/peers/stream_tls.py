@@ -9,10 +9,11 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from dual2.runtime.peers.carrier import BUFFER, PARTING
+from dual2.runtime.peers.carrier import BUFFER, PARTING, Reading
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint
+from dual2.runtime.peers.secured import Secured
 
 _SMALL = 1 << 14
 """Bytes of a frame up to which it is written in one piece: what TLS encrypts at once."""
@@ -27,7 +28,7 @@ class Connection:
 
     Parameters
     ----------
-    secured : ssl.SSLSocket
+    secured : Secured
         After the handshake.
     limit : int
         Most bytes of the payload of a frame.
@@ -35,7 +36,7 @@ class Connection:
         Seconds in which the other end has to take what is written.
     """
 
-    def __init__(self, secured: ssl.SSLSocket, limit: int, dead: float) -> None:
+    def __init__(self, secured: Secured, limit: int, dead: float) -> None:
         self._socket, self._limit, self._dead = secured, limit, dead
         self._loop = asyncio.get_running_loop()
         self.heard, self.address = self._loop.time(), name_of_peer(secured)
@@ -50,7 +51,9 @@ class Connection:
         self._hear: Callable[[Frame], None] | None = None
         self._news: asyncio.Future[None] | None = None
         self._room, self._ended = asyncio.Event(), asyncio.Event()
+        self.reading: Reading | None = (secured.fileno(), self._read)
         self._loop.add_reader(secured, self._read)
+        self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
     # -- three calls ---------------------------------------------------------------------------
     def put(self, *parts: bytes | bytearray) -> bool:
@@ -213,7 +216,7 @@ class Connection:
             self._news.set_result(None)
 
 
-def name_of_peer(one: socket.socket) -> str:
+def name_of_peer(one: socket.socket | Secured) -> str:
     """Where the other end of a socket is; ? if it has gone."""
     try:
         found = one.getpeername()

@@ -2,16 +2,22 @@
 
 A program that waits for a message runs the loop itself: no other thread has to be woken up, neither
 to write nor to read. While it computes, a keeper runs the loop, but only after a pause: between one
-message and the next there is no change of hands.
+message and the next there is no change of hands. What it waits for usually comes soon, and is read
+without the machinery of the loop, which has a turn as soon as there is anything else to do.
 """
 
 import asyncio
+import selectors
 import threading
+import time
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 _PAUSE = 0.05
-"""Seconds for which the loop may rest before the keeper takes it."""
+"""Seconds for which the loop may rest before the keeper, or whoever waits, runs it."""
+_READ = selectors.EVENT_READ
+_MOMENT = 0.01
+"""Seconds to wait for what is read without the loop."""
 
 
 class Turns:
@@ -28,6 +34,8 @@ class Turns:
     ----------
     loop : asyncio.AbstractEventLoop
         The loop.
+    readers : dict
+        What reads from a file, by its descriptor, and may do so while the loop does not run.
 
     Examples
     --------
@@ -44,15 +52,22 @@ class Turns:
     """
 
     def __init__(self, name: str, main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self._runner = asyncio.Runner(loop_factory=self._make_loop)
+        self.readers: dict[int, Callable[[], None]] = {}
+        self._ran, self._left = 0.0, True
         self._main, self._ready = main, None
-        self._free, self._nudge = threading.Condition(), threading.Event()
+        self._lock, self._nudge = threading.RLock(), threading.Event()
+        self._free = threading.Condition(self._lock)
         self._held = self._kept = True
         self._used = self._ended = False
         self._asked = 0
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
 
     _ready: Callable[[], bool] | None
+
+    def _make_loop(self) -> asyncio.AbstractEventLoop:
+        self._selector = selectors.DefaultSelector()
+        return asyncio.SelectorEventLoop(self._selector)
 
     def start(self) -> None:
         """Begin with the main coroutine, in the keeper's thread."""
@@ -72,7 +87,7 @@ class Turns:
     # -- whoever has something to do -----------------------------------------------------------
     def __enter__(self) -> None:
         """Have the loop, which does not run meanwhile."""
-        with self._free:
+        with self._lock:
             self._asked += 1
             if self._kept:
                 self.loop.call_soon_threadsafe(self.loop.stop)
@@ -82,26 +97,41 @@ class Turns:
             self._held = self._used = True
 
     def __exit__(self, *error: object) -> None:
-        with self._free:
+        with self._lock:
             self._held = False
             if self._asked:
                 self._free.notify_all()
 
     def run(self, ready: Callable[[], bool], seconds: float) -> bool:
         """Run the loop until ``ready`` or so many seconds; whether it is. Within a turn."""
-        if self._ended or ready():
+        if self._ended or ready() or self._read(ready):
             return ready()
         end = self.loop.call_later(seconds, self.loop.stop)
-        self._ready = ready
+        self._ready, self._left = ready, False
         try:
             self.loop.run_forever()
         finally:
-            self._ready = None
+            self._ready, self._ran = None, time.monotonic()
             end.cancel()
         return ready()
 
+    def _read(self, ready: Callable[[], bool]) -> bool:
+        """Read what comes until ``ready``, or until the loop has something to do; whether it is."""
+        while self.readers and not self._left and time.monotonic() - self._ran < _PAUSE:
+            events = self._selector.select(_MOMENT)
+            found = [self.readers.get(key.fd) for key, mask in events if mask == _READ]
+            if not events or len(found) < len(events) or None in found:
+                return False
+            for read in found:
+                assert read is not None
+                read()
+            if ready():
+                return True
+        return False
+
     def nudge(self) -> None:
-        """Let the keeper take the loop at once: something is left to do."""
+        """Let whoever comes first run the loop at once: something is left to do."""
+        self._left = True
         self._nudge.set()
 
     # -- within the loop -------------------------------------------------------------------------
@@ -115,7 +145,9 @@ class Turns:
         task = self.loop.create_task(self._main())
         task.add_done_callback(lambda _: self._end())
         while not self._ended:
+            self._left = False
             self.loop.run_forever()
+            self._ran = time.monotonic()
             if not self._ended:
                 self._rest()
         self._runner.close()
@@ -131,13 +163,13 @@ class Turns:
             self._nudge.clear()
 
     def _give(self) -> None:
-        with self._free:
+        with self._lock:
             self._held = self._kept = False
             self._free.notify_all()
 
     def _take(self, nudged: bool) -> bool:
         """Have the loop if nobody has or wants it, and nobody had it of late."""
-        with self._free:
+        with self._lock:
             free = not (self._held or self._asked) and (nudged or not self._used)
             self._used = False
             if free:

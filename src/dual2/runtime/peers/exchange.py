@@ -1,0 +1,216 @@
+"""Frames of the program to and from its neighbours: made, waited for, consumed, logged.
+
+Every one is numbered by its link, so that a party that was killed repeats what it did and falls in
+with the others where it was. At the end all say goodbye.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from dual2.errors import PeerError
+from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of
+from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.journal import Journal
+from dual2.runtime.peers.link import KEEP, Link
+from dual2.runtime.transport import Transport
+
+Array = np.ndarray
+_SYNC = 64
+"""Consumed frames after which their log is brought to the disk."""
+_TICK = 0.5
+_COURTESY = 2.0
+"""How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
+
+
+@dataclass
+class Progress:
+    """What an observer may know: sums so far, and on whom the program waits since when."""
+
+    sums: int = 0
+    rounds: int = 0
+    waiting: str = ""
+    since: float = 0.0
+
+
+class Exchange(Transport):
+    """A party among its neighbours.
+
+    Parameters
+    ----------
+    hub : Hub
+        The links to the neighbours, already started or not.
+    journal : Journal
+        What was consumed and said so far.
+    names : list of str
+        Of all parties.
+
+    Attributes
+    ----------
+    progress : Progress
+        For an observer.
+    """
+
+    def __init__(self, hub: Hub, journal: Journal, names: list[str]) -> None:
+        super().__init__()
+        self.hub, self.journal, self.names, self.rank = hub, journal, names, hub.me
+        self.progress, self._index, self._chain = Progress(), 0, bytes(MARK)
+        for peer, frames in journal.frames.items():
+            if peer not in hub.links:
+                raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
+            hub.links[peer].refill(frames)
+        for link in hub.links.values():
+            link.fresh = journal.new
+
+    # -- there and back -----------------------------------------------------------------------
+    def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
+        self._send_all([peer], kind, values, tag)
+
+    def _send_all(
+        self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
+    ) -> None:
+        """The same frame to some peers."""
+        frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
+        for peer in peers:
+            link = self.hub.links[peer]
+            if link.unconfirmed > KEEP:
+                self._await_room(link)
+            with self.hub.lock:
+                link.make(frame)
+        self.hub.flush(peers)
+
+    def _await_room(self, link: Link) -> None:
+        """Wait until a peer has what was sent before."""
+        if self.journal.unsynced:
+            self.sync()  # both may be waiting for each other's word
+        self._wait(lambda: link.unconfirmed <= KEEP, link.peer)
+
+    def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
+        """The next frame of a peer, which must be what the program expects; logged."""
+        link = self.hub.links[peer]
+        if not link.inbox:
+            self._wait(lambda: bool(link.inbox), peer)
+        with self.hub.lock:
+            frame, old = link.consume()
+        if (frame.kind, frame.tag) != (kind, tag):
+            self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
+        if not old:
+            self.journal.consume(peer, frame)
+            if self.journal.unsynced >= _SYNC:
+                self.sync()
+        return frame
+
+    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Frame:
+        frame = self._take(peer, kind, tag)
+        dtype = 1 if like.dtype.kind == "f" else 2
+        if frame.shape != like.shape or frame.dtype != dtype:
+            self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
+        if kind in (Kind.UP, Kind.DOWN) and frame.chain != self._chain:
+            self._blame(
+                peer, "has seen other totals than this party: somebody on the way changes them"
+            )
+        return frame
+
+    def _wait(self, ready: Callable[[], bool], *peers: int, patience: float | None = None) -> None:
+        """Wait for some peers; one whose link is down has the study's patience, or another one."""
+        if ready():
+            return
+        self.journal.catch_up()
+        hub, begun = self.hub, time.monotonic()
+        patience = hub.timing.patience if patience is None else patience
+        while not ready():
+            peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
+            if hub.failure is not None:
+                raise PeerError(hub.failure.text)
+            down = peer not in hub.connections
+            if down and peer in hub.strange:
+                self._lost(hub.refusals[peer])
+            since = max(hub.down_since[peer], begun)
+            if down and time.monotonic() - since > patience:
+                self._lost(self._unreachable(peer))
+            self.progress.waiting, self.progress.since = self.names[peer], begun
+            hub.wait(ready, _TICK)
+        self.progress.waiting = ""
+
+    def _await(self, peers: Sequence[int]) -> None:
+        """Wait until something came from each of some peers, for all at once."""
+        links = [self.hub.links[peer] for peer in peers]
+        self._wait(lambda: all(one.inbox for one in links), *peers)
+
+    def _unreachable(self, peer: int) -> str:
+        address = self.hub.neighbours[peer].address
+        where = f" ({address[0]}:{address[1]})" if address else ""
+        why = self.hub.refusals.get(peer, "")
+        return (
+            f"{self.names[peer]}{where} was unreachable for {self.hub.timing.patience:g} s (sum "
+            f"{self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
+            "--resume."
+        )
+
+    def _lost(self, text: str) -> NoReturn:
+        raise PeerError(text)
+
+    def _blame(self, peer: int, what: str) -> NoReturn:
+        text = f"{self.names[peer]} {what}. Its program or its data are at fault; state is kept."
+        self.hub.fail(self.names[self.rank], text)
+        raise PeerError(text)
+
+    def sync(self) -> None:
+        """Bring the journal to the disk and tell the peers what they may forget."""
+        self.journal.sync()
+        with self.hub.lock:
+            for link in self.hub.links.values():
+                link.settle()
+        self.hub.flush(self.hub.links)
+
+    # -- the end --------------------------------------------------------------------------------
+    def leave(self) -> list[str]:
+        """Say goodbye and wait for the others' goodbyes; the names of those that never came.
+
+        A goodbye says that all before it is on the disk: its sender wants nothing any more but the
+        other's goodbye. Nobody leaves before that is on the other's disk too, so whoever comes back
+        to find a neighbour's goodbye in its journal may find the neighbour gone, and waits for it
+        for a while only.
+        """
+        self.sync()
+        old = [peer for peer, link in self.hub.links.items() if link.from_journal]
+        for peer in self.hub.links:
+            self._send(peer, Kind.BYE, None, 0)
+            self.hub.links[peer].parting = True
+        missing = self._hear_goodbyes()
+        while_gone = _COURTESY * self.hub.timing.dead
+        for peer in set(self.hub.links) - set(missing):
+            link, patience = self.hub.links[peer], while_gone if peer in old else None
+            try:
+                self._wait(lambda link=link: link.over, peer, patience=patience)
+            except PeerError:
+                missing += [peer] if patience is None else []
+        self._part(while_gone)
+        return [self.names[peer] for peer in missing]
+
+    def _hear_goodbyes(self) -> list[int]:
+        """Consume the others' goodbyes as they come; the peers that never said it."""
+        waiting, missing, links = list(self.hub.links), [], self.hub.links
+        while waiting:
+            try:
+                self._wait(lambda: any(links[peer].inbox for peer in waiting), *waiting)
+                peer = next(peer for peer in waiting if links[peer].inbox)
+                self._take(peer, Kind.BYE, 0)
+                self.sync()
+                waiting.remove(peer)
+            except PeerError:
+                missing.append(waiting.pop(0))
+        return missing
+
+    def _part(self, seconds: float) -> None:
+        """Wait a while for a sign that the neighbours know that they may leave.
+
+        Where it was lost with a connection, they ask for it by the next one.
+        """
+        links, end = self.hub.links.values(), time.monotonic() + seconds
+        told = lambda: all(link.known >= link.durable for link in links)  # noqa: E731
+        while not told() and self.hub.failure is None and time.monotonic() < end:
+            self.hub.wait(told, min(_TICK, seconds))
