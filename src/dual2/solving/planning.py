@@ -249,7 +249,7 @@ def fingerprint(plan: Plan, method: Method) -> str:
     rt = plan.runtime
     links = rt.links
     for array in (*rt.block[DATA], links.nptr, links.nidx, links.weights, links.recurrence):
-        digest.update(np.ascontiguousarray(array).reshape(-1))
+        digest.update(np.ascontiguousarray(array).reshape(-1).data)
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
     digest.update(repr(sorted(parameters.items())).encode())
     return f"{method.name} {digest.hexdigest()}"

@@ -82,7 +82,6 @@ class Newton(OverSums):
         super().__init__(runtime, max_sums)
         self.agents = Agents(runtime)
         self.flat = self.agents.flat()
-        self._start_cold()
 
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
