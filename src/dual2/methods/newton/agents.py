@@ -132,7 +132,7 @@ class Agents:
         """
         marks = np.zeros(half_size(self.p), np.int64)
         mark_squares(self.block, self.easy, marks)
-        digest = hashlib.blake2b(np.packbits(marks.astype(bool)), digest_size=6).digest()
+        digest = hashlib.blake2b(np.packbits(marks > 0).tobytes(), digest_size=6).digest()
         key = float(int.from_bytes(digest, "big"))
         exact = self.runtime.agreement.transport.exact
         most, least = (1, 0) if exact else self.runtime.most(np.array([key, -key]))
