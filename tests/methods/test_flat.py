@@ -80,6 +80,19 @@ def test_an_agent_whose_answer_is_nothing():
     assert result.x[1] == pytest.approx([2.0, 0.0, -1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.parametrize("digits", [3, 4])
+def test_a_row_that_is_empty_in_the_end(digits):
+    """One entry of the answer is at a kink of h, and the only one in its row."""
+    y = np.round([-1.2409928, -0.2742174, 0.9642387], digits)
+    plane = d2.IndicatorAffine(
+        np.round([[-1.0970391, -0.6442047, -1.9608286]], digits), np.round([2.0145979], digits)
+    )
+    loss = d2.HuberLoss(y, 0.5, np.round(0.9309278, digits))
+    agent = d2.Agent([[1.0, 0.0, 0.0]], loss, plane)
+    result = solve(d2.Problem([agent], d2.L1Norm(np.round(1.2711147, digits))))
+    assert result.status == "CONVERGED" and result.x[0][0] == pytest.approx(0.0, abs=1e-12)
+
+
 RAYS = {
     "one agent": (
         [
