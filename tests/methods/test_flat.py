@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 
@@ -130,6 +131,17 @@ def test_a_ray_is_not_hidden_by_the_rounding_of_variables_at_rest(name):
     s = sum(np.array(A) @ d for (A, *_), d in zip(agents, ray, strict=True))
     assert sum(np.dot(c, d) for (_, c, *_), d in zip(agents, ray, strict=True)) < 0
     assert np.all(s >= -1e-9) if name == "one agent" else np.allclose(s, 0.0, atol=1e-9)
+
+
+def test_a_ray_whose_rows_cancel_within_an_operator():
+    """Nobody knows the entries of A: what is left of A d is rounding beside those that cancel."""
+    A, c = np.array([[-1.251, -1.0463, 1.3941]]), np.array([0.45, -0.64, 0.2])
+    agent = d2.Agent(aslinearoperator(A), d2.Quadratic(np.zeros(3), c))
+    other = d2.Agent([[0.66]], d2.SquaredNorm(1.0, 1.0))
+    result = solve(d2.Problem([agent, other], d2.IndicatorPoint([1.0])))
+    assert result.status == "UNBOUNDED"
+    d = np.array((result.certificate.ray or [])[0])
+    assert c @ d < 0 and abs(A @ d)[0] <= 1e-9 * (abs(A) @ abs(d))[0]
 
 
 def test_what_meets_the_tolerance_has_not_stalled():
