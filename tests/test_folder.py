@@ -233,7 +233,14 @@ BROKEN = {
     "format": (edit("format = 1", "format = 7"), "problem.toml has the format version 7"),
     "no h": (edit("[h]", "[hh]"), "lacks h and has the unknown entry hh"),
     "name": (edit("SquaredLoss", "SquareLoss"), "problem.toml.*Did you mean 'SquaredLoss'"),
-    "argument": (edit("scale", "skale"), "problem.toml.*skale"),
+    "argument": (
+        edit("scale", "skale"),
+        "problem.toml: h: Unknown entry of SquaredLoss 'skale'. Did you mean 'scale'",
+    ),
+    "no argument": (
+        edit("y = [1.0, 2.0]\n", ""),
+        "problem.toml: h: SquaredLoss lacks its entry 'y'",
+    ),
     "data": (edit("[1.0, 2.0]", "[1.0, nan]"), "problem.toml"),
     "function": (edit('function = "SquaredLoss"\n', ""), "problem.toml.*'function'"),
     "graph": (edit("nodes = [0, 1, 2]", "nodes = [0, 1, 2, 3]"), "problem.toml.*not connected"),

@@ -4,6 +4,7 @@ import networkx as nx
 import numpy as np
 import pytest
 from scipy.optimize import linprog
+from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 
@@ -80,6 +81,19 @@ def test_an_agent_whose_answer_is_nothing():
     assert result.x[1] == pytest.approx([2.0, 0.0, -1.0, 0.0], abs=1e-9)
 
 
+@pytest.mark.parametrize("digits", [3, 4])
+def test_a_row_that_is_empty_in_the_end(digits):
+    """One entry of the answer is at a kink of h, and the only one in its row."""
+    y = np.round([-1.2409928, -0.2742174, 0.9642387], digits)
+    plane = d2.IndicatorAffine(
+        np.round([[-1.0970391, -0.6442047, -1.9608286]], digits), np.round([2.0145979], digits)
+    )
+    loss = d2.HuberLoss(y, 0.5, np.round(0.9309278, digits))
+    agent = d2.Agent([[1.0, 0.0, 0.0]], loss, plane)
+    result = solve(d2.Problem([agent], d2.L1Norm(np.round(1.2711147, digits))))
+    assert result.status == "CONVERGED" and result.x[0][0] == pytest.approx(0.0, abs=1e-12)
+
+
 RAYS = {
     "one agent": (
         [
@@ -117,6 +131,17 @@ def test_a_ray_is_not_hidden_by_the_rounding_of_variables_at_rest(name):
     s = sum(np.array(A) @ d for (A, *_), d in zip(agents, ray, strict=True))
     assert sum(np.dot(c, d) for (_, c, *_), d in zip(agents, ray, strict=True)) < 0
     assert np.all(s >= -1e-9) if name == "one agent" else np.allclose(s, 0.0, atol=1e-9)
+
+
+def test_a_ray_whose_rows_cancel_within_an_operator():
+    """Nobody knows the entries of A: what is left of A d is rounding beside those that cancel."""
+    A, c = np.array([[-1.251, -1.0463, 1.3941]]), np.array([0.45, -0.64, 0.2])
+    agent = d2.Agent(aslinearoperator(A), d2.Quadratic(np.zeros(3), c))
+    other = d2.Agent([[0.66]], d2.SquaredNorm(1.0, 1.0))
+    result = solve(d2.Problem([agent, other], d2.IndicatorPoint([1.0])))
+    assert result.status == "UNBOUNDED"
+    d = np.array((result.certificate.ray or [])[0])
+    assert c @ d < 0 and abs(A @ d)[0] <= 1e-9 * (abs(A) @ abs(d))[0]
 
 
 def test_what_meets_the_tolerance_has_not_stalled():

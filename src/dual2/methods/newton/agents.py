@@ -350,13 +350,19 @@ def straight_part(agent: Agent, d: Array) -> tuple[Array, float]:
 
 
 def told_of_ray(agent: Agent, d: Array) -> Array:
-    """A d, |A||d|, the rate at which f + g falls along d, and its magnitude."""
+    """A d, |A||d|, the rate at which f + g falls along d, and its magnitude.
+
+    Of an operator, whose entries are unknown, the lengths of the rows stand for |A|: entries of A d
+    that cancel are none beside |A d|, which is all rounding then.
+    """
     size = float(np.linalg.norm(d))
     if not size > 0:
         return np.zeros(2 * agent.p + 2)
     rate = size * (rate_along(agent.f, d / size) + rate_along(agent.g, d / size))
     magnitude = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
-    return np.concatenate([agent.apply(d), row_sizes(agent, d), [rate, magnitude]])
+    operator = isinstance(agent.A, LinearOperator)
+    sizes = agent.row_norms * size if operator else row_sizes(agent, d)
+    return np.concatenate([agent.apply(d), sizes, [rate, magnitude]])
 
 
 def row_sizes(agent: Agent, x: Array) -> Array:

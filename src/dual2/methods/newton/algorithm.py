@@ -406,6 +406,7 @@ class Newton(OverSums):
         if np.linalg.norm(now.lam / self.scaling.D) <= _NO_PRICE * now.longest:
             now.lam = np.zeros_like(now.lam)  # a price of rounding has no scale to be judged by
         now.outers, now.phase = now.outers + 1, FIRST
-        if not stuck and now.claims < _CLAIMS and is_at_rest(self.scaling, self.point):
+        resting = is_at_rest(self.scaling, self.point, now.widest)
+        if not stuck and now.claims < _CLAIMS and resting:
             now.claims, now.end = now.claims + 1, "CONVERGED"  # the certificate has the last word
             springs.x[:] = springs.anchor  # without entries that are nothing but rounding

@@ -100,15 +100,19 @@ def _row_ratio(off: Array, scale: Array, idle: Array, atol: float) -> float:
     return float(ratios.max(initial=0.0))
 
 
-def is_final(scaling: Scaling, at: Point) -> bool:
-    """Whether what is left of the residual is rounding beside what the rows are made of."""
-    size = _length(scaling.D * np.maximum(at.load, np.abs(at.y)))
-    return bool(at.residual / scaling.gamma <= FINAL * size)
+def is_final(scaling: Scaling, at: Point, rows: Array | None = None) -> bool:
+    """Whether what is left of the residual is rounding beside ``rows``, or what makes them up."""
+    rows = np.maximum(at.load, np.abs(at.y)) if rows is None else rows
+    return bool(at.residual / scaling.gamma <= FINAL * _length(scaling.D * rows))
 
 
-def is_at_rest(scaling: Scaling, at: Point) -> bool:
-    """Whether the agents have not left their anchors either: Σ r_i|x_i - x̄_i|² is nothing."""
-    return bool(at.numbers[MOVED] <= FINAL**2 * at.objective) and is_final(scaling, at)
+def is_at_rest(scaling: Scaling, at: Point, widest: Array) -> bool:
+    """Whether the agents have not left their anchors either: Σ r_i|x_i - x̄_i|² is nothing.
+
+    Rows are compared with the ``widest`` that they have been: one that is empty in the end is made
+    of nothing but rounding.
+    """
+    return bool(at.numbers[MOVED] <= FINAL**2 * at.objective) and is_final(scaling, at, widest)
 
 
 # -- no solution -----------------------------------------------------------------------------

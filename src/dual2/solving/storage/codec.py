@@ -88,6 +88,21 @@ def decode(value: Any, where: str) -> Any:
         )
     members = {key: member for key, member in value.items() if key != "function"}
     arguments = {key: decode(member, f"{where}.{key}") for key, member in members.items()}
+    return _make(name, arguments, where)
+
+
+def _make(name: str, arguments: dict[str, Any], where: str) -> Function:
+    """A function from the entries of its table."""
+    fields = [field for field in dataclasses.fields(known_functions()[name]) if field.init]  # type: ignore
+    entries = {OF if field.name == "function" else field.name: field for field in fields}
+    for entry in sorted(arguments.keys() - entries.keys()):
+        raise ProblemError(f"{where}: {unknown_name(f'entry of {name}', entry, list(entries))}")
+    unset = dataclasses.MISSING
+    lacking = [
+        key for key, field in entries.items() if field.default is field.default_factory is unset
+    ]
+    for entry in [key for key in lacking if key not in arguments]:
+        raise ProblemError(f"{where}: {name} lacks its entry {entry!r}.")
     if OF in arguments:
         arguments["function"] = arguments.pop(OF)
     try:
