@@ -95,6 +95,7 @@ def make_design(
     ([[[-1.0], [1.0]], [[0.0], [0.0]]], [2.0, 2.0])
     """
     sparse = sp.issparse(X)
+    X = X if sparse else np.ascontiguousarray(X)  # the same sums for every order in memory
     if sparse and penalty.intercept == "centred":
         penalty = replace(penalty, intercept="free")
     zero, one = np.zeros(X.shape[1]), np.ones(X.shape[1])

@@ -135,7 +135,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
     """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
     same, earlier = False, None
     if isinstance(start, tuple) and len(start) == 3:
-        *start, earlier = start
+        start, earlier = start[:2], start[2]
     if isinstance(start, Result | Mapping):
         state = start.state if isinstance(start, Result) else start
         same = not problem.anywhere(str(state.get("mark", "")) != driver.mark)

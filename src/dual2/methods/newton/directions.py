@@ -1,6 +1,7 @@
 """What the two primal modes share: known directions, their products, the price, the state."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -207,7 +208,8 @@ class Directions(OverSums, Generic[K, Q]):
 
     def _split(self, flat: Array) -> list[Array]:
         """The agents' own parts of vectors, or of rows."""
-        return np.split(flat, self.runtime.block.xptr[1:-1], axis=-1)
+        ends = pairwise(self.runtime.block.xptr.tolist())
+        return [flat[..., first:last] for first, last in ends]
 
     def _spread(self, directions: Array) -> None:
         """Give every agent its own part of the directions."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -23,6 +24,18 @@ WIDTHS, KNOWN, COSTS, FLAT, VARIABLES = range(5)
 their variables as far as known, how many are, what they cost, and how many they are; d_i of all."""
 SURVEY = 5
 REQUESTS = 4
+
+
+def cut(v: Array, ends: Array) -> list[Array]:
+    """The parts of a vector up to these places, and the rest; views of it.
+
+    Examples
+    --------
+    >>> [part.tolist() for part in cut(np.arange(4), np.array([1, 3]))]
+    [[0], [1, 2], [3]]
+    """
+    places = [0, *ends.tolist(), len(v)]
+    return [v[a:b] for a, b in pairwise(places)]
 
 
 def half_size(p: int) -> int:

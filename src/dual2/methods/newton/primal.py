@@ -16,7 +16,7 @@ import numpy as np
 
 from dual2.methods.newton.directions import DIRECTION, POINT, RECALL, REDUCED, Directions, Known
 from dual2.methods.newton.factors import independent
-from dual2.methods.newton.message import REQUESTS, half_size, read_request, whole
+from dual2.methods.newton.message import REQUESTS, cut, half_size, read_request, whole
 from dual2.methods.newton.quadratics import Quadratics
 from dual2.methods.newton.reduced import EPS
 
@@ -130,7 +130,7 @@ class Primal(Directions[Known, Quadratics]):
             out[:] = 0.0
             for e, i in enumerate(rows):
                 part, Q = self.parts[i], self.parts[i].directions
-                head, tilts, along, bends, lengths, asked = np.split(out[e], cuts)
+                head, tilts, along, bends, lengths, asked = cut(out[e], cuts)
                 long = part.measure(Q)
                 head[VARIABLES], tilts[:], along[:] = part.rank, Q @ part.q, long @ xs[i]
                 bends[:], lengths[:] = (Q @ part.bend(Q).T)[lower], (Q @ long.T)[lower]
@@ -138,7 +138,7 @@ class Primal(Directions[Known, Quadratics]):
                     asked[self.request - 1] = 1.0
 
         total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
-        head, tilts, along, bends, lengths, asked = np.split(total, cuts)
+        head, tilts, along, bends, lengths, asked = cut(total, cuts)
         self._asked, now.variables = read_request(asked), round(float(head[VARIABLES]))
         kept, factor = independent(whole(lengths, count), np.zeros((count, 0)))
         now.phase = DIRECTION
@@ -168,7 +168,7 @@ class Primal(Directions[Known, Quadratics]):
                 z[:, own] = self.x[own] if fresh else self._directions(i, self.x[own], some)
                 Z, Q = z[:, own], part.directions[:count]
                 bent, long = part.bend(Z), part.measure(Z)
-                head, products, tilts, bends, lengths, across, along, asked = np.split(out[e], cuts)
+                head, products, tilts, bends, lengths, across, along, asked = cut(out[e], cuts)
                 head[:] = ratios[i], ratios[i] > self.tol, part.rank
                 part.products(Z, products.reshape(some, -1))
                 np.matmul(Z, part.q, out=tilts)
@@ -224,7 +224,7 @@ class Primal(Directions[Known, Quadratics]):
         """
         now, some = self.now, len(z)
         cuts = np.cumsum(_sizes(self.runtime.p, some, len(now.c)))
-        _, products, tilts, bends, lengths, across, along, _ = np.split(total, cuts)
+        _, products, tilts, bends, lengths, across, along, _ = cut(total, cuts)
         along = along.reshape(some, -1)
         kept, factor = independent(whole(lengths, some), along)
         self._spanned = len(kept) < some

@@ -50,13 +50,13 @@ class Quadratics:
         bend, self.q = hessian(agent.f, np.zeros(d)), agent.f.grad(np.zeros(d))
         form = agent.g.form
         assert bend is not None and form is not None, "the plan has asked for it"
-        form = form.broadcast(d)
-        self._plain = form.smooth and not (np.any(form.linear) or np.any(form.curvature))
-        self.q = self.q + form.linear
+        linear, curvature = (np.broadcast_to(v, d) for v in (form.linear, form.curvature))
+        self._plain = form.smooth and not (np.any(linear) or np.any(curvature))
+        self.q = self.q + linear
         P = np.asarray(bend, dtype=float)
-        self.P: Array = P + (form.curvature if P.ndim == 1 else np.diag(form.curvature))
-        own = sp.issparse(agent.A) or columns is None
-        self.A: Any = (agent.A if sp.issparse(agent.A) else as_dense(agent.A)) if own else columns.T
+        self.P: Array = P + (curvature if P.ndim == 1 else np.diag(curvature))
+        dense = as_dense if columns is None else lambda A: columns.T
+        self.A: Any = agent.A if sp.issparse(agent.A) else dense(agent.A)
         self.directions: Array = np.zeros((0, d))
         self.diagonal = self._matrix = np.ones(d)
         self._factor: Array | None = None
@@ -180,12 +180,13 @@ class Quadratics:
             A = sp.coo_array(self.A)
             (row, own), (column, other) = divmod(A.row, size), divmod(A.col, size)
             apart = np.array_equal(own, other)
-            self._parts = np.zeros((size, count, A.shape[1] // size) if apart else 0)
+            parts = np.zeros((size, count, A.shape[1] // size) if apart else 0)
             if apart:
-                self._parts[own, row, column] = A.data
-            if apart and np.all(self._parts == self._parts[0]):  # A = X ⊗ I
-                self._table = self._parts[0].copy()
-                self._parts = np.broadcast_to(self._table, self._parts.shape)
+                parts[own, row, column] = A.data
+            if apart and np.all(parts == parts[0]):  # A = X ⊗ I
+                self._table = parts[0].copy()
+                parts = np.broadcast_to(self._table, parts.shape)
+            self._parts = parts
         return self._parts if self._parts.size else None
 
     def solve(self, v: Array) -> Array:

@@ -89,10 +89,10 @@ def solve_kinks(problem: Reduced, kinks: Kinks, start: Array, gram: Gram) -> Ans
         gram.looks += 1
         with np.errstate(all="ignore"):  # at the last digits; whatever comes of it is not taken
             new = _advance(plain, at)
-        if new is None or not math.isfinite(sum(float(own.sum()) for own in new)):
+            gap = np.inf if new is None else _gap(plain, kinks, new, steepest)
+        if new is None or not math.isfinite(gap):
             break
         at = new
-        gap = _gap(plain, kinks, at, steepest)
         if gap <= EARLY and not tried and (found := _finish(problem, plain, kinks, at, True)):
             return found
         tried = gap <= EARLY
@@ -118,7 +118,8 @@ def _gap(plain: Reduced, kinks: Kinks, at: Inner, steepest: float) -> float:
     value = np.maximum(kinks.low * r, kinks.high * r)
     scale = float(np.abs(value).sum()) + float(np.abs(own) @ np.abs(at.c))
     left, terms = own + plain.S @ at.mu, max(_length(own), steepest, 1e-300)
-    return max(products / max(scale, 1e-300), _length(left) / terms)
+    gaps = products / max(scale, 1e-300), _length(left) / terms
+    return max(gaps) if math.isfinite(sum(gaps)) else np.inf
 
 
 def _length(v: Array) -> float:

@@ -22,7 +22,7 @@ from scipy.linalg import solve_triangular
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.newton.directions import DIRECTION, GROWING, POINT
 from dual2.methods.newton.faces import MORE, PATIENCE, SCALARS, Faces, KnownFaces
-from dual2.methods.newton.message import REQUESTS, half_size, whole
+from dual2.methods.newton.message import REQUESTS, cut, half_size, whole
 from dual2.methods.newton.reduced import Gram, Reduced
 from dual2.runtime import Runtime
 
@@ -136,7 +136,7 @@ class Spanned(Faces[KnownSpan]):
             for e, i in enumerate(rows):
                 part, x, R, M = self.parts[i], xs[i], self.bases[i], self.metrics[i]
                 Q = R * part.free
-                numbers, point, base, force, E, H, G, products, asked = np.split(out[e], cuts)
+                numbers, point, base, force, E, H, G, products, asked = cut(out[e], cuts)
                 numbers[:] = *part.worth(x), ratios[i], ratios[i] > self.tol, changed[i]
                 point[:], base[:], force[:] = R @ (M * x), R @ (M * part.base), Q @ part.force()
                 E[:], H[:] = ((Q * M) @ Q.T)[lower], (part.bend(Q) @ Q.T)[lower]
@@ -155,7 +155,7 @@ class Spanned(Faces[KnownSpan]):
         """Numbers of the point, product of the base; products and quadratic part on the faces."""
         now, count = self.now, self.variables
         cuts = np.cumsum(self._sizes())
-        numbers, point, base, force, E, H, G, products = np.split(total[: cuts[-1]], cuts[:-1])
+        numbers, point, base, force, E, H, G, products = cut(total[: cuts[-1]], cuts[:-1])
         E, H = whole(E, count), whole(H, count)
         if now.phase == POINT:
             now.span, now.turn = products.reshape(count, self.runtime.p), np.eye(count)
