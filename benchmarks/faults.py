@@ -157,7 +157,7 @@ def report_threads(report: Report, options: argparse.Namespace) -> None:
 
 def report_processes(report: Report, options: argparse.Namespace) -> None:
     """Schedules of parties that are processes, run by a program without threads."""
-    begun, counts, wrong = time.monotonic(), Counter[str](), []
+    begun, counts, wrong, longest = time.monotonic(), Counter[str](), [], 0.0
     first, count = options.seed, options.schedules
     line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
     line += [options.carrier]
@@ -167,9 +167,11 @@ def report_processes(report: Report, options: argparse.Namespace) -> None:
         for text in process.stdout:
             found = json.loads(text)
             counts.update(found["counts"] | {found["end"]: 1, "schedules": 1})
+            longest = max(longest, found["seconds"])
             if found["end"] != "same bits":
                 wrong.append(text)
     rows = [*sorted(counts.items()), ("seconds", round(time.monotonic() - begun, 1))]
+    rows += [("seconds of the longest", longest)]
     report.table("Random faults, parties as processes", ("what", "how often"), rows)
     for text in wrong:
         report.say(text)

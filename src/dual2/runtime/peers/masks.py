@@ -165,6 +165,7 @@ class Masks:
         self._pairs: dict[int, Randomness] = {}
         self._tags: dict[int, bytes] = {}
         self._shape: tuple[int, ...] = ()
+        self._alike = False
         self._first, self._drawn = 0, np.zeros((0, 0), np.uint64)
         self._blocks = self._scratch = np.zeros(0, "<u8")
         for other, public in sorted(publics.items(), reverse=True):  # those to be added first
@@ -198,22 +199,30 @@ class Masks:
     def draw(self, index: int, shape: tuple[int, ...]) -> Array:
         """The sum of this party's masks of sum ``index``, to be changed by whoever asked for it.
 
-        ``shape`` is (m, limbs), or (m,) for numbers of one word each. Masks of short sums are drawn
-        for some that follow too, if they had this shape before.
+        ``shape`` is (m, limbs), or (m,) for numbers of one word each.
         """
-        at = index - self._first
-        if shape != self._shape or not 0 <= at < len(self._drawn):
-            size = math.prod(shape)
-            again = shape == self._shape and size % 2 == 0
-            sums = max(1, _AHEAD // size) if again else 1
-            self._first, self._shape, at = index, shape, 0
-            self._drawn = self._draw(index, sums, size, shape[1:]).reshape(sums, *shape)
-        return self._drawn[at].copy() if len(self._drawn) > 1 else self._take()
-
-    def _take(self) -> Array:
-        """The only one that is drawn."""
+        self._alike, self._shape = shape == self._shape, shape
+        if not self._has(index):
+            self._fill(index)
+        if len(self._drawn) > 1:
+            return self._drawn[index - self._first].copy()
         found, self._drawn = self._drawn[0], self._drawn[:0]
         return found
+
+    def prepare(self, index: int) -> None:
+        """Draw for a sum to come, if the last ones had one shape: it usually has it too."""
+        if self._alike and not self._has(index):
+            self._fill(index)
+
+    def _has(self, index: int) -> bool:
+        return self._drawn.shape[1:] == self._shape and 0 <= index - self._first < len(self._drawn)
+
+    def _fill(self, index: int) -> None:
+        """Masks of one sum; of several that follow where they are short and alike."""
+        size = math.prod(self._shape)
+        sums = max(1, _AHEAD // max(size, 1)) if self._alike and size % 2 == 0 else 1
+        drawn = self._draw(index, sums, size, self._shape[1:])
+        self._first, self._drawn = index, drawn.reshape(sums, *self._shape)
 
     def _draw(self, index: int, sums: int, size: int, limbs: tuple[int, ...]) -> Array:
         """Masks of some sums, one after the other: ± AES(counters) of each pair."""

@@ -94,21 +94,24 @@ class Parties(Exchange):
         log, masked = self.hub.audit, self.masks is not None
         if self.parent is not None:  # while the others are at work
             log("sum", index=index, shape=list(words.shape), masked=masked)
+            if self.masks is not None:
+                self.masks.prepare(self._index)
         marks = [self._hand_down(part, index) for part in parts]
         if self.parent is None:
             log("sum", index=index, shape=list(words.shape), masked=masked)
+        marks = [mark or mark_of(part.data) for mark, part in zip(marks, parts, strict=True)]
         self._chain = mark_of(self._chain, *marks)
         return words
 
     def _hand_down(self, part: Array, index: int) -> bytes:
-        """A part of a total, from the parent if there is one, to the children; its hash."""
+        """A part of a total, from the parent if any, to the children; its hash, if it is known."""
         mark = b""
         if self.parent is not None:
             frame = self._numbers(self.parent, Kind.DOWN, index, part)
             part[:], mark = frame.array(), frame.mark
         if self.children:
             self._send_all(self.children, Kind.DOWN, part, index)
-        return mark or mark_of(part.data)
+        return mark
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
         """Where this party's words of the next sum are to be added: its masks, or zeros."""
