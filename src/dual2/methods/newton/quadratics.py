@@ -184,8 +184,8 @@ class Quadratics:
             if apart:
                 parts[own, row, column] = A.data
             if apart and np.all(parts == parts[0]):  # A = X ⊗ I
-                self._table = parts[0].copy()
-                parts = np.broadcast_to(self._table, parts.shape)
+                self._table = table = np.array(parts[0])
+                parts = np.broadcast_to(table, parts.shape)
             self._parts = parts
         return self._parts if self._parts.size else None
 
