@@ -117,7 +117,7 @@ def test_f_without_strong_convexity_is_named():
 
 def test_f_without_a_lipschitz_gradient_is_named():
     agents = [d2.Agent(A, SQUARE), d2.Agent(A, d2.Smooth(lambda x: x, 1.0, np.inf))]
-    with pytest.raises(d2.CapabilityError, match=r"agent 1: f must be smooth.*L = inf"):
+    with pytest.raises(d2.CapabilityError, match=r"agent 1: the gradient of f.*L = inf"):
         d2.solve(d2.Problem(agents, d2.SquaredLoss(np.ones(3))), path(2))
 
 

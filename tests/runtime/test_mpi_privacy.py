@@ -23,7 +23,7 @@ SENT = r"^E\t(\d)\t(\d)\t(\d+) bytes\t(\d+) msgs"
 METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
-    ("solving.solve.solve", 2): "the coupling length",
+    ("solving.solve.solve", 3): "the coupling length, and whether there is a starting point",
     ("solving.balance._balanced_rows", P): "lengths of the rows",
     ("solving.balance._balanced_agents", 2): "largest and smallest curvature",
     ("solving.stopping.StoppingTest._weigh", P): "lengths of the rows",

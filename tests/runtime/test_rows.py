@@ -283,7 +283,7 @@ def test_an_exchange_that_fails_raises_after_the_loop():
         def swap(self, outgoing, incoming, kind):
             """The other has the same p."""
             for array in incoming.values():
-                array[...] = [P, -P]
+                array[...] = [P, -P, 0.0][: array.shape[-1]]
 
     transport = Broken(0, [[], []], [], np.array([0, 0, 1, 1]))
     runtime = Runtime(share_of(whole, network, transport), network.chebyshev(6))

@@ -162,7 +162,5 @@ def _steep(f: Function) -> str:
     """What to do with an f whose gradient has no Lipschitz constant, which no method takes."""
     if f.L < np.inf:
         return ""
-    advice = " Give it as g, beside f = Zero()" if f.proximable else ""
-    return f"the gradient of f must have a Lipschitz constant; {f!r} has L = inf.{advice}".rstrip(
-        "."
-    )
+    advice = "Give it as g, beside f = Zero()" if f.proximable else "Pass a finite L"
+    return f"the gradient of f must have a Lipschitz constant; {f!r} has L = inf. {advice}"
