@@ -22,7 +22,8 @@ Python allocates from the problem's data on (the interpreter and its libraries a
 ``model``: seconds of nine sums among 10³ to 10⁶ processes, by a formula; nothing is measured.
 
 ``threads``: one sum by two threads and by one, in turns: wall clock, and the processor time of the
-first thread, which is what the wall clock would be on two idle cores.
+first thread. Beside them one thread while another process makes the same sums, which tells what two
+cores of this machine give to two who share nothing.
 """
 
 import argparse
@@ -32,6 +33,8 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import networkx as nx
@@ -55,6 +58,7 @@ from common.growth import (
 from common.loops import OneSum
 from common.report import Report, parse
 
+Array = np.ndarray
 DISTANCE = "|x - x_ref|/|x_ref|"
 WARM = 400
 """Agents of a first solve: enough for all kernels that many need."""
@@ -225,17 +229,46 @@ def report_threads(report: Report, options: argparse.Namespace) -> None:
     best = {threads: [np.inf, np.inf] for threads in teams}
     for _ in range(5 * options.repeats):
         for threads, one in teams.items():
-            begun = time.perf_counter(), time.thread_time()
-            one.run()
-            ended = time.perf_counter(), time.thread_time()
-            own = best[threads]
-            best[threads] = [min(b, y - x) for b, x, y in zip(own, begun, ended, strict=True)]
+            best[threads] = np.minimum(best[threads], timed(one))
     same = np.array_equal(*(one.run() for one in teams.values()))
     report.expect(same, "two threads and one differ.")
-    rows = [[t, 1e3 * wall, 1e3 * first] for t, (wall, first) in best.items()]
-    rows.append(["ratio", best[1][0] / best[2][0], best[1][1] / best[2][1]])
-    head = ["threads", "wall ms", "CPU ms of the first thread"]
+    with another(options):
+        beside = np.median([timed(teams[1]) for _ in range(3 * options.repeats)], axis=0)
+    rows = [[t, *(1e3 * own), *(best[1] / own)] for t, own in best.items()]
+    rows.append(["1, beside another process", *(1e3 * beside), *(2.0 * best[1] / beside)])
+    head = ["threads", "wall ms", "CPU ms of the first thread", "speed-up, wall", "CPU"]
     report.table(f"One sum of {options.team} agents, smallest times", head, rows)
+    report.say("The last row is what two processes gain that share nothing.")
+
+
+def timed(one: OneSum) -> Array:
+    """Seconds of a sum by the clock, and of this thread."""
+    begun = time.perf_counter(), time.thread_time()
+    one.run()
+    return np.subtract((time.perf_counter(), time.thread_time()), begun)
+
+
+@contextmanager
+def another(options: argparse.Namespace) -> Iterator[None]:
+    """While another process makes the same sums."""
+    line = [sys.executable, __file__, "threads", "--here", "--team", str(options.team)]
+    child = subprocess.Popen(line, stdout=subprocess.PIPE)
+    try:
+        assert child.stdout is not None and child.stdout.readline(), "it did not begin"
+        yield
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def keep_summing(options: argparse.Namespace) -> dict[str, Any]:
+    """One sum after the other, for two minutes at most; a line tells that the first is made."""
+    one, end = OneSum(*many(options.team), 20, 20, 1), time.monotonic() + 120.0
+    one.run()
+    print("begun", flush=True)
+    while time.monotonic() < end:
+        one.run()
+    return {}
 
 
 # -- processes -------------------------------------------------------------------------------------
@@ -263,7 +296,7 @@ PARTS = {
     "rows": report_rows,
     "threads": report_threads,
 }
-RUNS = {"dispatch": run_dispatch, "elastic": run}
+RUNS = {"dispatch": run_dispatch, "elastic": run, "threads": keep_summing}
 
 
 def main() -> None:
