@@ -212,10 +212,13 @@ class Directions(OverSums, Generic[K, Q]):
         return [flat[..., first:last] for first, last in ends]
 
     def _spread(self, directions: Array) -> None:
-        """Give every agent its own part of the directions."""
+        """Give every agent its own part of the directions.
+
+        As a copy, also of a single row: some BLAS round by where an array begins.
+        """
         cuts = self.runtime.block.xptr[1:-1]
         for part, own in zip(self.parts, np.split(directions, cuts, axis=1), strict=True):
-            part.directions = np.ascontiguousarray(own)
+            part.directions = own.copy()
 
     # -- the reduced problem ----------------------------------------------------------------------
     def _problem(self, H: Array, base: Array) -> Reduced:

@@ -111,7 +111,7 @@ class Spanned(Faces[KnownSpan]):
         cuts = self.runtime.block.xptr[1:-1]
         self.metrics = np.split(np.array(state["metrics"]), cuts)
         bases = np.split(np.array(state["bases"]), cuts, axis=1)
-        self.bases = [np.ascontiguousarray(basis) for basis in bases]
+        self.bases = [basis.copy() for basis in bases]
 
     # -- the sum ----------------------------------------------------------------------------------
     def _sizes(self) -> list[int]:
