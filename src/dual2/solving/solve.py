@@ -245,6 +245,8 @@ def _assemble(
     parts = problem.split(x)
     dual, kkt = _judge(driver, problem, parts, duals, atol)
     if status == Status.CONVERGED or (status == Status.STALLED and driver.judges_itself):
+        if kkt.kkt > tol:
+            parts, kkt = _or_zero(problem, parts, dual, kkt, tolerances)
         status = Status.CONVERGED if kkt.kkt <= tol else Status.STALLED  # the definitions decide
     certificate, most, value = _certify(problem, parts, dual, duals, kkt, counts)
     counts = replace(counts, **most)
@@ -288,6 +290,19 @@ def _judge(
     # a method that judges itself has one price, which a mean would round
     dual = duals[0].copy() if driver.judges_itself else problem.total(duals) / problem.n
     return dual, problem.kkt(x, dual, atol)
+
+
+def _or_zero(
+    problem: Problem, x: list[Array], dual: Array, kkt: KKT, tolerances: tuple[float, float]
+) -> tuple[list[Array], KKT]:
+    """The answer 0 instead of x if it is one.
+
+    Where h allows nothing but 0, x is what rounding left, and has no size to be judged by.
+    """
+    tol, atol = tolerances
+    nothing = [np.zeros_like(part) for part in x]
+    there = problem.kkt(nothing, dual, atol)
+    return (nothing, there) if there.kkt <= tol else (x, kkt)
 
 
 def _objective(
