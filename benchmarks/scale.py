@@ -36,6 +36,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import networkx as nx
 import numpy as np
@@ -107,7 +108,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def report_elastic(report: Report, options: argparse.Namespace) -> None:
-    found = in_child("elastic")
+    found = in_child(options, "elastic")
     title = (
         f"{options.method}, {options.agents} agents, p = {options.rows}, d = {options.dim}, "
         f"random {options.degree}-regular graph, tol {options.tol:g}"
@@ -156,7 +157,7 @@ def run_dispatch(options: argparse.Namespace) -> dict[str, Any]:
 
 def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     runs = [(n, t) for n in options.sizes for t in options.threads]
-    found = [in_child("dispatch", "--sizes", str(n), "--threads", str(t)) for n, t in runs]
+    found = [in_child(options, "dispatch", sizes=[n], threads=[t]) for n, t in runs]
     for run in found:
         report.expect(run["status"] == "CONVERGED", f"{run['agents']} agents: {run['status']}.")
     report.table("Dispatch over 24 periods on a grid", list(found[0]), [r.values() for r in found])
@@ -280,10 +281,17 @@ def peak_memory() -> float:
     return peak * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
-def in_child(part: str, *arguments: str) -> dict[str, Any]:
-    """What a run of its own process finds: memory is that of this run alone."""
+def in_child(options: argparse.Namespace, part: str, **wishes: list[int]) -> dict[str, Any]:
+    """What a run of its own process finds: memory is that of this run alone.
+
+    A smoke test, which looks at no memory, runs here.
+    """
+    if options.smoke:
+        with patch.dict(os.environ):
+            return RUNS[part](argparse.Namespace(**vars(options) | wishes))
     given = [word for word in sys.argv[1:] if word not in PARTS]
-    child = [sys.executable, __file__, part, *given, "--here", *arguments]
+    wanted = [str(w) for name, own in wishes.items() for w in (f"--{name}", *own)]
+    child = [sys.executable, __file__, part, *given, "--here", *wanted]
     done = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 
