@@ -38,8 +38,6 @@ PARTS = {"single": 0, "mpi": 2}
 EARLY = "of them before a checkpoint"
 KINDS = ("kills", EARLY, "runs", "OTHER ANSWER", "LEFT BEHIND")
 _POLL = 0.002
-_STARTING = 0.2
-"""Share of the kills that come before the first iteration, as a rule."""
 
 
 class Run:
@@ -144,13 +142,18 @@ def timed(run: Run) -> tuple[float, float]:
 
 
 def chain(
-    run: Run, seconds: tuple[float, float], most: int, chance: random.Random, words: Counter[str]
+    run: Run,
+    seconds: tuple[float, float],
+    most: int,
+    early: float,
+    chance: random.Random,
+    words: Counter[str],
 ) -> None:
     """Kill one run at most so many times and bring it to its end; ``words`` count what happened."""
     for _ in range(most):
         before = run.saved
         process = run.start("--resume" if before else "--force")
-        starting = chance.random() < _STARTING
+        starting = chance.random() < early
         if starting or run.iterating(process, before):
             with suppress(subprocess.TimeoutExpired):
                 process.wait(chance.uniform(0.0, seconds[not starting]))
@@ -182,7 +185,8 @@ def campaign(report: Report, options: argparse.Namespace, ranks: int, folder: Pa
         while words["kills"] < wanted or words["kills"] == words[EARLY]:
             k += 1
             run = Run(folder, name, rounds, ranks, folder.parent / f"{name}-{ranks}-{k}" / "x.json")
-            chain(run, seconds, max(wanted - words["kills"], 1), chance, words)
+            most = max(wanted - words["kills"], 1)
+            chain(run, seconds, most, options.early, chance, words)
             words["runs"] += 1
             words["OTHER ANSWER"] += run.answer() != expected
             words["LEFT BEHIND"] += bool(run.rest)
@@ -198,8 +202,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=50, help="of each kind, by default 50")
     parser.add_argument("--rounds", type=int, default=600_000, help="most rounds in process")
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=list(METHODS))
+    early = "share of the kills before the first iteration, by default 0.2"
+    parser.add_argument("--early", type=float, default=0.2, help=early)
     parser.add_argument("--seed", type=int, default=0)
-    options = parse(parser, PARTS, kills=1, rounds=4_000, methods=["iD2A"], parts=["single"])
+    smoke = {"kills": 1, "early": 0.0, "rounds": 4_000, "methods": ["iD2A"], "parts": ["single"]}
+    options = parse(parser, PARTS, **smoke)
     report = Report(options)
     if not PROC.is_dir():
         report.leave_out("everything: there is no /proc to find the processes in")
