@@ -342,6 +342,21 @@ def test_unbounded_with_a_proof():
     assert sum(np.dot(q, part) for q, part in zip(costs, ray, strict=True)) < -0.01 * size
 
 
+@pytest.mark.parametrize("multiple", [1.0, 2.0, 1.0 / 3.0])
+def test_rows_that_depend_on_one_another_and_bounds_that_coincide(multiple):
+    """One row may not be below what the other may not be above: prices may be of any length."""
+    rng, low, f = np.random.default_rng(0), -3.5, d2.Quadratic([1.0, 2.0, 4.0], np.ones(3))
+    rows = rng.standard_normal((5, 1, 3))
+    agents = [d2.Agent(np.vstack([a, multiple * a]), f, d2.L2Norm(0.7)) for a in rows]
+    box = d2.IndicatorBox([low, multiple * low - 1.0], [low + 0.2, multiple * low])
+    result = newton(d2.Problem(agents, box))
+    one = [d2.Agent(a, f, d2.L2Norm(0.7)) for a in rows]
+    best = newton(d2.Problem(one, d2.IndicatorPoint([low])))
+    assert result.status == best.status == "CONVERGED"
+    np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best.x), atol=1e-7)
+    assert np.abs(result.dual).max() < 1e3 * np.abs(best.dual).max()
+
+
 def test_no_multiplier_is_no_convergence():
     """A ball that touches a line: the only feasible point has no price."""
     agents = [d2.Agent(np.eye(2)[:1], d2.SquaredNorm(1.0, [0.0, 1.0]), d2.IndicatorBall(1.0))] * 5

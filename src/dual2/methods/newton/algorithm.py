@@ -58,6 +58,9 @@ _EXACTLY = 1e-11
 the last move looked like one along which the objective falls for ever."""
 _LITTLE = 1e-6
 """Part of the rows' slack and of the objective's fall that one agent need not contribute."""
+_SHARP, _FINEST = 0.1, 1e-11
+"""Part of the tolerance by which the rounding of a price may move a row, and the least tolerance
+for which that is asked."""
 _NO_PRICE = 1e-12
 """Length of a price, relative to the longest one, that is nothing but rounding."""
 _IDLE, _CLAIMS = 3, 5
@@ -299,8 +302,23 @@ class Newton(OverSums):
 
     def _choose(self, old: Point, new: Point) -> tuple[int, bool]:
         """Which of the new points is taken, -1 for none, and whether its envelope is lower."""
-        chosen = choose(old, new, self.now.best, self.scaling.gamma)
+        chosen = choose(old, new, self.now.best, self.scaling.gamma, self._felt(new))
         return chosen, bool(new.envelope[chosen] < old.envelope - 8.0 * EPS * old.magnitude)
+
+    def _felt(self, new: Point) -> Array:
+        """How much too far the rounding of each price may move a row.
+
+        That is up to ε|M||λ|, of which a tenth of the tolerance is too much, unless the present
+        price has as much.
+        """
+        now, least = self.now, _SHARP * max(self.tol, _FINEST)
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = [springs_of.reach_of(now.M, np.abs(lam)) for lam in (now.lam, *new.lam)]
+            before, after = 2.0 * EPS * reach[0], EPS * np.array(reach[1:])
+            rows = np.maximum(now.widest, np.maximum(new.load, np.abs(new.y)))
+            room = np.maximum(before, least * rows)
+            felt = np.divide(after, room, out=np.zeros_like(after), where=room > 0)
+        return np.where(np.isfinite(felt), felt, np.inf).max(axis=1)
 
     def _accept(self, point: Point, trial: int) -> None:
         """Take a price and the answers to it; entries that differ from z by rounding become z.
