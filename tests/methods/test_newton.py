@@ -11,6 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.methods.newton import algorithm
+from dual2.methods.newton.coupling import choose
 from dual2.methods.newton.local import Force, Local
 from dual2.reference import solve_reference
 from hard_problems import CLASSES
@@ -287,6 +288,41 @@ def test_a_warm_start_needs_one_sum():
     first = newton(problem, network)
     again = newton(problem, network, start=(first.x, first.dual))
     assert again.status == "CONVERGED" and again.counts.sums <= 2
+
+
+def quadratic():
+    """Quadratic costs in boxes, with three demands."""
+    rng, box = np.random.default_rng(8), d2.IndicatorBox(-1.0, 1.0)
+    costs = [d2.Quadratic(np.ones(6), rng.standard_normal(6)) for _ in range(5)]
+    agents = [d2.Agent(rng.standard_normal((3, 6)), f, box) for f in costs]
+    return d2.Problem(agents, d2.IndicatorPoint([4.0, -6.0, 5.0]))
+
+
+def test_near_a_price_one_step_is_tried_alone(monkeypatch):
+    """A message with one price is short, and full Newton steps are right there."""
+    problem = quadratic()
+    found = newton(problem)
+    assert found.dual.all() and found.counts.sums > 2
+    start = (found.x, 0.999 * found.dual)
+    lone = newton(problem, start=start)
+    monkeypatch.setattr(algorithm, "_NEAR", 0.0)
+    many = newton(problem, start=start)
+    assert lone.status == many.status == "CONVERGED"
+    assert lone.counts.sums == many.counts.sums == 2
+    assert lone.counts.floats < 0.5 * many.counts.floats
+
+
+def test_a_lone_step_that_does_not_help_is_followed_by_many(monkeypatch):
+    problem, tried = quadratic(), []
+    found = newton(problem)
+
+    def refuse(old, new, *more):
+        tried.append(len(new.lam))
+        return -1 if len(new.lam) == 1 else choose(old, new, *more)
+
+    monkeypatch.setattr(algorithm, "choose", refuse)
+    result = newton(problem, start=(found.x, 0.999 * found.dual))
+    assert result.status == "CONVERGED" and tried[0] == 1 and min(tried[1:]) > 1
 
 
 def test_a_callback_ends_a_run():

@@ -58,6 +58,8 @@ _EXACTLY = 1e-11
 the last move looked like one along which the objective falls for ever."""
 _LITTLE = 1e-6
 """Part of the rows' slack and of the objective's fall that one agent need not contribute."""
+_NEAR = 0.1
+"""Residual of a price to start from, up to which one full Newton step is tried alone."""
 _SHARP, _FINEST = 0.1, 1e-11
 """Part of the tolerance by which the rounding of a price may move a row, and the least tolerance
 for which that is asked."""
@@ -94,7 +96,7 @@ class Newton(OverSums):
         price = rt.total(lam) / rt.problem.n if priced else zero
         G, M = self._unknown()
         known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p)), np.zeros((WAYS, p))
-        self.now = Shared(price, zero, zero, *known, share=self.loosely)
+        self.now = Shared(price, zero, zero, *known, near=int(priced), share=self.loosely)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
@@ -222,7 +224,8 @@ class Newton(OverSums):
         """The prices of the next sum."""
         now = self.now
         ways = now.ways if now.apart else now.ways[:0]
-        return propose(self.h, self.scaling, self.point, now.G, now.around, ways)
+        trials = propose(self.h, self.scaling, self.point, now.G, now.around, ways)
+        return Trials(trials.prices[:1], trials.deltas[:1]) if now.near else trials
 
     def _layout(self, count: int, directions: int) -> Layout:
         """Of a sum with so many prices: with Jacobians of all unless they are too much."""
@@ -260,6 +263,7 @@ class Newton(OverSums):
         if layout.ray:
             self._follow(layout.read_ray(total))
         self._test()
+        now.near = int(now.near and now.kkt <= _NEAR and not now.flat)
         if not now.end and now.flat and self._inner_done(min(1e-6, now.share)):
             self._move_anchors(stuck=self.point.numbers[MOVED] == 0)
 
@@ -280,8 +284,10 @@ class Newton(OverSums):
         with np.errstate(over="ignore", invalid="ignore"):
             points = look_all(self.h, self.scaling, question.trials, *told)
         chosen, ahead = self._choose(old, points)
+        now.near = 0
         if chosen < 0:
-            self._stuck()
+            if layout.trials > 1:  # else the next sum tries more
+                self._stuck()
             return
         new = points.one(chosen)
         now.idle = 0 if ahead or new.residual < now.best else now.idle + 1
