@@ -163,10 +163,12 @@ def report_mpc(report: Report, options: argparse.Namespace) -> None:
         noise = level * errors
         best = central_loop(controller, made, noise)
         for method, tol in product(options.controllers, options.tol):
-            logs = [loop(controller, made, noise, method, tol, warm) for warm in (True, False)]
-            worst = max(abs(log.cost / best - 1) for log, _ in logs)
+            warm, cold = (
+                loop(controller, made, noise, method, tol, start) for start in (True, False)
+            )
+            worst = max(abs(log.cost / best - 1) for log, _ in (warm, cold))
             report.expect(worst <= 10 * tol, f"{method}, tol {tol:g}: cost error {worst:.1e}.")
-            rows.append((level, f"{tol:.0e}", method, *mpc_row(*logs, best)))
+            rows.append((level, f"{tol:.0e}", method, *mpc_row(warm, cold, best)))
     head = ["noise", "tol", "method", "status", "steps bound", "cost error warm", "cold"]
     for name in (*MEASURES.values(), "CPU s"):
         head += [f"{name} warm", "cold", "ratio"]
