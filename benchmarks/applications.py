@@ -2,6 +2,7 @@
 
 import argparse
 import time
+from itertools import product
 from typing import Any
 
 import clarabel
@@ -20,7 +21,8 @@ SUPPLY = 11.0
 """Heat for each building in every step."""
 CLOSE = 1e-5
 """Largest relative error of costs and prices of a dispatch."""
-WAITS = ("sums", "latency")
+MEASURES = {"sums": "sums", "latency": "latency", "floats": "numbers"}
+"""What a closed loop is counted by, and its name in the table."""
 HOURS = np.arange(24)
 PROFILE = 1.1 + 0.35 * np.sin((HOURS - 9) * np.pi / 12) + 0.1 * np.sin((HOURS - 6) * np.pi / 6)
 REPEATS, SLOW = 20, ("iD2A", "MiD2A")
@@ -155,16 +157,21 @@ def report_mpc(report: Report, options: argparse.Namespace) -> None:
     graph = nx.random_regular_graph(4, n, seed=1)
     controller = make_controller(made, options.horizon, graph)
     errors = np.random.default_rng(3).standard_normal((options.steps, n, 6))
+    for method in options.controllers:  # so that nothing is compiled later
+        loop(controller, made, errors[:2], method, 1e-4, warm=True)
     for level in options.noise:
         noise = level * errors
         best = central_loop(controller, made, noise)
-        for tol in options.tol:
-            row = mpc_row(controller, made, noise, best, level, tol)
-            worst = max(float(error) for error in row[4:6])
-            report.expect(worst <= 10 * tol, f"tol {tol:g}: cost error {worst:.1e}.")
-            rows.append(row)
-    head = ("noise", "tol", "status", "steps bound", "cost error warm", "cold", "sums warm",
-            "cold", "ratio", "latency warm", "cold", "ratio", "CPU s warm", "cold")  # fmt: skip
+        for method, tol in product(options.controllers, options.tol):
+            warm, cold = (
+                loop(controller, made, noise, method, tol, start) for start in (True, False)
+            )
+            worst = max(abs(log.cost / best - 1) for log, _ in (warm, cold))
+            report.expect(worst <= 10 * tol, f"{method}, tol {tol:g}: cost error {worst:.1e}.")
+            rows.append((level, f"{tol:.0e}", method, *mpc_row(warm, cold, best)))
+    head = ["noise", "tol", "method", "status", "steps bound", "cost error warm", "cold"]
+    for name in (*MEASURES.values(), "CPU s"):
+        head += [f"{name} warm", "cold", "ratio"]
     report.table(f"MPC of {n} buildings against a centralised controller", head, rows)
     head = ("formulation", "p", "status", "KKT", "rounds", "numbers sent", "s")
     rows = formulation_rows(made, options.horizon, graph)
@@ -172,38 +179,41 @@ def report_mpc(report: Report, options: argparse.Namespace) -> None:
     report.table("One plan (iD2A, tol 1e-4) in both formulations", head, rows)
 
 
-def mpc_row(
+def loop(
     controller: mpc.Controller,
     made: mpc.Buildings,
     noise: Any,
-    best: float,
-    level: float,
+    method: str,
     tol: float,
-) -> tuple[Any, ...]:
-    logs, seconds = [], []
-    for warm in (True, False):
-        begun = time.process_time()
-        logs.append(
-            controller.simulate(
-                made.states,
-                len(noise),
-                warm=warm,
-                tol=tol,
-                record=False,
-                forecast=lambda t: made.weather,
-                disturbance=lambda t: np.array(made.weather) + noise[t],
-            )
-        )
-        seconds.append(time.process_time() - begun)
-    warm, cold = logs
-    sums, latency = ([int(v.sum()) for v in (getattr(warm, w), getattr(cold, w))] for w in WAITS)
-    ends = {str(status) for log in logs for status in log.statuses}
-    return (
-        level, f"{tol:.0e}", "/".join(sorted(ends)), int((warm.price > 1e-6).sum()),
-        f"{abs(warm.cost / best - 1):.1e}", f"{abs(cold.cost / best - 1):.1e}",
-        *sums, f"{sums[1] / sums[0]:.1f}", *latency, f"{latency[1] / latency[0]:.1f}",
-        f"{seconds[0]:.1f}", f"{seconds[1]:.1f}",
-    )  # fmt: skip
+    warm: bool,
+) -> tuple[mpc.Simulation, float]:
+    """The closed loop, and its processor time."""
+    begun = time.process_time()
+    log = controller.simulate(
+        made.states,
+        len(noise),
+        warm=warm,
+        method=method,
+        tol=tol,
+        record=False,
+        forecast=lambda t: made.weather,
+        disturbance=lambda t: np.array(made.weather) + noise[t],
+    )
+    return log, time.process_time() - begun
+
+
+def mpc_row(
+    warm: tuple[mpc.Simulation, float], cold: tuple[mpc.Simulation, float], best: float
+) -> list[Any]:
+    """What the loop cost with warm starts and with cold ones, and their ratio, by each measure."""
+    (one, first), (other, second) = warm, cold
+    ends = {str(status) for status in one.statuses + other.statuses}
+    row = ["/".join(sorted(ends)), int((one.price > 1e-6).sum())]
+    row += [f"{abs(log.cost / best - 1):.1e}" for log in (one, other)]
+    for name in MEASURES:
+        few, many = (int(getattr(log, name).sum()) for log in (one, other))
+        row += [few, many, f"{many / few:.1f}" if few else "-"]
+    return [*row, f"{first:.1f}", f"{second:.1f}", f"{second / first:.1f}"]
 
 
 def formulation_rows(made: mpc.Buildings, horizon: int, graph: nx.Graph) -> list[tuple[Any, ...]]:
@@ -231,7 +241,8 @@ def main() -> None:
     parser.add_argument("--buildings", type=int, default=20)
     parser.add_argument("--horizon", type=int, default=15)
     parser.add_argument("--steps", type=int, default=30, help="receding steps of the MPC")
-    parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.001, 0.01])
+    parser.add_argument("--noise", type=float, nargs="+", default=[0.0, 0.001, 0.01, 0.1])
+    parser.add_argument("--controllers", nargs="+", default=["auto", "iD2A"], help="methods of MPC")
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
     options = parse(
         parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,

@@ -79,7 +79,46 @@ def test_twenty_buildings_for_fifteen_steps():
     best = closed_loop(controller, made.states, made.weather, 15)
     assert warm.cost == pytest.approx(best, rel=1e-4)
     assert cold.cost == pytest.approx(best, rel=1e-4)
-    assert warm.rounds.sum() < cold.rounds.sum()
+    assert warm.rounds.sum() < cold.rounds.sum() and 3 * warm.floats.sum() < cold.floats.sum()
+
+
+def disturbed(controller, made, plan):
+    """Where the buildings are after the first step of a plan, and of what nobody foresaw."""
+    noise = 0.01 * np.random.default_rng(5).standard_normal((len(made.states), 6))
+    moves = zip(controller.subsystems, made.states, plan.inputs, made.weather, noise, strict=True)
+    return [s.step(x, u[0], w + e) for s, x, u, w, e in moves]
+
+
+@pytest.mark.parametrize("method, gain", [("auto", 4.0), ("iD2A", 4.0)])
+def test_a_warm_plan_of_disturbed_buildings(method, gain):
+    controller, made = heating(8, 24, 80.0)
+    options = {"method": method, "tol": 1e-4}
+    first = controller.plan(made.states, made.weather, **options)
+    assert first.price[0, 0] > 0
+    now = disturbed(controller, made, first)
+    warm, cold = (controller.plan(now, made.weather, start=s, **options) for s in (first, None))
+    assert warm.result.status == cold.result.status == "CONVERGED"
+    assert warm.usage[0] == pytest.approx(cold.usage[0], rel=1e-3)
+    assert gain * warm.result.counts.floats < cold.result.counts.floats
+
+
+def test_a_start_answers_prices_that_go_on_as_they_did():
+    controller, made = heating(limit=30.0)
+    first = controller.plan(made.states, made.weather)
+    before, last = first.price.ravel()[-2:]
+    assert 0 < last < before
+    now = disturbed(controller, made, first)
+    known = [np.tile(w, (6, 1)) for w in made.weather]
+    x, duals = controller.shifted(first, now, known)
+    np.testing.assert_allclose(duals[:, :-1], np.tile(first.price.ravel()[1:], (4, 1)))
+    np.testing.assert_allclose(duals[:, -1], max(2.0 * last - before, 0.0))
+    problem = controller.problem(now, made.weather)
+    for agent, own, price in zip(
+        problem.agents, controller._answers(problem, x, duals), duals, strict=True
+    ):
+        least = agent.f.value(own) + price @ agent.apply(own)
+        for other in (agent.g.prox(own + move, 1.0) for move in 0.1 * np.eye(agent.dim)):
+            assert least <= agent.f.value(other) + price @ agent.apply(other) + 1e-9
 
 
 @pytest.mark.parametrize("formulation", ["local", "paper"])

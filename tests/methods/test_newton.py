@@ -11,6 +11,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.methods.newton import algorithm
+from dual2.methods.newton.coupling import choose
 from dual2.methods.newton.local import Force, Local
 from dual2.reference import solve_reference
 from hard_problems import CLASSES
@@ -289,6 +290,41 @@ def test_a_warm_start_needs_one_sum():
     assert again.status == "CONVERGED" and again.counts.sums <= 2
 
 
+def quadratic():
+    """Quadratic costs in boxes, with three demands."""
+    rng, box = np.random.default_rng(8), d2.IndicatorBox(-1.0, 1.0)
+    costs = [d2.Quadratic(np.ones(6), rng.standard_normal(6)) for _ in range(5)]
+    agents = [d2.Agent(rng.standard_normal((3, 6)), f, box) for f in costs]
+    return d2.Problem(agents, d2.IndicatorPoint([4.0, -6.0, 5.0]))
+
+
+def test_near_a_price_one_step_is_tried_alone(monkeypatch):
+    """A message with one price is short, and full Newton steps are right there."""
+    problem = quadratic()
+    found = newton(problem)
+    assert found.dual.all() and found.counts.sums > 2
+    start = (found.x, 0.999 * found.dual)
+    lone = newton(problem, start=start)
+    monkeypatch.setattr(algorithm, "_NEAR", 0.0)
+    many = newton(problem, start=start)
+    assert lone.status == many.status == "CONVERGED"
+    assert lone.counts.sums == many.counts.sums == 2
+    assert lone.counts.floats < 0.5 * many.counts.floats
+
+
+def test_a_lone_step_that_does_not_help_is_followed_by_many(monkeypatch):
+    problem, tried = quadratic(), []
+    found = newton(problem)
+
+    def refuse(old, new, *more):
+        tried.append(len(new.lam))
+        return -1 if len(new.lam) == 1 else choose(old, new, *more)
+
+    monkeypatch.setattr(algorithm, "choose", refuse)
+    result = newton(problem, start=(found.x, 0.999 * found.dual))
+    assert result.status == "CONVERGED" and tried[0] == 1 and min(tried[1:]) > 1
+
+
 def test_a_callback_ends_a_run():
     problem, network = random_problem(4)
     seen = []
@@ -340,6 +376,21 @@ def test_unbounded_with_a_proof():
     size = sum(np.abs(part).sum() for part in ray)
     assert abs(problem.coupling(ray)[0]) <= 1e-8 * size
     assert sum(np.dot(q, part) for q, part in zip(costs, ray, strict=True)) < -0.01 * size
+
+
+@pytest.mark.parametrize("multiple", [1.0, 2.0, 1.0 / 3.0])
+def test_rows_that_depend_on_one_another_and_bounds_that_coincide(multiple):
+    """One row may not be below what the other may not be above: prices may be of any length."""
+    rng, low, f = np.random.default_rng(0), -3.5, d2.Quadratic([1.0, 2.0, 4.0], np.ones(3))
+    rows = rng.standard_normal((5, 1, 3))
+    agents = [d2.Agent(np.vstack([a, multiple * a]), f, d2.L2Norm(0.7)) for a in rows]
+    box = d2.IndicatorBox([low, multiple * low - 1.0], [low + 0.2, multiple * low])
+    result = newton(d2.Problem(agents, box))
+    one = [d2.Agent(a, f, d2.L2Norm(0.7)) for a in rows]
+    best = newton(d2.Problem(one, d2.IndicatorPoint([low])))
+    assert result.status == best.status == "CONVERGED"
+    np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(best.x), atol=1e-7)
+    assert np.abs(result.dual).max() < 1e3 * np.abs(best.dual).max()
 
 
 def test_no_multiplier_is_no_convergence():

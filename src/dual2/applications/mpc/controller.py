@@ -217,9 +217,10 @@ class Controller:
             With ``throw=True``, if the plan did not converge.
         """
         now, known = self._states(states), self._disturbances(disturbances)
-        if isinstance(start, ControlPlan):
-            start = self.shifted(start, now, known)
         problem = self.problem(now, known, time, previous=previous, references=references)
+        if isinstance(start, ControlPlan):
+            x, duals = self.shifted(start, now, known)
+            start = (self._answers(problem, x, duals), duals)
         options.setdefault("tol", TOL)
         throw = options.pop("throw", False)
         result = solve_for_all(problem, self.network, start=start, **options)
@@ -254,7 +255,11 @@ class Controller:
     def shifted(
         self, plan: ControlPlan, states: list[Array], disturbances: list[Array]
     ) -> tuple[list[Array], Array]:
-        """A start for the next step: inputs and prices one step on, the last by the gain."""
+        """A start for the next step: inputs and prices one step on.
+
+        The last inputs follow from the gain, the last prices of the resources go on as between the
+        two before, up to 0.
+        """
         if [u.shape for u in plan.inputs] != [(self.horizon, s.n_u) for s in self.subsystems]:
             raise ProblemError(
                 f"Controller: the plan to start from has {len(plan.inputs)} subsystems and "
@@ -276,7 +281,25 @@ class Controller:
         sizes = [s.n_x for s in self.subsystems] if self.formulation == "paper" else []
         cuts = np.cumsum([K * size for size in sizes], dtype=int)
         blocks = [part.reshape(n, K, -1) for part in np.split(duals, cuts, axis=1)]
-        return np.hstack([np.hstack([b[:, 1:], b[:, -1:]]).reshape(n, -1) for b in blocks])
+        last = [b[:, -1:] for b in blocks]
+        if K > 1:
+            last[-1] = np.maximum(2.0 * last[-1] - blocks[-1][:, -2:-1], 0.0)
+        moved = zip(blocks, last, strict=True)
+        return np.hstack([np.hstack([b[:, 1:], end]).reshape(n, -1) for b, end in moved])
+
+    def _answers(self, problem: Problem, x: list[Array], duals: Array) -> list[Array]:
+        """What each subsystem would do at its new state and these prices, which asks nobody.
+
+        x_i = proj(-(q_i + A_iᵀλ_i)/L_i) onto its limits where all of its variables have curvature
+        L_i; else the given x_i. What was not foreseen of its own is then part of the start.
+        """
+        if self.formulation == "paper":
+            return x
+        answers = []
+        for agent, own, price in zip(problem.agents, x, duals, strict=True):
+            L, pull = float(agent.f.L), agent.f.grad(np.zeros(agent.dim)) + agent.adjoint(price)
+            answers.append(agent.g.prox(-pull / L, 1.0 / L) if agent.f.mu == L > 0 else own)
+        return answers
 
     def _infeasible(self, result: Result) -> Infeasible:
         count = self.limit.shape[1]

@@ -39,6 +39,8 @@ class Simulation:
         Exchanges with the neighbours that each plan took.
     sums, latency : ndarray (steps,)
         Sums over all subsystems, and all exchanges waited for: rounds and those for agreements.
+    floats : ndarray (steps,)
+        Numbers that all subsystems together have sent.
     statuses : list of Status
         How each plan ended.
     failure : ProblemError or None
@@ -55,6 +57,7 @@ class Simulation:
     rounds: Array = field(default_factory=lambda: np.zeros(0, int))
     sums: Array = field(default_factory=lambda: np.zeros(0, int))
     latency: Array = field(default_factory=lambda: np.zeros(0, int))
+    floats: Array = field(default_factory=lambda: np.zeros(0, int))
     statuses: list[Status] = field(default_factory=list)
     failure: ProblemError | None = None
 
@@ -188,8 +191,8 @@ def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
     """What is kept of a plan: its first step, and how it ended."""
     counts, status = plan.result.counts, plan.result.status
     inputs = [u[0] for u in plan.inputs]
-    waits = counts.rounds, counts.sums, counts.latency
-    return plan.usage[0], plan.price[0], available, inputs, waits, status
+    sent = counts.rounds, counts.sums, counts.latency, counts.floats
+    return plan.usage[0], plan.price[0], available, inputs, sent, status
 
 
 def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
@@ -203,5 +206,6 @@ def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]
     log.usage, log.price, log.limit = (
         np.array(column, dtype=float).reshape(-1, count) for column in columns[:3]
     )
-    log.rounds, log.sums, log.latency = np.array(columns[4], dtype=int).reshape(-1, 3).T
+    sent = np.array(columns[4], dtype=int).reshape(-1, 4).T
+    log.rounds, log.sums, log.latency, log.floats = sent
     log.statuses = list(columns[5])

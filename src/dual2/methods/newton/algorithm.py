@@ -58,6 +58,11 @@ _EXACTLY = 1e-11
 the last move looked like one along which the objective falls for ever."""
 _LITTLE = 1e-6
 """Part of the rows' slack and of the objective's fall that one agent need not contribute."""
+_NEAR = 0.1
+"""Residual of a price to start from, up to which one full Newton step is tried alone."""
+_SHARP, _FINEST = 0.1, 1e-11
+"""Part of the tolerance by which the rounding of a price may move a row, and the least tolerance
+for which that is asked."""
 _NO_PRICE = 1e-12
 """Length of a price, relative to the longest one, that is nothing but rounding."""
 _IDLE, _CLAIMS = 3, 5
@@ -91,7 +96,7 @@ class Newton(OverSums):
         price = rt.total(lam) / rt.problem.n if priced else zero
         G, M = self._unknown()
         known = np.zeros(SCALARS), G, M, zero, zero, zero, np.zeros((MOST, p)), np.zeros((WAYS, p))
-        self.now = Shared(price, zero, zero, *known, share=self.loosely)
+        self.now = Shared(price, zero, zero, *known, near=int(priced), share=self.loosely)
         held = np.where(self.flat, np.maximum(rt.block.lip, 1.0), 0.0)  # until the survey is made
         self.springs = Springs(held, x.copy(), x.copy(), np.zeros_like(x))
         self.floor = np.zeros(rt.n)
@@ -219,7 +224,8 @@ class Newton(OverSums):
         """The prices of the next sum."""
         now = self.now
         ways = now.ways if now.apart else now.ways[:0]
-        return propose(self.h, self.scaling, self.point, now.G, now.around, ways)
+        trials = propose(self.h, self.scaling, self.point, now.G, now.around, ways)
+        return Trials(trials.prices[:1], trials.deltas[:1]) if now.near else trials
 
     def _layout(self, count: int, directions: int) -> Layout:
         """Of a sum with so many prices: with Jacobians of all unless they are too much."""
@@ -257,6 +263,7 @@ class Newton(OverSums):
         if layout.ray:
             self._follow(layout.read_ray(total))
         self._test()
+        now.near = int(now.near and now.kkt <= _NEAR and not now.flat)
         if not now.end and now.flat and self._inner_done(min(1e-6, now.share)):
             self._move_anchors(stuck=self.point.numbers[MOVED] == 0)
 
@@ -277,8 +284,10 @@ class Newton(OverSums):
         with np.errstate(over="ignore", invalid="ignore"):
             points = look_all(self.h, self.scaling, question.trials, *told)
         chosen, ahead = self._choose(old, points)
+        now.near = 0
         if chosen < 0:
-            self._stuck()
+            if layout.trials > 1:  # else the next sum tries more
+                self._stuck()
             return
         new = points.one(chosen)
         now.idle = 0 if ahead or new.residual < now.best else now.idle + 1
@@ -299,8 +308,23 @@ class Newton(OverSums):
 
     def _choose(self, old: Point, new: Point) -> tuple[int, bool]:
         """Which of the new points is taken, -1 for none, and whether its envelope is lower."""
-        chosen = choose(old, new, self.now.best, self.scaling.gamma)
+        chosen = choose(old, new, self.now.best, self.scaling.gamma, self._felt(new))
         return chosen, bool(new.envelope[chosen] < old.envelope - 8.0 * EPS * old.magnitude)
+
+    def _felt(self, new: Point) -> Array:
+        """How much too far the rounding of each price may move a row.
+
+        That is up to ε|M||λ|, of which a tenth of the tolerance is too much, unless the present
+        price has as much.
+        """
+        now, least = self.now, _SHARP * max(self.tol, _FINEST)
+        with np.errstate(over="ignore", invalid="ignore"):
+            reach = [springs_of.reach_of(now.M, np.abs(lam)) for lam in (now.lam, *new.lam)]
+            before, after = 2.0 * EPS * reach[0], EPS * np.array(reach[1:])
+            rows = np.maximum(now.widest, np.maximum(new.load, np.abs(new.y)))
+            room = np.maximum(before, least * rows)
+            felt = np.divide(after, room, out=np.zeros_like(after), where=room > 0)
+        return np.where(np.isfinite(felt), felt, np.inf).max(axis=1)
 
     def _accept(self, point: Point, trial: int) -> None:
         """Take a price and the answers to it; entries that differ from z by rounding become z.

@@ -29,6 +29,8 @@ ALIKE = 1e-2
 """Steps that differ by less than this part of their length are tried once."""
 LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 2.5, 6.0, 16.0)
 """Step lengths tried along the full Newton step."""
+ENOUGH, ALMOST = 0.5, 0.99
+"""Parts of the envelope's fall that are enough, and as good as the whole, see :func:`choose`."""
 WAYS = 3
 """Further prices, made row by row of the last ones, see :func:`find_ways`."""
 MOST = len(LENGTHS) + len(REGULAR) + len(AROUND) + WAYS + 1
@@ -194,9 +196,31 @@ def _solve(matrices: Array, right: Array) -> Array:
         return np.array([np.linalg.lstsq(m, right, rcond=None)[0] for m in matrices])
 
 
-def choose(old: Point, new: Point, best: float, gamma: float) -> int:
-    """Which of the new points is taken; -1 if none improves anything."""
-    slack = 8.0 * EPS * max(old.magnitude, 1e-300)
+def choose(old: Point, new: Point, best: float, gamma: float, felt: Array) -> int:
+    """Which of the new points is taken; -1 if none improves anything.
+
+    Rows that depend on one another leave directions in which nobody feels the price, and in which
+    Newton steps of any length cost nothing. Where the rounding of a price moves rows too far,
+    ``felt`` above 1, others are taken if the envelope falls half as much for them; of those for
+    which it falls most, the one of least rounding.
+    """
+    chosen = _choose(old, new, best, gamma)
+    fall = old.envelope - np.where(np.isfinite(new.envelope), new.envelope, np.inf)
+    if chosen < 0 or felt[chosen] <= 1.0 or fall[chosen] <= _slack(old):
+        return chosen
+    most = float(np.where(felt <= 1.0, fall, -np.inf).max())
+    if most < ENOUGH * fall[chosen]:
+        return chosen
+    return int(np.argmin(np.where(fall >= ALMOST * most, felt, np.inf)))
+
+
+def _slack(old: Point) -> float:
+    """What rounding makes of an envelope."""
+    return 8.0 * EPS * max(old.magnitude, 1e-300)
+
+
+def _choose(old: Point, new: Point, best: float, gamma: float) -> int:
+    slack = _slack(old)
     residuals, envelopes = new.residual, np.where(np.isfinite(new.envelope), new.envelope, np.inf)
     ahead = 1e-4 * (1.0 - DECREASE) / (4.0 * gamma) * old.residual**2
     halved = residuals[0] <= 0.5 * old.residual

@@ -31,7 +31,7 @@ class Shared:
     ray, ``flat`` how many agents lack strong convexity and
     ``variables`` how many there are in all; ``reached`` are the S of the last trials, ``M``
     bounds the dual function's curvature, and ``ways`` are prices made row by row, to be tried if
-    rows stand ``apart``.
+    rows stand ``apart``; ``near`` says that the run began near its end, and has not moved yet.
     """
 
     lam: Array
@@ -55,6 +55,7 @@ class Shared:
     claims: int = 0
     flat: int = 0
     apart: int = 0
+    near: int = 0
     variables: float = 0.0
     best: float = np.inf
     around: float = 0.0
