@@ -26,6 +26,8 @@ residual has grown, and fall where it is small enough and only rounding, which �
 of the gradient."""
 FIRM, SPAN = 1e3, 1e8
 """How far σ and 1/ρ must grow before a step counts, and may grow."""
+EMPTY = 1e-14
+"""Residual, relative to the widest that a row has been, of one that is empty but for rounding."""
 CLOSE, INNER = 1e-9, 0.0
 """Accuracy at least, and of every step, which ends at rounding: agents without curvature feel the
 whole price, and nothing beside it that an error could be small against."""
@@ -64,12 +66,15 @@ def solve_flat(
     t = scale_of(h, problem.base + c @ problem.S)
     weight, pace = float(np.sum(problem.S**2)) / max(len(c), 1) / t, 1.0
     found = best = Answer(c, lam, problem.base, problem.base, 0.0, np.inf)
-    unit, least, fine = np.eye(len(c)), np.inf, False
+    unit, least, fine, widest, off = np.eye(len(c)), np.inf, False, np.zeros_like(lam), np.inf
     for _ in range(STEPS):
-        old, spring = found, weight / pace
+        old, spring, before = found, weight / pace, off
         held = problem._replace(H=problem.H + spring * unit, b=problem.b - spring * old.c)
         found = multiplier_step(h, held, gram, old._replace(sigma=pace / t), INNER)
         gram.forget()
+        widest = np.maximum(widest, np.maximum(np.abs(found.s), np.abs(found.y)))
+        off = off_beside(found, widest)
+        found = found._replace(rows=0.0) if off <= EMPTY else found
         left = imbalance(problem, found)
         good = pace >= FIRM and found.rows <= tol and left <= 0.01 * tol
         if fine and not (good and left <= 0.5 * least):
@@ -77,7 +82,8 @@ def solve_flat(
         if good or found.rows <= best.rows:
             best, least = found, left
         fine = fine or good
-        change = FINER if fine else FASTER if found.rows <= max(old.rows, tol) else SLOWER
+        faster = found.rows <= max(old.rows, tol) or off <= 0.5 * before
+        change = FINER if fine else FASTER if faster else SLOWER
         pace = min(max(pace * change, 1.0), SPAN)
     return best._replace(sigma=0.0, lam=balanced(h, problem, best, t))
 
@@ -100,6 +106,12 @@ def imbalance(problem: Reduced, at: Answer) -> float:
     made = np.abs(problem.S) @ np.abs(at.lam)
     terms = max(float(np.linalg.norm(own)), float(np.linalg.norm(made)))
     return float(np.linalg.norm(own + felt)) / terms if terms > 0 else 0.0
+
+
+def off_beside(at: Answer, widest: Array) -> float:
+    """The largest |s_j - y_j| relative to the widest that the row has been."""
+    off = np.abs(at.s - at.y)
+    return float(np.divide(off, widest, out=np.zeros_like(off), where=widest > 0).max(initial=0.0))
 
 
 def scale_of(h: Function, s: Array) -> float:
