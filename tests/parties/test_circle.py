@@ -209,7 +209,7 @@ def take_twice(patch) -> None:
 
 def change_what_was_sent(patch) -> None:
     """(G) The words of a frame, which has no copy of them, change after it was sent."""
-    right, send = Parties._hand_down, Parties._send
+    right, send = Parties._receive, Parties._send
     sent: dict[int, list] = {}
 
     def remember(self, peer, kind, values, tag):
@@ -217,14 +217,14 @@ def change_what_was_sent(patch) -> None:
             sent.setdefault(self.rank, []).append(values)
         send(self, peer, kind, values, tag)
 
-    def hand_down(self, total, index):
-        total = right(self, total, index)
+    def receive(self, like, index):
+        total = right(self, like, index)
         for values in sent.pop(self.rank, []):
             values[...] = 0
         return total
 
     patch.setattr(Parties, "_send", remember)
-    patch.setattr(Parties, "_hand_down", hand_down)
+    patch.setattr(Parties, "_receive", receive)
 
 
 def send_twice(patch) -> None:
@@ -292,6 +292,35 @@ def test_words_that_change_after_they_were_sent_are_found(make, monkeypatch):
     except Hanging:
         return
     assert found != EXPECTED
+
+
+def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
+    """Parties change the totals they have got; then one loses all it got, and asks once more."""
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+    right = Parties.sum_words
+
+    def spoil(self, words):
+        total = right(self, words)
+        found = total.copy()
+        total[...] = 0
+        return found
+
+    monkeypatch.setattr(Parties, "sum_words", spoil)
+    for edges, victim in ((EDGES, LEAF), ([(0, 1), (1, 2), (2, 3), (3, 4)], 0)):
+        circle = make(power_loss=True)
+        if edges is not EDGES:
+            circle = Circle(circle.folder / "path", edges, power_loss=True)
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+
+        def summing(party: Parties, circle=circle) -> list:
+            network = circle.network
+            return [party.sum(numbers(party.rank, k), network).tolist() for k in range(3)]
+
+        fate = Fate({(victim, "before sync", 1): ()})
+        found = circle.run(summing, fate)
+        assert not fate.deaths and circle.deaths == 1
+        columns = [np.vstack([numbers(i, k) for i in range(circle.network.n)]).T for k in range(3)]
+        assert found == [[[math.fsum(c) for c in one] for one in columns]] * circle.network.n
 
 
 def say_before_it_is_on_the_disk(self, index: int, words: bytes) -> bool:

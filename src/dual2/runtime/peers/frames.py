@@ -21,7 +21,7 @@ _HEADER = struct.Struct("<4sBBBBQQQQIIII16s16s")
 HEADER_SIZE = _HEADER.size
 _NO_MARK = bytes(MARK)
 _COPIED = 1 << 14
-"""Bytes of a payload up to which a frame has a copy of its own."""
+"""Bytes of a part of a sum up to which its frame has a copy of its own."""
 _SHORT = 1 << 13
 """Bytes up to which SHA-256 is as fast as anything else."""
 
@@ -174,7 +174,9 @@ def frame_of(
     tag: int = 0,
     chain: bytes = _NO_MARK,
 ) -> Frame:
-    """A frame with an array, or bytes, as its payload; a long one must not change any more.
+    """A frame with an array, or bytes, as its payload.
+
+    A long array of a sum is not copied: it must not change any more.
 
     Examples
     --------
@@ -189,7 +191,8 @@ def frame_of(
     code = {"f": 1, "u": 2}[values.dtype.kind] if values.dtype.itemsize == 8 else 3
     whole = np.ascontiguousarray(values, _TYPES[code])
     length = whole.nbytes
-    payload = whole.reshape(-1).view(np.uint8).data if length > _COPIED else whole.tobytes()
+    shared = kind in (Kind.UP, Kind.DOWN) and length > _COPIED
+    payload = whole.reshape(-1).view(np.uint8).data if shared else whole.tobytes()
     return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
 
 

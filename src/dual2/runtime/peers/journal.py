@@ -3,8 +3,9 @@
 Two logs that only grow. A party that was killed runs its program again from the beginning; the
 frames come from here instead of the network until the log ends, and the program goes on with live
 ones. Since its own frames follow from those, it makes them again, bit for bit. What it says under a
-mask is logged and synced before it is said; other words under the same mask are refused. Consumed
-frames are written and synced many at a time: until then the peers keep them.
+mask is logged and synced before it is said; other words under the same mask are refused. Fresh
+masks would not do instead: in the sum under way the others have used theirs of the same pairs.
+Consumed frames are written and synced many at a time: until then the peers keep them.
 """
 
 import json

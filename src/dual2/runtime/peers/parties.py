@@ -75,8 +75,9 @@ class Parties(Exchange):
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, which are masked, and must not change any more.
+        """Sum of all parties' words, which are masked, and must not change any more; it may.
 
+        Long ones travel in parts; the root hands one down while the next is on its way up.
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
         index, self._index = self._index, self._index + 1
@@ -94,17 +95,19 @@ class Parties(Exchange):
         self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
         if self.masks is not None and self.parent is not None:  # while the others are at work
             self.masks.prepare(self._index)
-        total = words if self.parent is None else self._hand_down(np.empty_like(words), index)
+        total = words.copy() if self.parent is None else self._receive(words, index)
         self._chain = mark_of(self._chain, *(mark_of(part.data) for part in _parts(total)))
         return total
 
-    def _hand_down(self, total: Array, index: int) -> Array:
-        """The total, from the parent to this party and its children."""
+    def _receive(self, like: Array, index: int) -> Array:
+        """The total, from the parent; it is handed on to the children."""
         assert self.parent is not None, "the root has made it"
+        total = np.empty_like(like)
         for part in _parts(total):
-            part[:] = self._numbers(self.parent, Kind.DOWN, index, part).array()
+            came = self._numbers(self.parent, Kind.DOWN, index, part).array()
             if self.children:
-                self._send_all(self.children, Kind.DOWN, part, index)
+                self._send_all(self.children, Kind.DOWN, came, index)
+            part[:] = came
         return total
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
