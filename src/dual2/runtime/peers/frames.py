@@ -44,7 +44,7 @@ def check_of(key: bytes, data: Bytes) -> bytes:
     """16 bytes by which a party knows some bytes again, for itself alone; nobody else sees them.
 
     Of short ones, or without a key, as ``mark_of``. Of long ones Poly1305 under a ``key`` that
-    nobody else knows, which is four times as fast: L bytes that were chosen without it agree with
+    nobody else knows, which is faster: L bytes that were chosen without it agree with
     others by a chance of L/2¹⁰⁷ at most. Where others compare, or choose with knowledge of the key,
     only ``mark_of`` will do.
     """
