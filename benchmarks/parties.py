@@ -3,11 +3,11 @@
 Three processes on a path, each a party with its own state folder. Blocks of both kinds alternate:
 ``sums`` go through :class:`dual2.runtime.peers.parties.Parties` (encoded, masked, logged on disk
 before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
-over bare asyncio streams with the same certificates; what a sync of the disk costs stands beside,
-since no masked word may leave before one, and the same sums with state folders in memory
-(``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I between
-eight processes and logistic regression between five from end to end, every link through a proxy
-that holds all bytes for so long.
+over bare asyncio streams with the same certificates, each way in one piece; what a sync of the disk
+costs stands beside, since no masked word may leave before one, and the same sums with state folders
+in memory (``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I
+between eight processes and logistic regression between five from end to end, every link through a
+proxy that holds all bytes for so long.
 """
 
 import argparse

@@ -139,6 +139,23 @@ def test_a_party_may_die_at_any_point(make, point):
     assert not fate.deaths and circle.deaths == 1 + 2 * len(later)
 
 
+LONG = ["before write said", "after sync", "before send UP", "before send DOWN", "after receive"]
+
+
+@pytest.mark.parametrize("point", LONG)
+def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, point):
+    """Sums in several frames, which are not copies: what is sent again is what was said."""
+    monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 4)
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+    monkeypatch.setattr("dual2.runtime.peers.frames._SHORT", 0)
+    victim, also = (LEAF, ROOT) if point.endswith("UP") else (ROOT, LEAF)
+    first, second = (2, 3) if "said" in point else (3, 6)
+    fate = Fate({(victim, point, first): (), (victim, point, second): (also,)})
+    circle = make(power_loss=True)
+    assert circle.run(work, fate) == EXPECTED
+    assert not fate.deaths and circle.deaths == 3
+
+
 # -- planted bugs: the same deaths must show them --------------------------------------------------
 def forget_made_again(patch) -> None:
     """(A) A restart without the frames that were kept for the peers."""
@@ -190,6 +207,26 @@ def take_twice(patch) -> None:
     patch.setattr(Link, "accept", accept)
 
 
+def change_what_was_sent(patch) -> None:
+    """(G) The words of a frame, which has no copy of them, change after it was sent."""
+    right, send = Parties._receive, Parties._send
+    sent: dict[int, list] = {}
+
+    def remember(self, peer, kind, values, tag):
+        if kind.name == "UP":
+            sent.setdefault(self.rank, []).append(values)
+        send(self, peer, kind, values, tag)
+
+    def receive(self, like, index):
+        total = right(self, like, index)
+        for values in sent.pop(self.rank, []):
+            values[...] = 0
+        return total
+
+    patch.setattr(Parties, "_send", remember)
+    patch.setattr(Parties, "_receive", receive)
+
+
 def send_twice(patch) -> None:
     """Frames that arrive twice, which no connection does by itself."""
     right = Connection.put
@@ -231,6 +268,59 @@ def test_planted_bugs_are_found(make, monkeypatch, bug):
     except Hanging:
         return
     assert found != EXPECTED
+
+
+def test_words_that_change_after_they_were_sent_are_found(make, monkeypatch):
+    """The root loses all of a sum when everybody has its total, and asks for it once more."""
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+
+    def run(**options) -> list:
+        circle = make(power_loss=True, **options)
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+        fate = Fate({(ROOT, "before sync", 2): ()})
+        try:
+            return circle.run(work, fate)
+        finally:
+            assert not fate.deaths and circle.deaths == 1
+            circle.forget()
+
+    assert run() == EXPECTED
+    change_what_was_sent(monkeypatch)
+    monkeypatch.setattr("party_circle.LIMIT", 5.0)
+    try:
+        found = run(timing=replace(QUICK, patience=1.0))
+    except Hanging:
+        return
+    assert found != EXPECTED
+
+
+def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
+    """Parties change the totals they have got; then one loses all it got, and asks once more."""
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+    right = Parties.sum_words
+
+    def spoil(self, words):
+        total = right(self, words)
+        found = total.copy()
+        total[...] = 0
+        return found
+
+    monkeypatch.setattr(Parties, "sum_words", spoil)
+    for edges, victim in ((EDGES, LEAF), ([(0, 1), (1, 2), (2, 3), (3, 4)], 0)):
+        circle = make(power_loss=True)
+        if edges is not EDGES:
+            circle = Circle(circle.folder / "path", edges, power_loss=True)
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+
+        def summing(party: Parties, circle=circle) -> list:
+            network = circle.network
+            return [party.sum(numbers(party.rank, k), network).tolist() for k in range(3)]
+
+        fate = Fate({(victim, "before sync", 1): ()})
+        found = circle.run(summing, fate)
+        assert not fate.deaths and circle.deaths == 1
+        columns = [np.vstack([numbers(i, k) for i in range(circle.network.n)]).T for k in range(3)]
+        assert found == [[[math.fsum(c) for c in one] for one in columns]] * circle.network.n
 
 
 def say_before_it_is_on_the_disk(self, index: int, words: bytes) -> bool:

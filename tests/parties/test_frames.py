@@ -20,8 +20,10 @@ from dual2.runtime.peers.frames import (
     Frame,
     FrameError,
     Kind,
+    check_of,
     filled,
     frame_of,
+    mark_of,
     parse_header,
 )
 
@@ -165,3 +167,32 @@ def test_frames_come_whole_however_their_bytes_are_cut(lengths, cuts):
         return [await connection.receive() for _ in range(len(frames) + 1)]
 
     assert asyncio.run(read()) == [*frames, None]
+
+
+@pytest.mark.parametrize("length", [100, 8192, 8193, 70_000])
+def test_bytes_are_known_again_under_a_key(length):
+    """However they are held; another byte or, of long ones, another key tells them apart."""
+    words = np.arange(-(-length // 8), dtype=np.uint64)
+    data = words.tobytes()[:length]
+    key, other = bytes(range(32)), bytes(range(1, 33))
+    found = check_of(key, data)
+    assert len(found) == 16 and found == check_of(key, bytearray(data))
+    if length % 16 == 0:
+        assert found == check_of(key, words.reshape(-1, 2).data)
+    for at in (0, length // 2, length - 1):
+        changed = bytearray(data)
+        changed[at] ^= 1
+        assert check_of(key, changed) != found
+    assert (found == mark_of(data)) == (found == check_of(other, data)) == (length <= 8192)
+    assert check_of(b"", data) == mark_of(data)
+
+
+@pytest.mark.parametrize("kind", [Kind.UP, Kind.DOWN, Kind.ROWS])
+def test_only_long_parts_of_sums_are_not_copied(kind):
+    values = np.arange(5000.0)
+    frame = replace(frame_of(kind, RUN, values), seq=1)
+    shared = np.shares_memory(np.frombuffer(frame.payload), values)
+    assert shared == (kind != Kind.ROWS)
+    data = frame.packed()
+    found = filled(parse_header(data[:HEADER_SIZE], 10**6), data[HEADER_SIZE:])
+    assert found == frame and (found.array() == values).all()

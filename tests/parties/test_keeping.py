@@ -199,6 +199,20 @@ def test_other_words_under_the_same_mask_are_refused(tmp_path):
         again.say(17, b"others")
 
 
+def test_long_words_under_the_same_mask_are_known_again(tmp_path):
+    """Under the key of the log, which outlives the process."""
+    words = np.arange(5000, dtype=np.uint64)
+    journal = Journal(tmp_path, ABOUT, resume=False)
+    journal.say(17, words.data)
+    journal.close()
+    again = Journal(tmp_path, ABOUT, resume=True)
+    assert again.said.key == journal.said.key != again.consumed.key
+    assert not again.say(17, words.data)
+    words[-1] += 1
+    with pytest.raises(Dual2Error, match="Sum 17 was computed again with another value"):
+        again.say(17, words.data)
+
+
 def test_a_state_is_used_by_one_run_and_one_process(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     with pytest.raises(PeerError, match="Another process uses"):

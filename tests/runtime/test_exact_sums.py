@@ -46,8 +46,22 @@ def test_encoding_rounds_the_exact_product_once(values, places):
         assert whole(words) == [sum(round(Fraction(v) * Fraction(2) ** places) for v in values)]
 
 
+def near_halves(a: int, shift: int, more: int, sign: int) -> int:
+    """Half way between two doubles, or one beside it."""
+    return sign * (((2 * a + 1) << shift) + more)
+
+
+halves = st.builds(
+    near_halves,
+    st.integers(2**52, 2**53 - 1),
+    st.integers(0, 72),
+    st.sampled_from([-1, 0, 1]),
+    st.sampled_from([-1, 1]),
+)
+
+
 @settings(max_examples=300, deadline=None)
-@given(st.integers(-(2**127), 2**127 - 1), st.integers(-800, 900))
+@given(st.one_of(st.integers(-(2**127), 2**127 - 1), halves), st.integers(-800, 900))
 def test_decoding_rounds_once_to_the_nearest_double(number, places):
     word = number % 2**128
     words, out = np.array([[word % 2**64, word >> 64]], np.uint64), np.empty(1)

@@ -126,31 +126,28 @@ def head_of(high, low, rest):
 
     ``rest`` says whether there is anything below. Beside it the leading zeros of ``high``.
     """
-    one, zero = np.uint64(1), np.uint64(0)
-    lead, below = np.int64(leading_zeros(high)), low  # type: ignore[call-arg]
-    if lead > 0:
-        high = (high << np.uint64(lead)) | (low >> np.uint64(64 - lead))
-        below = low << np.uint64(lead)
-    kept, tail, half = high >> np.uint64(11), high & np.uint64(2047), np.uint64(1024)
-    more = rest or below != zero
-    if tail > half or (tail == half and (more or (kept & one) == one)):
-        kept = kept + one
-    return kept, lead
+    one = np.uint64(1)
+    lead = np.uint64(leading_zeros(high))  # type: ignore[call-arg]
+    high = (high << lead) | ((low >> one) >> (np.uint64(63) - lead))
+    kept, tail = high >> np.uint64(11), (high & np.uint64(2047)) << one
+    tail |= np.uint64(rest | ((low << lead) != np.uint64(0)))
+    kept += np.uint64(tail + (kept & one) > np.uint64(2048))  # no branch: it would be a coin toss
+    return kept, np.int64(lead)
 
 
 @compiled
 def decode_words(words, places, block, out):
     """The doubles nearest to the numbers in ``words``; each is rounded once, halves to even."""
-    one, zero = np.uint64(1), np.uint64(0)
+    zero, top = np.uint64(0), np.uint64(63)
     found, width = out.view(np.uint64), words.shape[0]
     for b in range((width + block - 1) // block):
+        whole = 128 - places[b, 0]
         for j in range(b * block, min(width, (b + 1) * block)):
-            low, high = words[j, 0], words[j, 1]
-            sign = high >> np.uint64(63)
+            low, high, scale = words[j, 0], words[j, 1], whole
+            sign = high >> top
             flip = zero - sign
-            low, high = (low ^ flip) + sign, high ^ flip
-            high += sign if low == zero else zero
-            scale = 128 - places[b, 0]
+            low = (low ^ flip) + sign
+            high = (high ^ flip) + (sign & np.uint64(low == zero))
             if high == zero:
                 low, high, scale = zero, low, scale - 64
             if high == zero:
@@ -159,8 +156,7 @@ def decode_words(words, places, block, out):
             kept, lead = head_of(high, low, False)
             exponent = scale - lead + 1022
             if 0 < exponent < 2046:  # a normal number, also where rounding made it longer
-                found[j] = (np.uint64(exponent - 1) << np.uint64(52)) + kept
-                found[j] |= sign << np.uint64(63)
+                found[j] = ((np.uint64(exponent - 1) << np.uint64(52)) + kept) | (sign << top)
             else:
                 value = math.ldexp(np.float64(kept), scale - lead - 53)
-                out[j] = -value if sign == one else value
+                out[j] = -value if sign != zero else value

@@ -145,23 +145,25 @@ class ExactSums:
         self, rows: Array, block: int, levels: Array, network: AnyNetwork
     ) -> tuple[Array, bool]:
         width, slack = rows.shape[1], SLACK if self.adder.strict else 0
-        places = self._places_of(levels, network.n, slack)
+        places, finite = self._places_of(levels, network.n, slack)
         encode = lambda words: bool(encode_rows(rows, places, block, words))  # noqa: E731
         words, fits = self.adder.add_encoded((width, 2), encode, network)
         total = np.empty(width)
         decode_words(words, places, block, total)
-        if not places[:, 1].all():
+        if not finite:
             kinds = np.repeat(levels, block)[:width]
             total[kinds == INFINITE] = np.inf
             total[kinds == UNKNOWN] = np.inf if self.adder.strict else np.nan
         return total, fits
 
-    def _places_of(self, levels: Array, n: int, slack: int) -> Array:
-        """``places_of`` the levels, which are usually those of the last sum."""
+    def _places_of(self, levels: Array, n: int, slack: int) -> tuple[Array, bool]:
+        """``places_of`` the levels, usually those of the last sum; whether all are finite."""
         known = self._places.get(len(levels), (None,))
         if known[0] is not levels or known[1:3] != (n, slack):
-            known = self._places[len(levels)] = levels, n, slack, places_of(levels, n, slack)
-        return known[3]
+            places = places_of(levels, n, slack)
+            finite = bool(places[:, 1].all())
+            known = self._places[len(levels)] = levels, n, slack, places, finite
+        return known[3:]
 
 
 def guess_levels(total: Array, block: int) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from dual2.runtime.peers.frames import Frame
+from dual2.runtime.peers.frames import Bytes, Frame
 
 HANDSHAKE = 5.0
 """Seconds for the TLS handshake, and again for the first frame."""
@@ -55,11 +55,11 @@ class Connection(Protocol):
         """Whether all that was put is on its way."""
         ...
 
-    def put(self, *parts: bytes | bytearray) -> bool:
+    def put(self, *parts: Bytes) -> bool:
         """Write a frame if that needs no waiting; whether it was written."""
         ...
 
-    async def send(self, *parts: bytes | bytearray) -> None:
+    async def send(self, *parts: Bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         ...
 

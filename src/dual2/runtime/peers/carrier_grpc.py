@@ -17,7 +17,7 @@ from dual2.errors import CapabilityError, Dual2Error
 from dual2.runtime.peers import carrier
 from dual2.runtime.peers.carrier import PARTING, Neighbour, Reading, Welcome
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, FrameError, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, FrameError, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint, parse_certificate
 
 T = TypeVar("T")
@@ -113,11 +113,11 @@ class Connection:
 
     idle = True
 
-    def put(self, *parts: bytes | bytearray) -> bool:
+    def put(self, *parts: Bytes) -> bool:
         """Not without waiting."""
         return False
 
-    async def send(self, *parts: bytes | bytearray) -> None:
+    async def send(self, *parts: Bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         passing("before send")
 

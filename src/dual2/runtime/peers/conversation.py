@@ -146,7 +146,7 @@ class Conversation:
 def _abort(frame: Frame, name: str) -> tuple[str, str]:
     """Who ended the run, and why, as the peer passes it on."""
     try:
-        origin, text = parse_json(frame.payload.decode(), f"the message of {name}")
+        origin, text = parse_json(bytes(frame.payload).decode(), f"the message of {name}")
         return printable(origin, 100), printable(text, 2000)
     except (ValueError, TypeError):
         return name, f"{name} ended the run without a readable reason."

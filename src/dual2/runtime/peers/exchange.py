@@ -42,7 +42,7 @@ class Exchange(Transport):
     Parameters
     ----------
     hub : Hub
-        The links to the neighbours, already started or not.
+        The links to the neighbours, not started yet.
     journal : Journal
         What was consumed and said so far.
     names : list of str
@@ -58,12 +58,12 @@ class Exchange(Transport):
         super().__init__()
         self.hub, self.journal, self.names, self.rank = hub, journal, names, hub.me
         self.progress, self._index, self._chain = Progress(), 0, bytes(MARK)
+        for link in hub.links.values():
+            link.fresh, link.key = journal.new, journal.consumed.key
         for peer, frames in journal.frames.items():
             if peer not in hub.links:
                 raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
             hub.links[peer].refill(frames)
-        for link in hub.links.values():
-            link.fresh = journal.new
 
     # -- there and back -----------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:

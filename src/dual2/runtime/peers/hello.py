@@ -94,7 +94,7 @@ def _read(frame: Frame, name: str) -> dict[str, Any]:
     kinds = {"protocol": int, "party": int, "study": str, "versions": str, "incarnation": str}
     kinds |= {"attempt": int, "time": int, "want": int, "stable": int}
     try:
-        said = parse_json(frame.payload.decode(), f"the greeting of {name}")
+        said = parse_json(bytes(frame.payload).decode(), f"the greeting of {name}")
     except (UnicodeDecodeError, Dual2Error) as error:
         raise PeerError(f"The greeting of {name} cannot be read: {error}") from error
     wrong = not isinstance(said, dict) or said.keys() != kinds.keys()

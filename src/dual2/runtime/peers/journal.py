@@ -3,8 +3,9 @@
 Two logs that only grow. A party that was killed runs its program again from the beginning; the
 frames come from here instead of the network until the log ends, and the program goes on with live
 ones. Since its own frames follow from those, it makes them again, bit for bit. What it says under a
-mask is logged and synced before it is said; other words under the same mask are refused. Consumed
-frames are written and synced many at a time: until then the peers keep them.
+mask is logged and synced before it is said; other words under the same mask are refused. Fresh
+masks would not do instead: in the sum under way the others have used theirs of the same pairs.
+Consumed frames are written and synced many at a time: until then the peers keep them.
 """
 
 import json
@@ -17,7 +18,15 @@ from pathlib import Path
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json, read_bytes
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, filled, mark_of, parse_header
+from dual2.runtime.peers.frames import (
+    HEADER_SIZE,
+    Bytes,
+    Frame,
+    check_of,
+    filled,
+    mark_of,
+    parse_header,
+)
 
 START, FRAMES, SAID = 1, 2, 3
 KEPT = "way of keeping what was said"
@@ -35,6 +44,8 @@ _TOGETHER, _AT_MOST = 2**15, 2**22
 """A longer frame has a record of its own; consumed frames of so many bytes are written at once."""
 _MOST_SAID = 64
 """More bytes than a record of what was said has: only the last one can be torn."""
+_KEY = 32
+"""Bytes of a log's own key."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
@@ -53,6 +64,9 @@ def start_of_machine() -> str:
 class Log:
     """Records in a file, each with its hash; what follows the last whole one does not count.
 
+    A record is checked under a key of its log (:func:`~dual2.runtime.peers.frames.check_of`), which
+    begins with it: whoever may read the one may read the other, and nobody else sees either.
+
     Parameters
     ----------
     file : Path
@@ -69,12 +83,17 @@ class Log:
     ----------
     size, durable : int
         Bytes of the records, and how many of them are on the disk.
+    key : bytes
+        Drawn when the file is made.
     """
+
+    key = b""
 
     def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
         self.file, self._ahead, self._sync = file, ahead, sync
         if not file.exists():
-            create(file, _record(START, about[:_HEAD], about[_HEAD:]) + about[_HEAD:])
+            about = os.urandom(_KEY) + about
+            create(file, _record(b"", START, about[:_HEAD], about[_HEAD:]) + about[_HEAD:])
         self._data = read_bytes(file, QUOTA)
         self.size = self.durable = self._filled = 0
         self._descriptor = os.open(file, os.O_RDWR | _OWN)
@@ -86,10 +105,13 @@ class Log:
             length, kind, digest = _RECORD.unpack_from(data, self.size)
             begin = self.size + _RECORD.size
             body = data[begin : begin + length]
-            if len(body) != length or digest != _digest(kind, body[:_HEAD], body[_HEAD:]):
+            known = _digest(self.key, kind, body[:_HEAD], body[_HEAD:])
+            if len(body) != length or digest != known:
                 break  # written when the process was killed, or zeros
             if (self.size == 0) != (kind == START):
                 break
+            if kind == START:
+                self.key, body = body[:_KEY], body[_KEY:]
             self.size = begin + length
             yield kind, body
         if self.size == 0:
@@ -108,8 +130,8 @@ class Log:
     def append(
         self, kind: int, what: str, head: bytes, rest: Bytes = b"", mark: bytes = b""
     ) -> None:
-        """Write a record; ``mark`` is the hash of ``rest``, if it is known."""
-        head = _record(kind, head, rest, mark)
+        """Write a record; ``mark`` is ``check_of`` its ``rest``, if it is known."""
+        head = _record(self.key, kind, head, rest, mark)
         length = len(head) + len(rest)
         if self.size + length > QUOTA:
             raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
@@ -242,7 +264,7 @@ class Journal:
 
     def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
-        digest = mark_of(words)
+        digest = check_of(self.said.key, words)
         if index in self._said:
             if self._said[index] != digest:
                 raise Dual2Error(
@@ -317,15 +339,15 @@ class Journal:
         os.close(self._lock)
 
 
-def _digest(kind: int, head: bytes, rest: Bytes, mark: bytes = b"") -> bytes:
+def _digest(key: bytes, kind: int, head: bytes, rest: Bytes, mark: bytes = b"") -> bytes:
     """Hash of a record whose body has more than ``_HEAD`` bytes only if there is a ``rest``."""
     parts = (bytes([kind]), head)
-    return mark_of(*parts, mark or mark_of(rest)) if rest else mark_of(*parts)
+    return mark_of(*parts, mark or check_of(key, rest)) if rest else mark_of(*parts)
 
 
-def _record(kind: int, head: bytes, rest: Bytes = b"", mark: bytes = b"") -> bytes:
+def _record(key: bytes, kind: int, head: bytes, rest: Bytes = b"", mark: bytes = b"") -> bytes:
     """A record up to its ``rest``, which follows."""
-    digest = _digest(kind, head, rest, mark)
+    digest = _digest(key, kind, head, rest, mark)
     return _RECORD.pack(len(head) + len(rest), kind, digest) + head
 
 

@@ -8,7 +8,7 @@ again: it has consumed the frame and its journal is on disk.
 from collections import deque
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, Frame, Kind
+from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, Frame, Kind, check_of
 
 KEEP = 256 * 2**20
 """Most bytes that are kept for a peer: then the program waits for it. A peer that sends more than
@@ -42,10 +42,12 @@ class Link:
     fresh : bool
         Whether the state of this party began with this process: then the peer can only have what
         was made since.
+    key : bytes
+        Under which what came is known again.
     """
 
     def __init__(self, peer: int, name: str) -> None:
-        self.peer, self.name, self.fresh = peer, name, False
+        self.peer, self.name, self.fresh, self.key = peer, name, False, b""
         self.next_out = self.next_in = self.durable = self.forgotten = 1
         self.out: deque[Frame] = deque()
         self.inbox: deque[Frame] = deque()
@@ -160,6 +162,7 @@ class Link:
 
     def _check(self, frame: Frame) -> bool:
         """Whether a frame is the next one; an error if it cannot be."""
+        frame.mark = frame.mark or check_of(self.key, frame.payload)
         if frame.seq > self.next_in:
             raise Gap(f"frame {self.next_in} of {self.name} is missing before {frame.seq}")
         back = self.next_in - frame.seq

@@ -34,7 +34,7 @@ class Parties(Exchange):
     Parameters
     ----------
     hub : Hub
-        The links to the neighbours, already started or not.
+        The links to the neighbours, not started yet.
     journal : Journal
         What was consumed and said so far.
     network : Network
@@ -75,43 +75,40 @@ class Parties(Exchange):
 
     # -- sums ------------------------------------------------------------------------------------
     def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, which are masked; it takes their place.
+        """Sum of all parties' words, which are masked, and must not change any more; it may.
 
+        Long ones travel in parts; the root hands one down while the next is on its way up.
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
         index, self._index = self._index, self._index + 1
         self.progress.sums = self._index
         self.journal.say(index, words.data)
-        step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
-        parts = [words[at : at + step] for at in range(0, len(words), step)]
-        for part in parts:
+        for part in _parts(words):
             if self.children:
                 self._await(self.children)
             for child in self.children:
                 _add(part, self._numbers(child, Kind.UP, index, part).array())
             if self.parent is not None:
                 self._send(self.parent, Kind.UP, part, index)
-        log, masked = self.hub.audit, self.masks is not None
-        if self.parent is not None:  # while the others are at work
-            log("sum", index=index, shape=list(words.shape), masked=masked)
-            if self.masks is not None:
-                self.masks.prepare(self._index)
-        marks = [self._hand_down(part, index) for part in parts]
-        if self.parent is None:
-            log("sum", index=index, shape=list(words.shape), masked=masked)
-        marks = [mark or mark_of(part.data) for mark, part in zip(marks, parts, strict=True)]
-        self._chain = mark_of(self._chain, *marks)
-        return words
+            elif self.children:
+                self._send_all(self.children, Kind.DOWN, part, index)
+        self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
+        if self.masks is not None and self.parent is not None:  # while the others are at work
+            self.masks.prepare(self._index)
+        total = words.copy() if self.parent is None else self._receive(words, index)
+        self._chain = mark_of(self._chain, *(mark_of(part.data) for part in _parts(total)))
+        return total
 
-    def _hand_down(self, part: Array, index: int) -> bytes:
-        """A part of a total, from the parent if any, to the children; its hash, if it is known."""
-        mark = b""
-        if self.parent is not None:
-            frame = self._numbers(self.parent, Kind.DOWN, index, part)
-            part[:], mark = frame.array(), frame.mark
-        if self.children:
-            self._send_all(self.children, Kind.DOWN, part, index)
-        return mark
+    def _receive(self, like: Array, index: int) -> Array:
+        """The total, from the parent; it is handed on to the children."""
+        assert self.parent is not None, "the root has made it"
+        total = np.empty_like(like)
+        for part in _parts(total):
+            came = self._numbers(self.parent, Kind.DOWN, index, part).array()
+            if self.children:
+                self._send_all(self.children, Kind.DOWN, came, index)
+            part[:] = came
+        return total
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
         """Where this party's words of the next sum are to be added: its masks, or zeros."""
@@ -142,13 +139,14 @@ class Parties(Exchange):
         extra[0, 0] = 1
         add_words(block[-2:-1], extra)
         total = self.sum_words(block)
-        if total[-2, 0] != self.size or total[-2, 1:].any():
+        count, misfits = total[-2:].tolist()
+        if count[0] != self.size or any(count[1:]):
             text = (
                 f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
             )
             self.hub.fail(self.names[self.rank], text)
             raise PeerError(text)
-        return total[:-2], not total[-1].any()
+        return total[:-2], not any(misfits)
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
         """Largest levels, by masked sums."""
@@ -267,6 +265,14 @@ class Parties(Exchange):
     def abort(self, code: int) -> None:
         """End the run at all parties."""
         self.hub.fail(self.names[self.rank], f"{self.names[self.rank]} ended the run ({code}).")
+
+
+def _parts(words: Array) -> list[Array]:
+    """What travels in one frame each."""
+    if words.size <= CHUNK:
+        return [words]
+    step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
+    return [words[at : at + step] for at in range(0, len(words), step)]
 
 
 def _add(total: Array, other: Array) -> None:

@@ -6,6 +6,7 @@ It takes the place of ``ssl.SSLSocket``, which asks the system twice for each re
 import asyncio
 import socket
 import ssl
+from collections.abc import Iterable
 
 _AT_ONCE = 1 << 17
 """Bytes that are encrypted before they are written."""
@@ -86,10 +87,16 @@ class Secured:
         else:
             self._incoming.write_eof()
 
-    def send(self, data: memoryview) -> int:
-        """Write some bytes, and say how many; where it cannot, it is to be called with the same."""
+    def send(self, pieces: Iterable[memoryview]) -> int:
+        """Write some bytes, and say how many; where it cannot, it is to be called with the same.
+
+        Pieces that follow each other leave together, a header with what it announces.
+        """
         if not self._accepted:
-            self._accepted = self._tls.write(data[:_AT_ONCE])
+            for piece in pieces:
+                self._accepted += self._tls.write(piece[: _AT_ONCE - self._accepted])
+                if self._accepted == _AT_ONCE:
+                    break
             self._unsent = memoryview(self._outgoing.read())
         try:
             while self._unsent:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from dual2.runtime.peers.carrier import BUFFER, PARTING, Reading
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Frame, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint
 from dual2.runtime.peers.secured import Secured
 
@@ -56,7 +56,7 @@ class Connection:
         self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
     # -- three calls ---------------------------------------------------------------------------
-    def put(self, *parts: bytes | bytearray) -> bool:
+    def put(self, *parts: Bytes) -> bool:
         """Write a frame if there is room; whether it was written."""
         if self._over:
             raise ConnectionResetError("the connection is lost")
@@ -76,7 +76,7 @@ class Connection:
         """Whether all that was put is on its way."""
         return not self._out
 
-    async def send(self, *parts: bytes | bytearray) -> None:
+    async def send(self, *parts: Bytes) -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         while not self.put(*parts):
             self._room.clear()
@@ -142,12 +142,12 @@ class Connection:
         """Write as much as the socket takes; the loop calls again where something is left."""
         try:
             while self._out:
-                sent = self._socket.send(self._out[0])
+                sent = self._socket.send(self._out)
                 self._unwritten -= sent
-                if sent < len(self._out[0]):
+                while self._out and sent >= len(self._out[0]):
+                    sent -= len(self._out.popleft())
+                if sent:
                     self._out[0] = self._out[0][sent:]
-                else:
-                    self._out.popleft()
             if self._writing:
                 self._loop.remove_writer(self._socket)
                 self._writing = False
