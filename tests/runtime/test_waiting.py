@@ -103,3 +103,21 @@ def test_long_waits_are_slept_through(at):
     assert time.offers < 1100
     assert 900 < len(time.naps) < 1200
     assert max(time.naps) <= 1e-3
+
+
+def test_a_process_that_was_stopped_blames_nobody(at, monkeypatch):
+    """An hour between two polls: the neighbours have the whole time left, and no more."""
+    time = at(1e-6)
+
+    def stopped(seconds):
+        time.sleep(seconds)
+        time.now += 3600.0 if len(time.naps) == 100 else 0.0
+
+    monkeypatch.setattr(waiting, "sleep", stopped)
+    wait(1200, 60.0)
+    assert time.now > 3700.0
+    time.naps.clear()
+    begun = time.now
+    with pytest.raises(waiting.NeighbourTimeout, match="did not answer for 2 s"):
+        wait(10**9, 2.0)
+    assert 3601.0 < time.now - begun < 3603.0

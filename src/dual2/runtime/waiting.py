@@ -25,6 +25,9 @@ for which that is remembered."""
 _PART, _SHORTEST, _LONGEST = 0.1, 1e-6, 1e-3
 """A nap takes this part of the time waited so far, within bounds."""
 
+_STOPPED = 1.0
+"""Seconds between two looks at a clock beyond which this process itself has been stopped."""
+
 _yield = getattr(os, "sched_yield", lambda: sleep(0))
 
 
@@ -50,6 +53,30 @@ class Machine:
 _machine = Machine()
 
 
+class Awake:
+    """A clock for deadlines that stands still while this process is stopped.
+
+    Someone may suspend a run (Ctrl-Z, a debugger, a paused machine) and let it go on an hour later:
+    that hour is nobody's fault. It must be read more often than once a second.
+
+    Examples
+    --------
+    >>> times = iter([10.0, 10.5, 3600.0, 3600.5])
+    >>> clock = Awake(lambda: next(times))
+    >>> clock(), clock(), clock()
+    (10.5, 11.5, 12.0)
+    """
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now, self._last, self._stopped = now, now(), 0.0
+
+    def __call__(self) -> float:
+        """The monotonic clock, less the seconds for which this process has been stopped."""
+        before, self._last = self._last, self._now()
+        self._stopped += max(0.0, self._last - before - _STOPPED)
+        return self._last - self._stopped
+
+
 class NeighbourTimeout(PeerError, TimeoutError):
     """A neighbour did not answer in time."""
 
@@ -73,7 +100,8 @@ def wait_all(
     begun = monotonic()
     if begun >= _machine.crowded_until and _machine.poll(complete, requests, begun):
         return
-    while (waited := monotonic() - begun) < seconds:
+    clock = Awake(monotonic)
+    while (waited := clock() - begun) < seconds:
         sleep(min(max(_PART * waited, _SHORTEST), _LONGEST))
         if complete(requests):
             return

@@ -17,6 +17,7 @@ from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import KEEP, Link
 from dual2.runtime.transport import Transport
+from dual2.runtime.waiting import Awake
 
 Array = np.ndarray
 _SYNC = 64
@@ -119,7 +120,7 @@ class Exchange(Transport):
         if ready():
             return
         self.journal.catch_up()
-        hub, begun = self.hub, time.monotonic()
+        hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
         patience = hub.timing.patience if patience is None else patience
         while not ready():
             peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
@@ -129,7 +130,7 @@ class Exchange(Transport):
             if down and peer in hub.strange:
                 self._lost(hub.refusals[peer])
             since = max(hub.down_since[peer], begun)
-            if down and time.monotonic() - since > patience:
+            if clock() - since > patience and down:
                 self._lost(self._unreachable(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
             hub.wait(ready, _TICK)
