@@ -129,8 +129,8 @@ class Exchange(Transport):
             down = peer not in hub.connections
             if down and peer in hub.strange:
                 self._lost(hub.refusals[peer])
-            since = max(hub.down_since[peer], begun)
-            if clock() - since > patience and down:
+            waited = clock() - max(hub.down_since[peer], begun)  # read in every turn
+            if down and waited > patience:
                 self._lost(self._unreachable(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
             hub.wait(ready, _TICK)
