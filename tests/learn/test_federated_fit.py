@@ -2,6 +2,7 @@
 
 import csv
 import json
+import time
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.model import load_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.prediction import Predictions, predict
+from dual2.runtime.peers.hub import Hub
 from learning_offices import Offices, World, done, joined, make_world, preparation
 
 quiet = {"say": lambda text: None}
@@ -250,6 +252,28 @@ def test_worlds_differ_in_order_and_in_rows():
     world: World = make_world()
     ids = [table["patient"] for table in world.tables.values()]
     assert ids[0][:5] != ids[1][:5] and all(set(one) - set(ids[0]) for one in ids[1:])
+
+
+def test_one_run_after_the_other_though_somebody_dawdles(tmp_path, monkeypatch):
+    """Who is quick finds a neighbour that has not left the run before, and waits for it."""
+    offices = Offices(tmp_path / "all", make_world(40, 6), policy="psi")
+    stop, met = Hub.stop, []
+
+    def dawdle(hub: Hub) -> None:
+        """Party 0 leaves its first run when another has knocked from the next one."""
+        end = time.monotonic() + 60.0
+        while hub.me == 0 and not met and time.monotonic() < end:
+            met.extend(why for why in hub.refusals.values() if "another run" in why)
+            time.sleep(0.01)
+        stop(hub)
+
+    def work(own: LearnParty) -> int:
+        align(own, **quiet)
+        return len(fit(own, **quiet).coefficients)
+
+    monkeypatch.setattr(Hub, "stop", dawdle)
+    done(offices.everyone(work))
+    assert met
 
 
 def test_frames_of_a_notebook(tmp_path):

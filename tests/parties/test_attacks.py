@@ -149,13 +149,20 @@ def test_who_says_nothing_is_gone_after_a_while(circle, hub, monkeypatch):
     [
         ({"study": bytes(32)}, "another study file"),
         ({"versions": "dual2 0.0"}, "another set of library versions"),
-        ({"run": bytes(16)}, "another run"),
     ],
 )
 def test_another_study_is_named_and_nothing_computed(circle, hub, change, words):
     knock(hub, circle, own(circle), hello(**change))
     assert words in wait_for(circle, "refused")["why"]
     assert hub.strange == {1} and not hub.connections
+
+
+def test_a_party_at_another_run_of_the_study_is_named_and_may_come_later(circle, hub):
+    knock(hub, circle, own(circle), hello(run=bytes(16)))
+    assert "at another run of the same study" in wait_for(circle, "refused")["why"]
+    assert not hub.strange and not hub.connections
+    knock(hub, circle, own(circle), hello())
+    wait_for(circle, "link_up")
 
 
 @pytest.mark.parametrize(

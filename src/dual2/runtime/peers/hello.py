@@ -31,7 +31,11 @@ def printable(text: Any, most: int) -> str:
 
 
 class Mismatch(PeerError):
-    """The peer means another run."""
+    """The peer means something else: one of both has the wrong files."""
+
+
+class Elsewhere(Mismatch):
+    """The peer is at another run of the same study, before or after this one: it may still come."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,9 @@ class Meaning:
                     f"party ({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
                 )
         if frame.run != self.run:
-            raise Mismatch(f"{name} means another run of the same study: nothing was computed.")
+            raise Elsewhere(
+                f"{name} is at another run of the same study. All parties run the same command."
+            )
         return said
 
 

@@ -18,7 +18,7 @@ from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers import carrier as carriers
 from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
 from dual2.runtime.peers.conversation import BROKEN, Conversation
-from dual2.runtime.peers.hello import CHECKING, Meaning, Mismatch
+from dual2.runtime.peers.hello import CHECKING, Elsewhere, Meaning, Mismatch
 from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.strangers import Sparing, Strangers
 from dual2.runtime.peers.turns import Turns
@@ -75,7 +75,7 @@ class Hub:
     lock, changed
         Who makes, consumes or writes frames holds the lock; who waits for a change asks for it.
     refusals : dict
-        Why there is none, as far as known; the peers in ``strange`` mean another run.
+        Why there is none, as far as known; the peers in ``strange`` mean something else.
     """
 
     def __init__(
@@ -282,8 +282,8 @@ class Hub:
             return self.meaning.demand_same(frame, peer, name)
         except Mismatch as error:
             with self.changed:
-                if not self._lives[peer]:  # never met: one of both has the wrong files
-                    self.strange.add(peer)
+                if not (self._lives[peer] or isinstance(error, Elsewhere)):
+                    self.strange.add(peer)  # never met: one of both has the wrong files
             self._refused(peer, str(error))
             raise
 
