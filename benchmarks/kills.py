@@ -205,7 +205,7 @@ def main() -> None:
     early = "share of the kills before the first iteration, by default 0.2"
     parser.add_argument("--early", type=float, default=0.2, help=early)
     parser.add_argument("--seed", type=int, default=0)
-    smoke = {"kills": 1, "early": 0.0, "rounds": 4_000, "methods": ["iD2A"], "parts": ["single"]}
+    smoke = {"kills": 1, "early": 0.0, "rounds": 900, "methods": ["iD2A"], "parts": ["single"]}
     options = parse(parser, PARTS, **smoke)
     report = Report(options)
     if not PROC.is_dir():

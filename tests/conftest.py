@@ -22,16 +22,26 @@ def share_out_the_machine() -> None:
 
 
 def pytest_sessionstart(session) -> None:
-    """Where several workers will run, fill the cache of compiled kernels first, each once."""
-    if hasattr(session.config, "workerinput") or not session.config.getoption("numprocesses", None):
+    """Where several workers will run: kernels are compiled once, processes start from a server."""
+    if hasattr(session.config, "workerinput"):
+        start_from_server()
+        return
+    if not session.config.getoption("numprocesses", None):
         return
     share_out_the_machine()
+    folder = tempfile.mkdtemp(prefix="dual2-tests-")
+    session.config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    compile_kernels(folder)
+    serve_processes(session.config, folder)
+
+
+def compile_kernels(folder: str) -> None:
+    """Fill the cache of compiled kernels, each once, by two processes side by side."""
     import warm_up
     from dual2.compiled import cache_directory
 
     if cache_directory() is None:  # every process of every test would compile for itself
-        folder = os.environ["DUAL2_CACHE_DIR"] = tempfile.mkdtemp(prefix="dual2-tests-")
-        session.config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        os.environ["DUAL2_CACHE_DIR"] = folder
     warm = warm_up.mark()
     if warm is not None and warm.exists():
         return
@@ -42,3 +52,32 @@ def pytest_sessionstart(session) -> None:
         raise RuntimeError(f"the kernels could not be compiled: {failed}")
     if warm is not None:
         warm.touch()
+
+
+def serve_processes(config, folder: str) -> None:
+    """Start the server of ready processes; it ends when its standard input does."""
+    import mpi_runs
+    import ready
+    import ready_server
+
+    if not hasattr(os, "fork"):
+        return
+    line = [sys.executable, ready_server.__file__, os.path.join(folder, "ready")]
+    server = subprocess.Popen(
+        line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=mpi_runs.variables()
+    )
+    if server.stdout.readline() == "ready\n":
+        os.environ[ready.ADDRESS] = line[-1]
+
+    def end() -> None:
+        server.communicate()
+
+    config.add_cleanup(end)
+
+
+def start_from_server() -> None:
+    """``dual2 solve --mpi`` starts its processes as tests do."""
+    from dual2.processes import launch
+    from ready import PYTHON
+
+    launch.PROGRAM = (*PYTHON, *launch.PROGRAM[1:])

@@ -2,11 +2,11 @@
 
 import os
 import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
 from dual2.processes.launch import command, environment, find_mpiexec
+from ready import PYTHON
 
 LIMIT = 600
 """Seconds after which a run counts as hanging; far more than it takes beside other jobs."""
@@ -14,13 +14,13 @@ LIMIT = 600
 
 def run_script(ranks: int, text: str, *arguments: object) -> "subprocess.CompletedProcess[str]":
     """Run the text of a Python program in ``ranks`` processes."""
-    program = [sys.executable, "-c", textwrap.dedent(text), *map(str, arguments)]
+    program = [*PYTHON, "-c", textwrap.dedent(text), *map(str, arguments)]
     return run(command(find_mpiexec(), ranks, program))
 
 
 def run_cli(*arguments: object) -> "subprocess.CompletedProcess[str]":
     """Run the command ``dual2`` in a process of its own."""
-    return run([sys.executable, "-m", "dual2.cli", *map(str, arguments)])
+    return run([*PYTHON, "-m", "dual2.cli", *map(str, arguments)])
 
 
 def run(

@@ -8,7 +8,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -18,6 +17,8 @@ from dual2.network import Network
 from dual2.problem import Problem
 from dual2.runtime.peers.identity import make_trial
 from dual2.solving.storage import save_problem
+from mpi_runs import variables
+from ready import PYTHON
 
 LIMIT = 600
 """Seconds after which a run counts as hanging; processes may compile kernels first."""
@@ -112,12 +113,17 @@ class Offices:
     def file(self, i: int) -> Path:
         return self.folder / self.names[i] / "party.toml"
 
-    def start(self, i: int, *options: str, program: Sequence[str] = ("-m", "dual2.cli")) -> None:
+    def start(
+        self,
+        i: int,
+        *options: str,
+        program: Sequence[str] = ("-m", "dual2.cli"),
+        python: Sequence[str] = PYTHON,
+    ) -> None:
         """Start party i."""
-        line = [sys.executable, *program, "party", "run", str(self.file(i)), *options]
-        environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        line = [*python, *program, "party", "run", str(self.file(i)), *options]
         self.processes[i] = subprocess.Popen(
-            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+            line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=variables()
         )
 
     def wait(self, i: int, seconds: float = LIMIT) -> tuple[int, str]:

@@ -9,6 +9,7 @@ import hashlib
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding
 import networkx as nx
@@ -40,6 +41,22 @@ def mark() -> Path | None:
     return folder / f"warm-{hashlib.sha256(text).hexdigest()[:12]}"
 
 
+def run(wishes: list[dict[str, Any]]) -> None:
+    """Solve small problems, as far as the methods take them."""
+    for wish in wishes:
+        for g in (d2.Zero(), d2.L2Norm(0.1)):
+            try:
+                network = d2.Network(nx.path_graph(3))
+                d2.solve(problem(g), network, max_rounds=20, record=False, **wish)
+            except d2.CapabilityError:
+                continue
+
+
+def load() -> None:
+    """Load the kernels of the methods that tests start in processes."""
+    run([{"method": "Newton", "sums": "exact"}, {"method": "iD2A"}, {"method": "NPGA-EXTRA"}])
+
+
 def main(part: str) -> None:
     """One half of what the tests will need."""
     names = [name for name in d2.METHODS if name not in ("iD2A", "MiD2A")]
@@ -51,13 +68,7 @@ def main(part: str) -> None:
     else:
         wishes = [{"method": name} for name in names if name not in gossip]
         wishes.append({"method": "Newton", "sums": "exact"})
-    for wish in wishes:
-        for g in (d2.Zero(), d2.L2Norm(0.1)):
-            try:
-                network = d2.Network(nx.path_graph(3))
-                d2.solve(problem(g), network, max_rounds=20, record=False, **wish)
-            except d2.CapabilityError:
-                continue
+    run(wishes)
 
 
 if __name__ == "__main__":

@@ -4,9 +4,7 @@ All commands as processes: ``benchmarks/vertical.py commands``.
 """
 
 import csv
-import os
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -28,19 +26,20 @@ from dual2.learn.federated.prediction import Predictions, predict
 from dual2.learn.federated.session import Say
 from dual2.learn.federated.tables import read_file
 from learning_offices import preparation
+from mpi_runs import variables
 from party_offices import LIMIT, free_ports
+from ready import PYTHON
 
 
 def start(folder: Path, name: str, *line: str) -> "subprocess.Popen[str]":
     """One party's command, in its own folder."""
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     return subprocess.Popen(
-        [sys.executable, "-m", "dual2.cli", "learn", *line],
+        [*PYTHON, "-m", "dual2.cli", "learn", *line],
         cwd=folder / name,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        env=variables(),
     )
 
 

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -87,7 +88,7 @@ def test_three_parties_answer_with_the_bits_of_one_process(make):
     offices = make(3)
     announce_renewal(offices, 1)
     for i in range(3):
-        offices.start(i)
+        offices.start(i, python=(sys.executable,))  # one will be stopped
     journal = offices.folder / "party1" / "state" / "journal"
     while offices.processes[1].poll() is None:  # beside busy programs it may be over unseen
         with suppress(FileNotFoundError):

@@ -1,7 +1,6 @@
 """The MPI runtime: the same iterates, counts and answers as in process, whatever the ranks."""
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ import dual2 as d2
 import mpi_methods
 from dual2.processes.launch import command, find_mpiexec
 from mpi_runs import run, run_script
+from ready import PYTHON
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
@@ -18,7 +18,7 @@ def test_iterates_and_counts_are_those_of_one_process(ranks, tmp_path):
     stacked = {}
     for name in mpi_methods.cases_of(ranks):
         stacked |= mpi_methods.arrays(name, "stacked")
-    program = [sys.executable, mpi_methods.__file__, str(tmp_path)]
+    program = [*PYTHON, mpi_methods.__file__, str(tmp_path)]
     done = run(command(find_mpiexec(), ranks, program))
     assert done.returncode == 0, done.stderr
     files = sorted(Path(tmp_path).glob("*.npz"))

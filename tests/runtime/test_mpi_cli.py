@@ -7,7 +7,6 @@ import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from types import SimpleNamespace
@@ -25,8 +24,9 @@ from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
 from dual2.solving.storage import load_public, save_problem
 from mpi_runs import LIMIT, run, run_cli, variables
+from ready import PYTHON
 
-PYTHON = shlex.quote(sys.executable)
+IN_A_SHELL = shlex.join(PYTHON)
 
 
 def read(file):
@@ -134,7 +134,7 @@ def test_sites_that_hold_their_own_files_only(folder, reference, tmp_path):
             (file,) = (folder / "agents").glob(f"{agent}.*")
             shutil.copy(file, site / "agents")
         (tmp_path / f"site{rank}" / "owners").write_text(" ".join(map(str, owners)))
-    program = f"cd site$OMPI_COMM_WORLD_RANK && exec {PYTHON} -m dual2.cli solve problem"
+    program = f"cd site$OMPI_COMM_WORLD_RANK && exec {IN_A_SHELL} -m dual2.cli solve problem"
     shell = ["sh", "-c", f"{program} --partition owners --tol 1e-3 --out answer"]
     done = run(command(find_mpiexec(), 4, shell), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -151,7 +151,7 @@ def test_other_public_files_are_noticed(folder, tmp_path):
         shutil.copytree(folder, tmp_path / f"site{rank}")
     file = tmp_path / "site1" / "problem.toml"
     file.write_text(file.read_text() + "\n# edited\n")
-    shell = f"exec {PYTHON} -m dual2.cli solve site$OMPI_COMM_WORLD_RANK"
+    shell = f"exec {IN_A_SHELL} -m dual2.cli solve site$OMPI_COMM_WORLD_RANK"
     done = run(command(find_mpiexec(), 2, ["sh", "-c", shell]), cwd=tmp_path)
     assert done.returncode == 2
     assert len(re.findall("rank . has another public part", done.stderr)) == 1
@@ -183,7 +183,7 @@ def test_killed_then_resumed(folder, tmp_path, gathered):
     """Kill -9 in the middle: everybody ends, the rank is named, --resume gives the same bits."""
     out, logs = tmp_path / "answer.json", tmp_path / "logs"
     line = ["-m", "dual2.cli", "solve", folder, "--mpi", "2", "--out", out, "--gather"]
-    line = [sys.executable, *map(str, line), "--checkpoint", "0", "--log-dir", str(logs)]
+    line = [*PYTHON, *map(str, line), "--checkpoint", "0", "--log-dir", str(logs)]
     with subprocess.Popen(line, env=variables(), stderr=subprocess.PIPE, text=True) as process:
         saved = wait_for(lambda: checkpoints(out, 0) and checkpoints(out, 1))
         text = (logs / "rank-1.log").read_text()

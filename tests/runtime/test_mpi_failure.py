@@ -2,7 +2,6 @@
 
 import re
 import signal
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +16,7 @@ from dual2.runtime.mpi import Mpi
 from dual2.runtime.waiting import wait_all
 from dual2.solving.storage import save_problem
 from mpi_runs import run, run_script
+from ready import PYTHON
 
 FAILING = """
     import sys, time
@@ -156,6 +156,6 @@ def test_no_mpiexec(monkeypatch):
 
 def test_mpiexec_and_mpi4py_of_different_libraries():
     """Every process then believes to be alone: none may start."""
-    done = run([sys.executable, "-m", "dual2.cli", "solve", "x"], OMPI_COMM_WORLD_SIZE="3")
+    done = run([*PYTHON, "-m", "dual2.cli", "solve", "x"], OMPI_COMM_WORLD_SIZE="3")
     assert done.returncode == 2
     assert "mpiexec started 3 processes, but mpi4py finds 1" in done.stderr

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import dual2 as d2
 from dual2.processes.launch import command, find_mpiexec
 from dual2.solving.storage import save_problem
 from mpi_runs import run
+from ready import PYTHON
 
 WIRETAP = str(Path(__file__).parents[1] / "wiretap.py")
 MONITORED = {"OMPI_MCA_pml_monitoring_enable": "2", "OMPI_MCA_pml_monitoring_enable_output": "2"}
@@ -66,7 +66,7 @@ def reports(tmp_path_factory):
         agents.append(d2.Agent(rng.standard_normal((P, 3)), f, d2.L1Norm(0.3)))
     problem = d2.Problem(agents, d2.SquaredLoss(rng.standard_normal(P)))
     save_problem(folder, problem, d2.Network(nx.path_graph(N)))
-    program = [sys.executable, WIRETAP, str(folder), str(out), *METHODS]
+    program = [*PYTHON, WIRETAP, str(folder), str(out), *METHODS]
     done = run(command(find_mpiexec(), 2, program), **MONITORED)
     assert done.returncode == 0, done.stderr
     read = lambda name, rank: json.loads((out / f"{name}.{rank}").read_text())  # noqa: E731

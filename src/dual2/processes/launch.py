@@ -23,6 +23,8 @@ from dual2.runtime.partition import Assignment, assign
 from dual2.solving.interrupts import ENDING
 from dual2.solving.storage import load_public
 
+PROGRAM = (sys.executable, "-m", "dual2.cli")
+"""What each process runs."""
 SIZE_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 """Set by Open MPI and by MPICH in the processes that they start."""
 
@@ -56,7 +58,7 @@ def solve_in_processes(asked: ProcessOptions, ranks: int) -> int:
     if method != AUTO:
         find_method(method)  # a typing error is told once, not by every process
     owners = assign(public.network, ranks, asked.partition)
-    end = launch(ranks, [sys.executable, "-m", "dual2.cli", *asked.arguments()])
+    end = launch(ranks, [*PROGRAM, *asked.arguments()])
     if end.signal:
         print(f"dual2: {_last_words(asked, owners, end)}", file=sys.stderr)
     return end.code
