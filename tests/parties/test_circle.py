@@ -145,7 +145,7 @@ LONG = ["before write said", "after sync", "before send UP", "before send DOWN",
 @pytest.mark.parametrize("point", LONG)
 def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, point):
     """Sums in several frames, which are not copies: what is sent again is what was said."""
-    monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 4)
+    monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 24)
     monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
     monkeypatch.setattr("dual2.runtime.peers.frames._SHORT", 0)
     victim, also = (LEAF, ROOT) if point.endswith("UP") else (ROOT, LEAF)
