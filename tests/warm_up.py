@@ -8,6 +8,8 @@ to compile.
 import hashlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
+from dual2.applications import dispatch
 from dual2.compiled import cache_directory
 
 SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")
@@ -24,11 +27,24 @@ GOSSIP = ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic")
 PARTS = ("gossip", "others")
 
 
-def problem(g: d2.Function) -> d2.Problem:
-    """Σ A_i x_i = b with full-rank A_i, or A_i = I where a method wants that."""
+def problems() -> Iterator[d2.Problem]:
+    """Σ A_i x_i = b, where a method may want full-rank A_i or A_i = I, and a loss."""
     rng = np.random.default_rng(0)
-    agents = [d2.Agent(np.eye(2), d2.Quadratic(rng.uniform(1, 2, 2)), g) for _ in range(3)]
-    return d2.Problem(agents, d2.IndicatorPoint([0.1, 0.2]))
+    costs = [d2.Quadratic(rng.uniform(1, 2, 2)) for _ in range(3)]
+    point, loss = d2.IndicatorPoint([0.1, 0.2]), d2.SquaredLoss([0.1, 0.2])
+    for g, h in ((d2.Zero(), point), (d2.L2Norm(0.1), point), (d2.L1Norm(0.1), loss)):
+        yield d2.Problem([d2.Agent(np.eye(2), f, g) for f in costs], h)
+
+
+def schedule() -> None:
+    """Generators with ramps and reserve: polyhedra, and chains."""
+    units = [
+        dispatch.Generator(name, (cost, 20.0), p_max=80.0, ramp=30.0, reserve_max=most)
+        for name, cost, most in (("a", 0.0, 30.0), ("b", 0.01, 5.0), ("c", 0.02, 0.0))
+    ]
+    for reserve in (20.0, None):
+        graph = [(0, 1), (1, 2)]
+        dispatch.Dispatch(units, [80.0, 90.0, 85.0], graph=graph, reserve=reserve).solve()
 
 
 def mark() -> Path | None:
@@ -43,13 +59,11 @@ def mark() -> Path | None:
 
 def run(wishes: list[dict[str, Any]]) -> None:
     """Solve small problems, as far as the methods take them."""
+    network = d2.Network(nx.path_graph(3))
     for wish in wishes:
-        for g in (d2.Zero(), d2.L2Norm(0.1)):
-            try:
-                network = d2.Network(nx.path_graph(3))
-                d2.solve(problem(g), network, max_rounds=20, record=False, **wish)
-            except d2.CapabilityError:
-                continue
+        for problem in problems():
+            with suppress(d2.CapabilityError):
+                d2.solve(problem, network, max_rounds=20, record=False, **wish)
 
 
 def load() -> None:
@@ -68,6 +82,7 @@ def main(part: str) -> None:
     else:
         wishes = [{"method": name} for name in names if name not in gossip]
         wishes.append({"method": "Newton", "sums": "exact"})
+        schedule()
     run(wishes)
 
 
