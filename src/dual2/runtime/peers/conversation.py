@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BROKEN = (OSError, EOFError, TimeoutError, Gap)
 """How a connection ends; there will be another one."""
+_SENDING = {kind: f"before send {kind.name}" for kind in Kind}
 _TOLD = 1000
 """Most characters of the reason that the others are told."""
 
@@ -47,26 +48,26 @@ class Conversation:
 
         Whether nothing is left.
         """
-        if not self._busy and self._hub.failure is None:
-            with self._hub.lock:
-                frame = self._link.first() if self._current else None
-                ack, stable = self._link.next_in, self._link.durable
+        hub, link = self._hub, self._link
+        if not self._busy and hub.failure is None:
+            with hub.lock:
+                frame = link.first() if self._current else None
+                ack, stable = link.next_in, link.durable
             try:
-                while frame is not None and self._put(frame, ack, stable):
+                while frame is not None:
+                    passing(_SENDING[frame.kind])
+                    if not self.connection.put(frame.header(ack, stable), frame.payload):
+                        break
                     self._told = stable
-                    with self._hub.lock:
-                        self._link.written(frame)
-                        frame = self._link.first()
+                    with hub.lock:
+                        link.written(frame)
+                        frame = link.first()
                     if frame is None:
                         return self.connection.idle
             except BROKEN:
                 self.connection.close()
         self._wake.set()
         return False
-
-    def _put(self, frame: Frame, ack: int, stable: int) -> bool:
-        passing(f"before send {frame.kind.name}")
-        return self.connection.put(frame.header(ack, stable), frame.payload)
 
     async def write(self) -> None:
         """Write whatever is to be written until the connection ends."""
@@ -101,7 +102,7 @@ class Conversation:
             frames, ack, stable = link.pending(), link.next_in, link.durable
             heard = link.forgotten if link.over and not self._parted else 0
         for frame in frames:
-            passing(f"before send {frame.kind.name}")
+            passing(_SENDING[frame.kind])
             await send(frame.header(ack, stable), frame.payload)
         if not frames and (stable > self._told or heard):
             await send(frame_of(Kind.ACK, run, tag=heard).header(ack, stable))

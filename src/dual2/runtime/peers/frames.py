@@ -22,7 +22,7 @@ HEADER_SIZE = _HEADER.size
 _NO_MARK = bytes(MARK)
 _COPIED = 1 << 14
 """Bytes of a part of a sum up to which its frame has a copy of its own."""
-_SHORT = 1 << 13
+SHORT = 1 << 13
 """Bytes up to which SHA-256 is as fast as anything else."""
 
 
@@ -49,7 +49,7 @@ def check_of(key: bytes, data: Bytes) -> bytes:
     only ``mark_of`` will do.
     """
     view = memoryview(data)
-    if not key or view.nbytes <= _SHORT:
+    if not key or view.nbytes <= SHORT:
         return mark_of(data)
     from cryptography.hazmat.primitives.poly1305 import Poly1305
 
@@ -73,8 +73,12 @@ class Kind(IntEnum):
 _CODES = {int(kind): kind for kind in Kind}
 NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 """Kinds that the program sends and consumes, each exactly once."""
+_OF_SUMS = frozenset({Kind.UP, Kind.DOWN})
 _TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
 _SIZES = (0, 8, 8, 1)
+_NUMBERS = {np.dtype(np.float64): 1, np.dtype(np.uint64): 2}
+_UNUSED = ((0, 0, 0), (0, 0), (0,), ())
+"""Places of a header that a shape of so many dimensions leaves."""
 
 
 class FrameError(PeerError):
@@ -116,25 +120,29 @@ class Frame:
 
     def header(self, ack: int, stable: int) -> bytes:
         """The 88 bytes, with what the sender has heard so far."""
-        shape = (*self.shape, 0, 0, 0)[:3]
+        shape = self.shape
         return _HEADER.pack(
             MAGIC,
             self.kind,
             self.dtype,
-            len(self.shape),
+            len(shape),
             0,
             self.seq,
             ack,
             stable,
             self.tag,
             *shape,
+            *_UNUSED[len(shape)],
             self.length,
             self.run,
             self.chain,
         )
 
     def numbered(self, seq: int) -> "Frame":
-        """The same frame with its number in the order of the program."""
+        """With its number in the order of the program: itself, or a copy if it has one already."""
+        if not self.seq:
+            self.seq = seq
+            return self
         return Frame(
             self.kind,
             self.dtype,
@@ -188,34 +196,39 @@ def frame_of(
         return Frame(kind, run=run, tag=tag, chain=chain)
     if isinstance(values, bytes):
         values = np.frombuffer(values, np.uint8)
-    code = {"f": 1, "u": 2}[values.dtype.kind] if values.dtype.itemsize == 8 else 3
+    code = _NUMBERS.get(values.dtype, 3)
     whole = np.ascontiguousarray(values, _TYPES[code])
     length = whole.nbytes
-    shared = kind in (Kind.UP, Kind.DOWN) and length > _COPIED
-    payload = whole.reshape(-1).view(np.uint8).data if shared else whole.tobytes()
+    if length > _COPIED and kind in _OF_SUMS:
+        payload = whole.reshape(-1).view(np.uint8).data
+    else:
+        payload = whole.tobytes()
     return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
 
 
-def parse_header(data: bytes | bytearray, limit: int) -> Frame:
+def parse_header(data: Bytes, limit: int) -> Frame:
     """The frame that a header announces, without its payload; ``FrameError`` if it is none.
 
-    ``limit`` is the largest payload of a numbered frame; others have at most 4096 bytes.
+    ``data`` begins with it. ``limit`` is the largest payload of a numbered frame; others have at
+    most 4096 bytes.
     """
-    if len(data) != HEADER_SIZE or data[:4] != MAGIC:
+    if len(data) < HEADER_SIZE or data[:4] != MAGIC:
         raise FrameError(f"it begins with {bytes(data[:4])!r}; expected {MAGIC!r}")
-    _, code, dtype, ndim, zero, seq, ack, stable, tag, *shape, length, run, chain = _HEADER.unpack(
-        data
+    _, code, dtype, ndim, zero, seq, ack, stable, tag, a, b, c, length, run, chain = (
+        _HEADER.unpack_from(data)
     )
-    if code not in _CODES or dtype >= len(_TYPES) or ndim > 3 or zero:
+    kind = _CODES.get(code)
+    if kind is None or dtype > 3 or ndim > 3 or zero:
         raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
-    kind, used = _CODES[code], tuple(shape[:ndim])
-    if any(shape[ndim:]) or (dtype == 0 and ndim):
+    shape, numbered = (a, b, c), kind in NUMBERED
+    used = shape[:ndim]
+    if shape[ndim:] != _UNUSED[ndim] or (dtype == 0 and ndim):
         raise FrameError(f"shape {shape} with {ndim} dimensions of type {dtype}")
     if length != math.prod(used) * _SIZES[dtype]:
         raise FrameError(f"{length} bytes announced for the shape {used} of type {dtype}")
-    if (seq > 0) != (kind in NUMBERED):
+    if (seq > 0) != numbered:
         raise FrameError(f"number {seq} on a frame of kind {kind.name}")
-    most = limit if kind in NUMBERED else MOST_CONTROL
+    most = limit if numbered else MOST_CONTROL
     if length > most:
         raise FrameError(f"{length} bytes announced; expected at most {most}")
     return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)

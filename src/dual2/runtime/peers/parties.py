@@ -84,9 +84,10 @@ class Parties(Exchange):
         self.progress.sums = self._index
         self.journal.say(index, words.data)
         for part in _parts(words):
-            if self.children:
-                self._await(self.children)
-            for child in self.children:
+            waiting = list(self.children)
+            while waiting:
+                child = self._first_of(waiting)
+                waiting.remove(child)
                 _add(part, self._numbers(child, Kind.UP, index, part).array())
             if self.parent is not None:
                 self._send(self.parent, Kind.UP, part, index)

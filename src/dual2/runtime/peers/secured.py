@@ -8,6 +8,8 @@ import socket
 import ssl
 from collections.abc import Iterable
 
+from dual2.runtime.peers.frames import Bytes
+
 _AT_ONCE = 1 << 17
 """Bytes that are encrypted before they are written."""
 _ROOM = 1 << 18
@@ -63,15 +65,15 @@ class Secured:
         if not self.pending():
             self._receive()
         try:
-            while got < size:
+            while True:
                 try:
                     count = int(read(size - got, place[got:]))  # type: ignore[arg-type]
                 except ssl.SSLWantReadError:
                     self._receive()
                     continue
-                if not count:
-                    break
                 got += count
+                if not count or got == size or not self.pending():
+                    return got
         except OSError:  # nothing more for now, or the end: the next call says which
             if not got:
                 raise
@@ -86,6 +88,19 @@ class Secured:
             self._incoming.write(self._received[:count])
         else:
             self._incoming.write_eof()
+
+    def send_whole(self, data: Bytes) -> bool:
+        """Write a short piece; whether it has left, else ``send`` is to be called with it."""
+        self._tls.write(data)
+        unsent = self._outgoing.read()
+        try:
+            sent = self._plain.send(unsent)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent == len(unsent):
+            return True
+        self._unsent, self._accepted = memoryview(unsent)[sent:], len(data)
+        return False
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """Write some bytes, and say how many; where it cannot, it is to be called with the same.
