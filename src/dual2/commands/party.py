@@ -27,7 +27,7 @@ from dual2.runtime.peers.identity import (
     read_certificate,
     validity,
 )
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.folder import create
 
 party_app = typer.Typer(no_args_is_help=True, help="One party of a run between organisations.")
 certificates_app = typer.Typer(no_args_is_help=True, help="Keys and certificates of parties.")

@@ -35,7 +35,8 @@ from dual2.runtime.peers.identity import (
     read_private,
     validity,
 )
-from dual2.runtime.peers.journal import KEY_FILE, Journal, create
+from dual2.runtime.peers.folder import create
+from dual2.runtime.peers.journal import KEY_FILE, Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
 from dual2.solving.result import Result, Status

@@ -141,7 +141,7 @@ class Conversation:
                 raise
             if link.over and not self._parted:
                 self._wake.set()
-        hub.notice()
+        hub.came()
 
 
 def _abort(frame: Frame, name: str) -> tuple[str, str]:

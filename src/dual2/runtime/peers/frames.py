@@ -1,6 +1,7 @@
 """What travels between two parties: a header of 88 bytes, checked before anything else is read."""
 
 import hashlib
+import itertools
 import math
 import struct
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ MARK = 16
 """Bytes of a run's name and of the chain of totals."""
 MOST_CONTROL = 4096
 """Most bytes of a frame that is not numbered."""
-_HEADER = struct.Struct("<4sBBBBQQQQIIII16s16s")
+_HEADER = struct.Struct("<4s4sQQQQIIII16s16s")
 HEADER_SIZE = _HEADER.size
 _NO_MARK = bytes(MARK)
 _COPIED = 1 << 14
@@ -34,10 +35,8 @@ def mark_of(*parts: Bytes) -> bytes:
     >>> mark_of(b"ab", b"c").hex()
     'ba7816bf8f01cfea414140de5dae2223'
     """
-    total = hashlib.sha256(parts[0])
-    for part in parts[1:]:
-        total.update(part)
-    return total.digest()[:MARK]
+    whole = parts[0] if len(parts) == 1 else b"".join(parts)
+    return hashlib.sha256(whole).digest()[:MARK]
 
 
 def check_of(key: bytes, data: Bytes) -> bytes:
@@ -70,7 +69,6 @@ class Kind(IntEnum):
     ABORT = 9
 
 
-_CODES = {int(kind): kind for kind in Kind}
 NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 """Kinds that the program sends and consumes, each exactly once."""
 _OF_SUMS = frozenset({Kind.UP, Kind.DOWN})
@@ -79,6 +77,13 @@ _SIZES = (0, 8, 8, 1)
 _NUMBERS = {np.dtype(np.float64): 1, np.dtype(np.uint64): 2}
 _UNUSED = ((0, 0, 0), (0, 0), (0,), ())
 """Places of a header that a shape of so many dimensions leaves."""
+_FORMS = {
+    bytes((kind, dtype, ndim, 0)): (kind, dtype, ndim, kind in NUMBERED)
+    for kind, dtype, ndim in itertools.product(Kind, range(4), range(4))
+    if dtype or not ndim
+}
+"""What bytes 4 to 7 of a header mean: kind, type, dimensions, and whether it has a number."""
+_BYTES = {form[:3]: data for data, form in _FORMS.items()}
 
 
 class FrameError(PeerError):
@@ -123,10 +128,7 @@ class Frame:
         shape = self.shape
         return _HEADER.pack(
             MAGIC,
-            self.kind,
-            self.dtype,
-            len(shape),
-            0,
+            _BYTES[self.kind, self.dtype, len(shape)],
             self.seq,
             ack,
             stable,
@@ -212,24 +214,24 @@ def parse_header(data: Bytes, limit: int) -> Frame:
     ``data`` begins with it. ``limit`` is the largest payload of a numbered frame; others have at
     most 4096 bytes.
     """
-    if len(data) < HEADER_SIZE or data[:4] != MAGIC:
-        raise FrameError(f"it begins with {bytes(data[:4])!r}; expected {MAGIC!r}")
-    _, code, dtype, ndim, zero, seq, ack, stable, tag, a, b, c, length, run, chain = (
-        _HEADER.unpack_from(data)
-    )
-    kind = _CODES.get(code)
-    if kind is None or dtype > 3 or ndim > 3 or zero:
-        raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
-    shape, numbered = (a, b, c), kind in NUMBERED
+    if len(data) < HEADER_SIZE:
+        raise FrameError(f"it has {len(data)} bytes; expected {HEADER_SIZE}")
+    magic, word, seq, ack, stable, tag, a, b, c, length, run, chain = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameError(f"it begins with {magic!r}; expected {MAGIC!r}")
+    if word not in _FORMS:
+        raise FrameError(f"unknown kind {word[0]}, type {word[1]} or {word[2]} dimensions")
+    kind, dtype, ndim, numbered = _FORMS[word]
+    shape = (a, b, c)
     used = shape[:ndim]
-    if shape[ndim:] != _UNUSED[ndim] or (dtype == 0 and ndim):
+    if shape[ndim:] != _UNUSED[ndim]:
         raise FrameError(f"shape {shape} with {ndim} dimensions of type {dtype}")
     if length != math.prod(used) * _SIZES[dtype]:
         raise FrameError(f"{length} bytes announced for the shape {used} of type {dtype}")
     if (seq > 0) != numbered:
         raise FrameError(f"number {seq} on a frame of kind {kind.name}")
-    most = limit if numbered else MOST_CONTROL
-    if length > most:
+    if length > (limit if numbered else MOST_CONTROL):
+        most = limit if numbered else MOST_CONTROL
         raise FrameError(f"{length} bytes announced; expected at most {most}")
     return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)
 

@@ -74,6 +74,8 @@ class Hub:
         The greeted connection to each peer that is there.
     lock, changed
         Who makes, consumes or writes frames holds the lock; who waits for a change asks for it.
+    came : callable
+        To be called within the loop when a frame has come.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean another run.
     """
@@ -109,6 +111,7 @@ class Hub:
         self._ready = threading.Event()
         self._error: OSError | None = None
         self._turns = Turns(f"links {me}", self._main)
+        self.came = self._turns.notice
 
     # -- called by the program -----------------------------------------------------------------
     def start(self) -> None:

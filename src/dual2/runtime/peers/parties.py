@@ -80,8 +80,8 @@ class Parties(Exchange):
         Long ones travel in parts; the root hands one down while the next is on its way up.
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
-        index, self._index = self._index, self._index + 1
-        self.progress.sums = self._index
+        index = self._index
+        self._index = self.progress.sums = index + 1
         self.journal.say(index, words.data)
         for part in _parts(words):
             waiting = list(self.children)
@@ -93,7 +93,7 @@ class Parties(Exchange):
                 self._send(self.parent, Kind.UP, part, index)
             elif self.children:
                 self._send_all(self.children, Kind.DOWN, part, index)
-        self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
+        self.hub.audit("sum", index=index, shape=words.shape, masked=self.masks is not None)
         if self.masks is not None and self.parent is not None:  # while the others are at work
             self.masks.prepare(self._index)
         total = words.copy() if self.parent is None else self._receive(words, index)
@@ -112,10 +112,16 @@ class Parties(Exchange):
         return total
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
-        """Where this party's words of the next sum are to be added: its masks, or zeros."""
-        if self.masks is None:
-            return np.zeros(shape, np.uint64)
-        return self.masks.draw(self._index, shape)
+        """Where this party's words of the next sum are to be added: its masks, or zeros.
+
+        Of numbers of several words the last but one counts this party already.
+        """
+        if self.masks is not None:
+            return self.masks.draw(self._index, shape)
+        blank = np.zeros(shape, np.uint64)
+        if blank.ndim == 2:
+            blank[-2, 0] = 1
+        return blank
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """The masked sum of some words."""
@@ -131,14 +137,12 @@ class Parties(Exchange):
     ) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
         whole = shape[0] + 2, shape[1]
-        block, extra = self._blank(whole), np.zeros((1, shape[1]), np.uint64)
+        block = self._blank(whole)
         if not encode(block[:-2]):
             block = self._blank(whole)
             noise = self.own.words(self._index, block.size).reshape(whole)
             noise[-2] = 0
             add_words(block, noise)
-        extra[0, 0] = 1
-        add_words(block[-2:-1], extra)
         total = self.sum_words(block)
         count, misfits = total[-2:].tolist()
         if count[0] != self.size or any(count[1:]):
