@@ -22,6 +22,7 @@ from dual2.runtime.peers.folder import make_private
 _FIRST = "0" * 32
 _TEXT = 1000
 """Most characters of a text in a line."""
+_OF_SUMS = {"index", "shape", "masked"}
 _LONGEST = 2**16
 """More bytes than a line has."""
 
@@ -30,7 +31,7 @@ class Audit:
     """The log of one party; events may come from any thread."""
 
     def __init__(self, file: Path, run: str) -> None:
-        self._run, self._lock = f'"run": {json.dumps(run)}, ', threading.Lock()
+        self._run, self._lock = json.dumps(run), threading.Lock()
         make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
@@ -49,19 +50,16 @@ class Audit:
 
     def __call__(self, event: str, **details: Any) -> None:
         """Log an event."""
-        shown = ""
-        for name, value in details.items():
-            if type(value) is int:
-                shown += f', "{name}": {value}'
-            elif isinstance(value, str):
-                shown += f', "{name}": {json.dumps(value[:_TEXT])}'
-            else:
-                shown += f', "{name}": {_shown(value)}'
+        if details.keys() == _OF_SUMS:  # what comes most often
+            shown = f', "index": {details["index"]}{_looks(details["shape"], details["masked"])}'
+        else:
+            shown = "".join(f', "{name}": {_shown(value)}' for name, value in details.items())
         with self._lock:
-            text = f'{{"t": {time.time():.3f}, {self._run}"event": "{event}"{shown}, "prev": '
-            text += f'"{self._last}"}}'
+            data = (
+                f'{{"t": {time.time():.3f}, "run": {self._run}, "event": "{event}"{shown}, '
+                f'"prev": "{self._last}"}}'
+            ).encode()
             if self._descriptor >= 0:
-                data = text.encode()
                 os.write(self._descriptor, data + b"\n")
                 self._last = _link(data)
 
@@ -77,15 +75,13 @@ def _link(line: bytes) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value as JSON; the shapes of sums are few."""
-    if type(value) is bool:
-        return "true" if value else "false"
-    return _known(value) if type(value) is tuple else json.dumps(value)
+    return json.dumps(value[:_TEXT] if isinstance(value, str) else value)
 
 
 @functools.lru_cache(maxsize=64)
-def _known(value: tuple[int, ...]) -> str:
-    return json.dumps(value)
+def _looks(shape: tuple[int, ...], masked: bool) -> str:
+    """What many sums have in common."""
+    return f', "shape": {json.dumps(shape)}, "masked": {json.dumps(masked)}'
 
 
 def verify(file: Path) -> Counter[str]:

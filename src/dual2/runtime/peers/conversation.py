@@ -33,8 +33,8 @@ class Conversation:
 
     def __init__(self, hub: Hub, peer: int, connection: Connection) -> None:
         self._hub, self._peer, self.connection = hub, peer, connection
-        self._link = hub.links[peer]
-        self._wake = asyncio.Event()
+        self._link, self._limit = hub.links[peer], hub.place.carrier.limit
+        self._run, self._wake = hub.meaning.run, asyncio.Event()
         self._busy, self._told, self._parted = True, 0, False
 
     @property
@@ -48,7 +48,7 @@ class Conversation:
 
         Whether nothing is left.
         """
-        hub, link = self._hub, self._link
+        hub, link, connection = self._hub, self._link, self.connection
         if not self._busy and hub.failure is None:
             with hub.lock:
                 frame = link.first() if self._current else None
@@ -56,16 +56,15 @@ class Conversation:
             try:
                 while frame is not None:
                     passing(_SENDING[frame.kind])
-                    if not self.connection.put(frame.header(ack, stable), frame.payload):
+                    if not connection.put(frame.header(ack, stable), frame.payload):
                         break
                     self._told = stable
                     with hub.lock:
-                        link.written(frame)
-                        frame = link.first()
+                        frame = link.written(frame)
                     if frame is None:
-                        return self.connection.idle
+                        return connection.idle
             except BROKEN:
-                self.connection.close()
+                connection.close()
         self._wake.set()
         return False
 
@@ -126,21 +125,21 @@ class Conversation:
     # -- reading -----------------------------------------------------------------------------------
     def hear(self, frame: Frame) -> None:
         """Take a frame that came."""
-        hub, link = self._hub, self._link
-        if frame.run != hub.meaning.run:
+        hub, link, kind = self._hub, self._link, frame.kind
+        if frame.run != self._run:
             raise PeerError(f"{link.name} sent a frame of another run.")
-        if frame.kind == Kind.ABORT:
+        if kind is Kind.ABORT:
             hub.told(self._peer)
             hub.fail(*_abort(frame, link.name))
             return
-        with hub.lock:
-            try:
-                link.accept(frame, hub.place.carrier.limit)
-            except Gap as gap:
-                hub.note(self._peer, "gap", why=str(gap))
-                raise
-            if link.over and not self._parted:
-                self._wake.set()
+        try:
+            with hub.lock:
+                link.accept(frame, self._limit)
+                if link.parting and link.over and not self._parted:
+                    self._wake.set()
+        except Gap as gap:
+            hub.note(self._peer, "gap", why=str(gap))
+            raise
         hub.came()
 
 

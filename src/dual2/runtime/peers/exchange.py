@@ -69,7 +69,7 @@ class Exchange(Transport):
 
     # -- there and back -----------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
-        self._send_all([peer], kind, values, tag)
+        self._send_all((peer,), kind, values, tag)
 
     def _send_all(
         self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int

@@ -131,10 +131,12 @@ class Link:
             return None
         return self.out[max(self._cursor - self.out[0].seq, 0)]
 
-    def written(self, frame: Frame) -> None:
-        """It counts as written on this connection."""
-        if frame.seq >= self._cursor:
-            self._cursor = frame.seq + 1
+    def written(self, frame: Frame) -> Frame | None:
+        """It counts as written on this connection; the next one."""
+        after = frame.seq + 1
+        if after > self._cursor:
+            self._cursor = after
+        return self.first() if self._cursor < self.next_out else None
 
     def pending(self) -> list[Frame]:
         """Frames to be written now, in order; they count as written on this connection."""
@@ -147,12 +149,13 @@ class Link:
 
         ``most`` are the bytes of the longest frame.
         """
-        if frame.stable > frame.ack:
+        ack, stable = frame.ack, frame.stable
+        if stable > ack:
             raise PeerError(
-                f"{self.name} calls frames below {frame.stable} stable, but has received those "
-                f"below {frame.ack} only."
+                f"{self.name} calls frames below {stable} stable, but has received those below "
+                f"{ack} only."
             )
-        self.hear(frame.ack, frame.stable)
+        self.hear(ack, stable)
         if frame.kind not in NUMBERED:
             if frame.kind == Kind.ACK:
                 self.known = max(self.known, frame.tag)
@@ -170,9 +173,9 @@ class Link:
 
     def _check(self, frame: Frame) -> bool:
         """Whether a frame is the next one; an error if it cannot be."""
+        back = self.next_in - frame.seq
         if frame.length > SHORT and not frame.mark:
             frame.mark = check_of(self.key, frame.payload)
-        back = self.next_in - frame.seq
         if not back:
             return True
         if back < 0:
@@ -191,13 +194,14 @@ class Link:
 
     def _add(self, frame: Frame) -> None:
         """The next frame; a short one is hashed when the journal is on disk, for comparisons."""
-        if frame.length > SHORT:
+        length = frame.length
+        if length > SHORT:
             self._reduce()
             self._contents.append(frame.content())
         else:
             self._contents.append(frame)
             self._whole += 1
-        self._unconsumed += HEADER_SIZE + frame.length
+        self._unconsumed += HEADER_SIZE + length
         self.next_in += 1
         self.inbox.append(frame)
 

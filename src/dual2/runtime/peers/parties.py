@@ -83,22 +83,28 @@ class Parties(Exchange):
         index = self._index
         self._index = self.progress.sums = index + 1
         self.journal.say(index, words.data)
+        parent, children, masks = self.parent, self.children, self.masks
         for part in _parts(words):
-            waiting = list(self.children)
-            while waiting:
-                child = self._first_of(waiting)
-                waiting.remove(child)
-                _add(part, self._numbers(child, Kind.UP, index, part).array())
-            if self.parent is not None:
-                self._send(self.parent, Kind.UP, part, index)
-            elif self.children:
-                self._send_all(self.children, Kind.DOWN, part, index)
-        self.hub.audit("sum", index=index, shape=words.shape, masked=self.masks is not None)
-        if self.masks is not None and self.parent is not None:  # while the others are at work
-            self.masks.prepare(self._index)
-        total = words.copy() if self.parent is None else self._receive(words, index)
-        self._chain = mark_of(self._chain, *(mark_of(part.data) for part in _parts(total)))
+            if children:
+                self._add_theirs(part, index)
+            if parent is not None:
+                self._send(parent, Kind.UP, part, index)
+            elif children:
+                self._send_all(children, Kind.DOWN, part, index)
+        self.hub.audit("sum", index=index, shape=words.shape, masked=masks is not None)
+        if masks is not None:  # while the others are at work
+            masks.prepare(index + 1)
+        total = words.copy() if parent is None else self._receive(words, index)
+        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in _parts(total)])
         return total
+
+    def _add_theirs(self, part: Array, index: int) -> None:
+        """Add the words of the children, in the order in which they come."""
+        waiting = list(self.children)
+        while waiting:
+            child = self._first_of(waiting)
+            waiting.remove(child)
+            _add(part, self._numbers(child, Kind.UP, index, part).array())
 
     def _receive(self, like: Array, index: int) -> Array:
         """The total, from the parent; it is handed on to the children."""
@@ -145,7 +151,7 @@ class Parties(Exchange):
             add_words(block, noise)
         total = self.sum_words(block)
         count, misfits = total[-2:].tolist()
-        if count[0] != self.size or any(count[1:]):
+        if count.pop(0) != self.size or any(count):
             text = (
                 f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
             )

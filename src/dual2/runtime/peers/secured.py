@@ -35,7 +35,7 @@ class Secured:
         self._room = bytearray(_ROOM)
         self._received = memoryview(self._room)
         self._unsent = memoryview(b"")
-        self._accepted = 0
+        self._accepted, self._left = 0, True
         self.fileno, self.getpeername = plain.fileno, plain.getpeername
         self.getpeercert, self.shutdown = self._tls.getpeercert, plain.shutdown
 
@@ -55,24 +55,26 @@ class Secured:
                 raise
         await loop.sock_sendall(self._plain, self._outgoing.read())
 
-    def pending(self) -> int:
-        """Bytes that have come and were not read, encrypted or not."""
-        return self._incoming.pending or self._tls.pending()
+    def pending(self) -> bool:
+        """Whether there may be bytes that have come and were not read, encrypted or not."""
+        return self._left
 
     def recv_into(self, place: memoryview) -> int:
         """Read as many bytes as have come; 0 at the end of the stream."""
         got, size, read = 0, len(place), self._tls.read
-        if not self.pending():
-            self._receive()
         try:
+            if not self._left:
+                self._receive()
             while True:
                 try:
                     count = int(read(size - got, place[got:]))  # type: ignore[arg-type]
                 except ssl.SSLWantReadError:
+                    self._left = False
                     self._receive()
                     continue
                 got += count
-                if not count or got == size or not self.pending():
+                self._left = got == size or self._incoming.pending > 0
+                if not count or got == size or not self._left:
                     return got
         except OSError:  # nothing more for now, or the end: the next call says which
             if not got:
