@@ -51,7 +51,8 @@ class Conversation:
         hub, link, connection = self._hub, self._link, self.connection
         if not self._busy and hub.failure is None:
             with hub.lock:
-                frame = link.first() if self._current else None
+                ours = hub.connections.get(self._peer) is connection
+                frame = link.first() if ours else None
                 ack, stable = link.next_in, link.durable
             try:
                 while frame is not None:

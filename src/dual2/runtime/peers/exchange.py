@@ -142,15 +142,12 @@ class Exchange(Transport):
         self.progress.waiting = ""
 
     def _first_of(self, peers: Sequence[int]) -> int:
-        """The first of some peers from whom something has come, or comes."""
+        """The first of some peers from whom something has come; if there is none, the first."""
         links = self.hub.links
-        while True:
-            for peer in peers:
-                if links[peer].inbox:
-                    return peer
-            if len(peers) == 1:
-                return peers[0]  # who takes it waits for it
-            self._wait(lambda: any(links[peer].inbox for peer in peers), *peers)
+        for peer in peers:
+            if links[peer].inbox:
+                return peer
+        return peers[0]
 
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address

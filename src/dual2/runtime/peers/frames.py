@@ -1,11 +1,12 @@
 """What travels between two parties: a header of 88 bytes, checked before anything else is read."""
 
-import hashlib
 import itertools
 import math
 import struct
+import sys
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import sha256
 
 import numpy as np
 
@@ -20,6 +21,8 @@ MOST_CONTROL = 4096
 """Most bytes of a frame that is not numbered."""
 _HEADER = struct.Struct("<4s4sQQQQIIII16s16s")
 HEADER_SIZE = _HEADER.size
+_HEARD, _SAID = 16, 32
+"""Where ``ack`` and ``stable`` begin and end in a header."""
 _NO_MARK = bytes(MARK)
 _COPIED = 1 << 14
 """Bytes of a part of a sum up to which its frame has a copy of its own."""
@@ -36,7 +39,7 @@ def mark_of(*parts: Bytes) -> bytes:
     'ba7816bf8f01cfea414140de5dae2223'
     """
     whole = parts[0] if len(parts) == 1 else b"".join(parts)
-    return hashlib.sha256(whole).digest()[:MARK]
+    return sha256(whole).digest()[:MARK]
 
 
 def check_of(key: bytes, data: Bytes) -> bytes:
@@ -74,7 +77,9 @@ NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 _OF_SUMS = frozenset({Kind.UP, Kind.DOWN})
 _TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
 _SIZES = (0, 8, 8, 1)
-_NUMBERS = {np.dtype(np.float64): 1, np.dtype(np.uint64): 2}
+_NUMBERS = {"d": 1, "L": 2, "Q": 2}
+"""Types of arrays by what NumPy calls them; any other one is of bytes."""
+_LITTLE = sys.byteorder == "little"
 _UNUSED = ((0, 0, 0), (0, 0), (0,), ())
 """Places of a header that a shape of so many dimensions leaves."""
 _FORMS = {
@@ -107,7 +112,9 @@ class Frame:
     chain : bytes
         Hash of all totals that the sender has seen.
     mark : bytes
-        ``check_of`` the payload of a frame that came, by its link: it is read once for all who ask.
+        ``check_of`` the payload, as soon as it is known: what came is read once for all who ask.
+    head : bytes
+        The header of a frame that came.
     """
 
     kind: Kind
@@ -122,6 +129,7 @@ class Frame:
     chain: bytes = _NO_MARK
     payload: Bytes = b""
     mark: bytes = field(default=b"", compare=False, repr=False)
+    head: bytes = field(default=b"", compare=False, repr=False)
 
     def header(self, ack: int, stable: int) -> bytes:
         """The 88 bytes, with what the sender has heard so far."""
@@ -164,17 +172,24 @@ class Frame:
         """Header and payload."""
         return self.header(self.ack, self.stable) + self.payload
 
-    def content(self) -> tuple[object, ...]:
-        """What must be the same whenever a frame is sent again; of its payload the hash."""
-        mark = self.mark or mark_of(self.payload)
-        return self.kind, self.dtype, self.shape, self.seq, self.tag, self.run, self.chain, mark
+    def content(self) -> bytes:
+        """Hash of what must be the same whenever a frame is sent again: all but what was heard."""
+        head = self.head or self.header(0, 0)
+        return mark_of(head[:_HEARD], head[_SAID:], self.mark or self.hashed())
+
+    def hashed(self) -> bytes:
+        """``mark_of`` the payload, for all parties to compare; of a short one made once."""
+        if self.length > SHORT:
+            return mark_of(self.payload)
+        self.mark = self.mark or mark_of(self.payload)
+        return self.mark
 
     def array(self) -> Array:
         """The payload as an array."""
         dtype = _TYPES[self.dtype]
         assert dtype is not None, "frames without numbers are not asked for them"
         found = np.frombuffer(self.payload, dtype).reshape(self.shape)
-        return found.astype(dtype.newbyteorder("="), copy=False)
+        return found if _LITTLE else found.astype(dtype.newbyteorder("="))
 
 
 def frame_of(
@@ -198,11 +213,10 @@ def frame_of(
         return Frame(kind, run=run, tag=tag, chain=chain)
     if isinstance(values, bytes):
         values = np.frombuffer(values, np.uint8)
-    code = _NUMBERS.get(values.dtype, 3)
-    whole = np.ascontiguousarray(values, _TYPES[code])
-    length = whole.nbytes
+    code, length = _NUMBERS.get(values.dtype.char, 3), values.nbytes
+    whole = values if _LITTLE else values.astype(_TYPES[code])
     if length > _COPIED and kind in _OF_SUMS:
-        payload = whole.reshape(-1).view(np.uint8).data
+        payload = np.ascontiguousarray(whole).reshape(-1).view(np.uint8).data
     else:
         payload = whole.tobytes()
     return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
@@ -233,7 +247,8 @@ def parse_header(data: Bytes, limit: int) -> Frame:
     if length > (limit if numbered else MOST_CONTROL):
         most = limit if numbered else MOST_CONTROL
         raise FrameError(f"{length} bytes announced; expected at most {most}")
-    return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)
+    whole = bytes(data[:HEADER_SIZE])
+    return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain, b"", b"", whole)
 
 
 def filled(header: Frame, payload: bytes | bytearray) -> Frame:

@@ -119,8 +119,8 @@ class Journal:
     def consume(self, peer: int, frame: Frame) -> None:
         """Log a frame that the program has consumed, at the next sync if not before."""
         self._waiting.append((peer, frame))
-        self._bytes += HEAD + frame.length
         self.unsynced += 1
+        self._bytes += HEAD + frame.length
         if self._bytes > _AT_MOST:
             self._write()
 
@@ -134,7 +134,8 @@ class Journal:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         short: list[Bytes] = []
         for peer, frame in waiting:
-            head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
+            whole = frame.head or frame.header(frame.ack, frame.stable)
+            head = peer.to_bytes(4, "little") + whole
             if frame.length <= _TOGETHER:
                 short += [head, frame.payload]
                 continue

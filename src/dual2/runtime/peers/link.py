@@ -57,7 +57,7 @@ class Link:
         self.parting = False
         self.unconfirmed = self._unconsumed = 0
         self._cursor = 1
-        self._contents: deque[Frame | tuple[object, ...]] = deque(maxlen=_COMPARED)
+        self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED)
         self._whole = 0
 
     # -- the program ---------------------------------------------------------------------------
@@ -187,7 +187,7 @@ class Link:
             )
         return False
 
-    def _content(self, back: int) -> tuple[object, ...]:
+    def _content(self, back: int) -> bytes:
         """What the frame so many before the next one had in it."""
         found = self._contents[-back]
         return found.content() if isinstance(found, Frame) else found
@@ -208,7 +208,5 @@ class Link:
     def _reduce(self) -> None:
         """Of all frames that came only their hashes are kept."""
         for k in range(1, min(self._whole, len(self._contents)) + 1):
-            whole = self._contents[-k]
-            assert isinstance(whole, Frame), "the last ones are"
-            self._contents[-k] = whole.content()
+            self._contents[-k] = self._content(k)
         self._whole = 0

@@ -27,7 +27,7 @@ PUBLIC = 32
 _SECRET = 64
 _SPARE = 2
 """Words beyond what is encrypted: the cipher wants room for one block more."""
-_AHEAD = 4096
+_AHEAD = 16_384
 """Words of the masks that are drawn at once, for one sum or for several that follow."""
 
 

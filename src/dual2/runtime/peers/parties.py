@@ -94,9 +94,10 @@ class Parties(Exchange):
         self.hub.audit("sum", index=index, shape=words.shape, masked=masks is not None)
         if masks is not None:  # while the others are at work
             masks.prepare(index + 1)
-        total = words.copy() if parent is None else self._receive(words, index)
-        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in _parts(total)])
-        return total
+        if parent is not None:
+            return self._receive(words, index)
+        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in _parts(words)])
+        return words.copy()
 
     def _add_theirs(self, part: Array, index: int) -> None:
         """Add the words of the children, in the order in which they come."""
@@ -107,14 +108,17 @@ class Parties(Exchange):
             _add(part, self._numbers(child, Kind.UP, index, part).array())
 
     def _receive(self, like: Array, index: int) -> Array:
-        """The total, from the parent; it is handed on to the children."""
+        """The total, from the parent; it is handed on to the children and enters the chain."""
         assert self.parent is not None, "the root has made it"
-        total = np.empty_like(like)
+        total, marks = np.empty_like(like), [self._chain]
         for part in _parts(total):
-            came = self._numbers(self.parent, Kind.DOWN, index, part).array()
+            frame = self._numbers(self.parent, Kind.DOWN, index, part)
+            came = frame.array()
             if self.children:
                 self._send_all(self.children, Kind.DOWN, came, index)
             part[:] = came
+            marks.append(frame.hashed())
+        self._chain = mark_of(*marks)
         return total
 
     def _blank(self, shape: tuple[int, ...]) -> Array:

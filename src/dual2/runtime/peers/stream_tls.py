@@ -59,40 +59,41 @@ class Connection:
         self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
     # -- three calls ---------------------------------------------------------------------------
-    def put(self, *parts: Bytes) -> bool:
+    def put(self, head: bytes, payload: Bytes = b"") -> bool:
         """Write a frame if there is room; whether it was written."""
         if self._over:
             raise ConnectionResetError("the connection is lost")
         if self._unwritten > BUFFER:
             return False
         passing("before send")
-        length = sum(map(len, parts))
-        if length <= _SMALL:
-            parts = (b"".join(parts),)
-        if self._out or length > _SMALL or not self._write_whole(parts[0]):
-            self._out.extend(map(memoryview, parts))
-            self._unwritten += length
-            if self._unwritten == length:
-                self._write()
+        if len(payload) > _SMALL:
+            self._append(head, payload)
+        else:
+            whole = head + payload
+            try:
+                if self._out or not self._socket.send_whole(whole):
+                    self._append(whole)
+            except OSError:  # lost; whoever reads finds it too
+                self.close()
         passing("after send")
         return True
 
-    def _write_whole(self, data: Bytes) -> bool:
-        """Write a short frame that nothing waits before; whether all of it is on its way."""
-        try:
-            return self._socket.send_whole(data)
-        except OSError:  # lost; whoever reads finds it too
-            self.close()
-            return True
+    def _append(self, *parts: Bytes) -> None:
+        """Write what the socket takes now; the rest follows."""
+        idle = not self._out
+        self._out.extend(map(memoryview, parts))
+        self._unwritten += sum(map(len, parts))
+        if idle:
+            self._write()
 
     @property
     def idle(self) -> bool:
         """Whether all that was put is on its way."""
         return not self._out
 
-    async def send(self, *parts: Bytes) -> None:
+    async def send(self, head: bytes, payload: Bytes = b"") -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
-        while not self.put(*parts):
+        while not self.put(head, payload):
             self._taken.clear()
             async with asyncio.timeout(self._dead):
                 await self._taken.wait()
