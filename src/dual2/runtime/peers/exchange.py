@@ -5,7 +5,7 @@ with the others where it was. At the end all say goodbye.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -22,7 +22,8 @@ from dual2.runtime.waiting import Awake
 
 Array = np.ndarray
 _SYNC = 64
-"""Consumed frames after which their log is brought to the disk."""
+"""Consumed frames after which their log is brought to the disk where the program waits anyway;
+after twice as many it is, whatever else there is to do."""
 _TICK = 0.5
 _COURTESY = 2.0
 """How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
@@ -103,7 +104,7 @@ class Exchange(Transport):
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
         if not old:
             journal.consume(peer, frame)
-            if journal.unsynced >= _SYNC:
+            if journal.unsynced >= 2 * _SYNC:
                 self.sync()
         return frame
 
@@ -122,7 +123,7 @@ class Exchange(Transport):
         """Wait for some peers; one whose link is down has the study's patience, or another one."""
         if ready():
             return
-        self.journal.catch_up()
+        self._catch_up()
         if self.hub.failure is None and self.hub.wait(ready, _TICK):
             return  # as usual
         hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
@@ -140,6 +141,13 @@ class Exchange(Transport):
             self.progress.waiting, self.progress.since = self.names[peer], begun
             hub.wait(ready, _TICK)
         self.progress.waiting = ""
+
+    def _catch_up(self) -> None:
+        """Write what is to be written some time, while the others are at work."""
+        if self.journal.unsynced >= _SYNC:
+            self.sync()
+        else:
+            self.journal.catch_up()
 
     def _first_of(self, peers: Sequence[int]) -> int:
         """The first of some peers from whom something has come; if there is none, the first."""

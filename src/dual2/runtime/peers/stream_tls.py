@@ -44,7 +44,7 @@ class Connection:
         self.heard, self.address = self._time(), name_of_peer(secured)
         self.fingerprint = fingerprint(secured.getpeercert(True) or b"")
         self._head: Frame | None = None
-        self._place, self._filled = memoryview(b""), 0
+        self._payload, self._place, self._filled = bytearray(), memoryview(b""), 0
         self._room, self._got = memoryview(bytearray(_SMALL)), 0
         self._frames: deque[Frame] = deque()
         self._waiting = self._unwritten = 0
@@ -203,7 +203,8 @@ class Connection:
         head, room, got = parse_header(self._room, self._limit), self._room, self._got
         end = HEADER_SIZE + head.length
         if got < end:
-            self._head, self._place = head, memoryview(bytearray(head.length))
+            self._head, self._payload = head, bytearray(head.length)
+            self._place = memoryview(self._payload)
             self._filled, self._got = got - HEADER_SIZE, 0
             self._place[: self._filled] = room[HEADER_SIZE:got]
             return True
@@ -223,7 +224,7 @@ class Connection:
         if self._filled < head.length:
             return True
         self._head = None
-        return self._take(filled(head, self._place.obj))
+        return self._take(filled(head, self._payload))
 
     def _take(self, frame: Frame) -> bool:
         """Hand over a whole frame, or keep it for whoever asks; whether there may be more."""
