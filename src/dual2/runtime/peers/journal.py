@@ -24,8 +24,9 @@ KEPT = "way of keeping what was said"
 _MOST = 2**31
 KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
-_TOGETHER, _AT_MOST = 2**15, 2**22
-"""A longer frame has a record of its own; consumed frames of so many bytes are written at once."""
+_TOGETHER, _MANY, _AT_MOST = 2**15, 2**18, 2**22
+"""A longer frame has a record of its own; consumed frames of more bytes than that are written where
+there is nothing else to do; of more than that in any case."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
@@ -125,8 +126,8 @@ class Journal:
             self._write()
 
     def catch_up(self) -> None:
-        """Write long frames that wait for it, where there is nothing else to do."""
-        if self._bytes > _TOGETHER:
+        """Write frames that wait for it if they are long, where there is nothing else to do."""
+        if self._bytes > _MANY:
             self._write()
 
     def _write(self) -> None:
