@@ -89,6 +89,25 @@ def test_several_frames_in_one_record_wait_their_turn(contexts, monkeypatch):
     assert asyncio.run(talk()) == frames
 
 
+@pytest.mark.parametrize("length", [5, 30_000], ids=["short", "long"])
+def test_who_cannot_write_any_more_reads_what_had_come(contexts, length):
+    """The last word of a party that has gone may say why; whoever writes to it hears it."""
+    last, mine = frames_of([3, length])
+
+    async def talk() -> list[Frame]:
+        heard: list[Frame] = []
+        writer, reader = await connect(contexts)
+        reader._hear = heard.append
+        assert writer.put(last.header(0, 0), last.payload)
+        writer.close()
+        assert not heard and reader.put(mine.header(0, 0), mine.payload)
+        with pytest.raises(ConnectionResetError):
+            reader.put(mine.header(0, 0), mine.payload)
+        return heard
+
+    assert asyncio.run(talk()) == [last]
+
+
 class Noting(Exchange):
     """A party with stubs for links and journal that notes what it does."""
 

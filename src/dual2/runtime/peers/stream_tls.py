@@ -73,8 +73,8 @@ class Connection:
             try:
                 if self._out or not self._socket.send_whole(whole):
                     self._append(whole)
-            except OSError:  # lost; whoever reads finds it too
-                self.close()
+            except OSError:
+                self._lose()
         passing("after send")
         return True
 
@@ -169,10 +169,15 @@ class Connection:
         except _LATER:
             self._loop.add_writer(self._socket, self._write)
             self._writing = True
-        except OSError:  # lost; whoever reads finds it too
-            self.close()
+        except OSError:
+            self._lose()
         if not self._out or self._unwritten <= BUFFER // 4:
             self._taken.set()
+
+    def _lose(self) -> None:
+        """Nothing can be written any more; what came before is read first: it may say why."""
+        self._read()
+        self.close()
 
     def _read(self) -> None:
         """Read what has come, frame by frame."""
