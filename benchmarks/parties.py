@@ -3,11 +3,12 @@
 Three processes on a path, each a party with its own state folder. Blocks of both kinds alternate:
 ``sums`` go through :class:`dual2.runtime.peers.parties.Parties` (encoded, masked, logged on disk
 before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
-over bare asyncio streams with the same certificates, each way in one piece; what a sync of the disk
-costs stands beside, since no masked word may leave before one, and the same sums with state folders
-in memory (``--memory DIR``), where a sync costs nothing. With ``--delay 0.04`` also Experiment I
-between eight processes and logistic regression between five from end to end, every link through a
-proxy that holds all bytes for so long.
+over bare asyncio streams with the same certificates, each way in one piece. ``synced`` ones are the
+plain ones of parties that each write some bytes to the disk and sync them before they send: what
+nobody can spare, since no masked word may leave before. A sync of one process alone stands beside,
+and the same sums with state folders in memory (``--memory DIR``), where it costs nothing. With
+``--delay 0.04`` also Experiment I between eight processes and logistic regression between five from
+end to end, every link through a proxy that holds all bytes for so long.
 """
 
 import argparse
@@ -23,7 +24,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import networkx as nx
 import numpy as np
@@ -44,6 +45,8 @@ from party_offices import Offices, free_ports
 EDGES = [(0, 1), (1, 2)]
 OPENING = 6
 """Delays until a link is open: TCP, TLS and the greetings of both sides, one after the other."""
+_RECORD = 45
+"""Bytes that a party logs before it sends."""
 CHILD = "--child"
 """First argument of the processes that this one starts."""
 
@@ -77,16 +80,19 @@ class Plain:
             self.links.append(await asyncio.open_connection(*where, ssl=self._context(False)))
         return self.server.sockets[0].getsockname()[1]
 
-    def sums(self, size: int, count: int) -> float:
-        """Seconds of one, over ``count`` of them."""
-        return asyncio.run_coroutine_threadsafe(self._sums(size, count), self.loop).result()
+    def sums(self, size: int, count: int, file: BinaryIO | None = None) -> float:
+        """Seconds of one, over ``count`` of them; each with a sync of ``file`` if there is one."""
+        return asyncio.run_coroutine_threadsafe(self._sums(size, count, file), self.loop).result()
 
-    async def _sums(self, size: int, count: int) -> float:
+    async def _sums(self, size: int, count: int, file: BinaryIO | None) -> float:
         while len(self.links) < (2 if self.me == 1 else 1):
             self.came.clear()
             await self.came.wait()
         data, begun = bytes(size), time.perf_counter()
         for _ in range(count):
+            if file is not None:
+                os.write(file.fileno(), bytes(_RECORD))
+                os.fdatasync(file.fileno())
             if self.me == 1:
                 for reader, _ in self.links:
                     await reader.readexactly(size)
@@ -125,7 +131,7 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
             right = all(
                 a == math.fsum(b) for a, b in zip(total, np.vstack(every).T.tolist(), strict=True)
             )
-            times: list[tuple[float, ...]] = []
+            file, times = zeros(count * blocks, folder), []
             for _ in range(blocks):
                 begun, busy = time.perf_counter(), time.process_time()
                 for _ in range(count):
@@ -133,7 +139,9 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
                 between = time.perf_counter(), time.process_time()
                 bare = plain.sums(16 * p, count)
                 own = (between[1] - busy) / count, (time.process_time() - between[1]) / count
-                times.append(((between[0] - begun) / count, bare, *own))
+                synced = plain.sums(16 * p, count, file)
+                times.append(((between[0] - begun) / count, bare, *own, synced))
+            file.close()
             found.append((p, right, times))
         return found
 
@@ -142,14 +150,20 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
 
 def time_of_sync(where: str | None, count: int = 20) -> float:
     """Seconds of one small write with ``fdatasync``, over zeros that were written before."""
-    with tempfile.TemporaryFile(dir=where) as file:
-        os.pwrite(file.fileno(), bytes(100 * count), 0)
-        os.fsync(file.fileno())
+    with zeros(count, where) as file:
         begun = time.perf_counter()
         for _ in range(count):
-            os.write(file.fileno(), bytes(100))
+            os.write(file.fileno(), bytes(_RECORD))
             os.fdatasync(file.fileno())
         return (time.perf_counter() - begun) / count
+
+
+def zeros(count: int, where: str | None) -> BinaryIO:
+    """A file on the disk with room for so many records."""
+    file = tempfile.TemporaryFile(dir=where)
+    os.pwrite(file.fileno(), bytes(_RECORD * count), 0)
+    os.fsync(file.fileno())
+    return file
 
 
 def run_all(sizes: list[tuple[int, int]], blocks: int, where: str | None) -> list[Any]:
@@ -286,12 +300,20 @@ def report_sums(report: Report, widths: list[int], found: list[Any], where: str 
     for k, p in enumerate(widths):
         times = np.array([one[k][2] for one in found])  # process, block, what
         report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
-        masked, bare, *_ = 1e3 * np.median(times[1], axis=0)
-        ratio = float(np.median(times[1, :, 0] / times[1, :, 1]))
-        busy = 1e3 * np.median(times[:, :, 2:].sum(axis=0), axis=0)
-        rows.append((p, masked, bare, ratio, *busy, busy[0] / busy[1], 1e3 * time_of_sync(where)))
-    head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio", "CPU of all three, ms")
-    head += ("CPU, plain, ms", "ratio", "sync alone, ms")
+        masked, bare, *_, synced = 1e3 * np.median(times[1], axis=0)
+        ratio = np.median(times[1, :, :1] / times[1, :, [1, 4]].T, axis=0)
+        busy = 1e3 * np.median(times[:, :, 2:4].sum(axis=0), axis=0)
+        row = p, masked, bare, ratio[0], synced, ratio[1], *busy, busy[0] / busy[1]
+        rows.append((*row, 1e3 * time_of_sync(where)))
+    head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio")
+    head += (
+        "plain, synced, ms",
+        "ratio",
+        "CPU of all three, ms",
+        "CPU, plain, ms",
+        "ratio",
+        "sync alone, ms",
+    )
     title = "One sum over three parties on a path"
     report.table(title + (f", state in {where}" if where else ""), head, rows)
 

@@ -147,7 +147,8 @@ def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, poin
     """Sums in several frames, which are not copies: what is sent again is what was said."""
     monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 24)
     monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
-    monkeypatch.setattr("dual2.runtime.peers.frames._SHORT", 0)
+    monkeypatch.setattr("dual2.runtime.peers.frames.SHORT", 0)
+    monkeypatch.setattr("dual2.runtime.peers.link.SHORT", 0)
     victim, also = (LEAF, ROOT) if point.endswith("UP") else (ROOT, LEAF)
     first, second = (2, 3) if "said" in point else (3, 6)
     fate = Fate({(victim, point, first): (), (victim, point, second): (also,)})
@@ -198,11 +199,11 @@ def take_twice(patch) -> None:
     """(E) A frame that is sent again is consumed again."""
     right = Link.accept
 
-    def accept(self, frame):
+    def accept(self, frame, most=0):
         if 0 < frame.seq < self.next_in:
             self.inbox.append(frame)
             return True
-        return right(self, frame)
+        return right(self, frame, most)
 
     patch.setattr(Link, "accept", accept)
 

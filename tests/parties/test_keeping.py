@@ -10,6 +10,7 @@ import pytest
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers import identity
 from dual2.runtime.peers.audit import Audit, verify
+from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.frames import Kind, frame_of
 from dual2.runtime.peers.identity import (
     fingerprint,
@@ -298,3 +299,26 @@ def test_an_audit_log_shows_what_was_changed(tmp_path):
         file.write_text("\n".join(broken) + "\n")
         with pytest.raises(Dual2Error, match="the chain is broken"):
             verify(file)
+
+
+def test_a_line_about_a_sum_is_what_json_makes_of_it(tmp_path):
+    """It is written by hand, since it is written most often."""
+    file = tmp_path / "audit.jsonl"
+    audit = Audit(file, 'a "run"')
+    audit("sum", index=7, shape=(22, 2), masked=True)
+    audit("sum", index=8, shape=(5,), masked=False)
+    audit("refused", why='says "no"' + 2000 * "x", want=3)
+    audit.close()
+    first, second, third = (json.loads(line) for line in file.read_text().splitlines())
+    assert list(first) == ["t", "run", "event", "index", "shape", "masked", "prev"]
+    assert (first["run"], first["shape"], first["masked"]) == ('a "run"', [22, 2], True)
+    assert (second["index"], second["shape"], second["masked"]) == (8, [5], False)
+    assert third["why"] == 'says "no"' + 991 * "x" and third["want"] == 3
+    assert verify(file) == {"sum": 2, "refused": 1}
+
+
+def test_what_the_system_takes_in_parts_is_written_whole(tmp_path, monkeypatch):
+    right = os.write
+    monkeypatch.setattr(os, "write", lambda file, data: right(file, bytes(data)[:7]))
+    create(tmp_path / "file", bytes(range(100)))
+    assert (tmp_path / "file").read_bytes() == bytes(range(100))

@@ -123,10 +123,15 @@ def test_a_lost_state_is_named():
         link.greet(1, 1)
 
 
-def test_a_repeated_frame_with_another_content_is_an_error():
+@pytest.mark.parametrize("settled", [False, True], ids=["as it came", "as its hash"])
+def test_a_repeated_frame_with_another_content_is_an_error(settled):
     link = Link(1, "lab")
     assert link.accept(replace(number(0), seq=1))
-    assert not link.accept(replace(number(0), seq=1))
+    if settled:
+        link.consume()
+        link.settle()
+        assert all(isinstance(content, bytes) for content in link._contents)
+    assert not link.accept(replace(number(0), seq=1, ack=7, stable=3))
     with pytest.raises(PeerError, match="lab sent frame 1 again with another content"):
         link.accept(replace(number(5), seq=1))
 

@@ -23,7 +23,7 @@ class Waiting(Exchange):
             self.turns += 1
 
         self.names, self.progress = ["me", "clinic"], Progress()
-        self.journal = SimpleNamespace(catch_up=lambda: None)
+        self.journal = SimpleNamespace(catch_up=lambda: None, unsynced=0)
         self.hub = SimpleNamespace(
             timing=SimpleNamespace(patience=PATIENCE),
             links={1: SimpleNamespace(inbox=[])},

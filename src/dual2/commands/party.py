@@ -17,6 +17,7 @@ from dual2.processes.parties.session import run_party
 from dual2.processes.parties.status import read_status
 from dual2.processes.parties.study import NAME
 from dual2.runtime.peers.audit import verify
+from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -27,7 +28,6 @@ from dual2.runtime.peers.identity import (
     read_certificate,
     validity,
 )
-from dual2.runtime.peers.journal import create
 
 party_app = typer.Typer(no_args_is_help=True, help="One party of a run between organisations.")
 certificates_app = typer.Typer(no_args_is_help=True, help="Keys and certificates of parties.")

@@ -116,8 +116,9 @@ class ExactSums:
 
     def _sizes(self, width: int, block: int) -> Array | None:
         """Sizes of the numbers of a message, by the last one of that length or a little less."""
-        if width in self._known or width <= LONGEST:
-            return self._known.get(width)
+        known = self._known.get(width)
+        if known is not None or width <= LONGEST:
+            return known
         count = -(-width // block)
         for last, known in reversed(self._known.items()):
             if 0 < width - last <= _MORE and -(-last // MOST_LEVELS) == block:
@@ -144,9 +145,9 @@ class ExactSums:
     def _add(
         self, rows: Array, block: int, levels: Array, network: AnyNetwork
     ) -> tuple[Array, bool]:
-        width, slack = rows.shape[1], SLACK if self.adder.strict else 0
-        places, finite = self._places_of(levels, network.n, slack)
-        encode = lambda words: bool(encode_rows(rows, places, block, words))  # noqa: E731
+        width = rows.shape[1]
+        places, finite = self._places_of(levels, network.n, SLACK if self.adder.strict else 0)
+        encode = lambda words: encode_rows(rows, places, block, words)  # noqa: E731
         words, fits = self.adder.add_encoded((width, 2), encode, network)
         total = np.empty(width)
         decode_words(words, places, block, total)
@@ -158,12 +159,12 @@ class ExactSums:
 
     def _places_of(self, levels: Array, n: int, slack: int) -> tuple[Array, bool]:
         """``places_of`` the levels, usually those of the last sum; whether all are finite."""
-        known = self._places.get(len(levels), (None,))
-        if known[0] is not levels or known[1:3] != (n, slack):
+        known = self._places.get(len(levels))
+        if known is None or known[0] is not levels or known[1] != (n, slack):
             places = places_of(levels, n, slack)
-            finite = bool(places[:, 1].all())
-            known = self._places[len(levels)] = levels, n, slack, places, finite
-        return known[3:]
+            known = levels, (n, slack), (places, bool(places[:, 1].all()))
+            self._places[len(levels)] = known
+        return known[2]
 
 
 def guess_levels(total: Array, block: int) -> Array:

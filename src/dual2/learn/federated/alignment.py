@@ -15,8 +15,8 @@ from dual2.learn.federated.intersection import MOST_BYTES, intersect, intersect_
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import GIVEN, PSI
 from dual2.learn.federated.tables import Table
+from dual2.runtime.peers.folder import create, make_private
 from dual2.runtime.peers.identity import read_private
-from dual2.runtime.peers.journal import create, make_private
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray

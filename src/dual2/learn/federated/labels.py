@@ -21,8 +21,8 @@ from dual2.errors import ProblemError, Refusal
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import Learning
 from dual2.learn.federated.tables import Table, number_of, word_of
+from dual2.runtime.peers.folder import create, make_private
 from dual2.runtime.peers.identity import read_private
-from dual2.runtime.peers.journal import create, make_private
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray

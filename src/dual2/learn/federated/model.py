@@ -16,7 +16,7 @@ from dual2.files import read_json
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.preparation import Preparation, read_preparation
 from dual2.learn.federated.tables import Table
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.folder import create
 
 Array = np.ndarray
 MODEL = "model.json"

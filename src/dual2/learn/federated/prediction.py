@@ -27,7 +27,7 @@ from dual2.learn.federated.tables import Table, number_of, read_new, word_of
 from dual2.learn.federated.validation import score
 from dual2.processes.parties.status import Board
 from dual2.processes.parties.study import NAME
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray

@@ -12,11 +12,11 @@ from dual2.processes.parties.party import Party
 from dual2.processes.parties.session import open_hub
 from dual2.processes.parties.study import versions_in_words
 from dual2.runtime.peers.carrier import HANDSHAKE, Neighbour
+from dual2.runtime.peers.folder import lock
 from dual2.runtime.peers.frames import Kind
 from dual2.runtime.peers.hello import CHECKING
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import read_certificate, validity
-from dual2.runtime.peers.journal import lock
 from dual2.solving.storage.folder import load_agent
 
 _CLOCK = 60

@@ -26,6 +26,7 @@ from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.carrier import Carrier
 from dual2.runtime.peers.carrier_grpc import GrpcCarrier
 from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
+from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub, Place
 from dual2.runtime.peers.identity import (
@@ -35,7 +36,7 @@ from dual2.runtime.peers.identity import (
     read_private,
     validity,
 )
-from dual2.runtime.peers.journal import KEY_FILE, Journal, create
+from dual2.runtime.peers.journal import KEY_FILE, Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import CHUNK, Parties
 from dual2.solving.result import Result, Status

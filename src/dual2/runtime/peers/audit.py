@@ -3,6 +3,7 @@
 JSON lines, each with the hash of the one before: a line that is changed or removed later shows.
 """
 
+import functools
 import hashlib
 import io
 import json
@@ -16,11 +17,12 @@ from typing import Any
 from dual2.errors import Dual2Error
 from dual2.files import parse_json
 from dual2.files.reading import open_regular
-from dual2.runtime.peers.journal import make_private
+from dual2.runtime.peers.folder import make_private
 
 _FIRST = "0" * 32
 _TEXT = 1000
 """Most characters of a text in a line."""
+_OF_SUMS = {"index", "shape", "masked"}
 _LONGEST = 2**16
 """More bytes than a line has."""
 
@@ -29,7 +31,7 @@ class Audit:
     """The log of one party; events may come from any thread."""
 
     def __init__(self, file: Path, run: str) -> None:
-        self._run, self._lock = run, threading.Lock()
+        self._run, self._lock = json.dumps(run), threading.Lock()
         make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
@@ -43,17 +45,23 @@ class Audit:
         if size and not end and begin:
             raise Dual2Error(f"{file} is no audit log of a party.")
         os.ftruncate(self._descriptor, begin + len(whole) + len(end))
-        return _link(whole.rpartition(b"\n")[2].decode(errors="replace")) if end else _FIRST
+        last = whole.rpartition(b"\n")[2].decode(errors="replace")
+        return _link(last.encode()) if end else _FIRST
 
     def __call__(self, event: str, **details: Any) -> None:
         """Log an event."""
+        if details.keys() == _OF_SUMS:  # what comes most often
+            shown = f', "index": {details["index"]}{_looks(details["shape"], details["masked"])}'
+        else:
+            shown = "".join(f', "{name}": {_shown(value)}' for name, value in details.items())
         with self._lock:
-            line = {"t": round(time.time(), 3), "run": self._run, "event": event}
-            details = {k: v[:_TEXT] if isinstance(v, str) else v for k, v in details.items()}
-            text = json.dumps(line | details | {"prev": self._last})
+            data = (
+                f'{{"t": {time.time():.3f}, "run": {self._run}, "event": "{event}"{shown}, '
+                f'"prev": "{self._last}"}}'
+            ).encode()
             if self._descriptor >= 0:
-                os.write(self._descriptor, f"{text}\n".encode())
-                self._last = _link(text)
+                os.write(self._descriptor, data + b"\n")
+                self._last = _link(data)
 
     def close(self) -> None:
         """No more events."""
@@ -62,8 +70,18 @@ class Audit:
             self._descriptor = -1
 
 
-def _link(text: str) -> str:
-    return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+def _link(line: bytes) -> str:
+    return hashlib.blake2b(line, digest_size=16).hexdigest()
+
+
+def _shown(value: Any) -> str:
+    return json.dumps(value[:_TEXT] if isinstance(value, str) else value)
+
+
+@functools.lru_cache(maxsize=64)
+def _looks(shape: tuple[int, ...], masked: bool) -> str:
+    """What many sums have in common."""
+    return f', "shape": {json.dumps(shape)}, "masked": {json.dumps(masked)}'
 
 
 def verify(file: Path) -> Counter[str]:
@@ -78,6 +96,6 @@ def verify(file: Path) -> Counter[str]:
                     f"{file}, line {number}: the chain is broken here. A line before it was "
                     "changed, removed or added."
                 )
-            last = _link(line)
+            last = _link(line.encode())
             found[str(entry.get("event"))] += 1
     return found

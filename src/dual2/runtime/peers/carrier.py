@@ -55,11 +55,11 @@ class Connection(Protocol):
         """Whether all that was put is on its way."""
         ...
 
-    def put(self, *parts: Bytes) -> bool:
+    def put(self, head: bytes, payload: Bytes = b"") -> bool:
         """Write a frame if that needs no waiting; whether it was written."""
         ...
 
-    async def send(self, *parts: Bytes) -> None:
+    async def send(self, head: bytes, payload: Bytes = b"") -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         ...
 

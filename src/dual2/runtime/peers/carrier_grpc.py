@@ -113,16 +113,16 @@ class Connection:
 
     idle = True
 
-    def put(self, *parts: Bytes) -> bool:
+    def put(self, head: bytes, payload: Bytes = b"") -> bool:
         """Not without waiting."""
         return False
 
-    async def send(self, *parts: Bytes) -> None:
+    async def send(self, head: bytes, payload: Bytes = b"") -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
         passing("before send")
 
         async def write() -> bool:
-            await self._stream.write(b"".join(parts))
+            await self._stream.write(head + payload)
             return True
 
         async with asyncio.timeout(self._dead):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 BROKEN = (OSError, EOFError, TimeoutError, Gap)
 """How a connection ends; there will be another one."""
+_SENDING = {kind: f"before send {kind.name}" for kind in Kind}
 _TOLD = 1000
 """Most characters of the reason that the others are told."""
 
@@ -32,8 +33,8 @@ class Conversation:
 
     def __init__(self, hub: Hub, peer: int, connection: Connection) -> None:
         self._hub, self._peer, self.connection = hub, peer, connection
-        self._link = hub.links[peer]
-        self._wake = asyncio.Event()
+        self._link, self._limit = hub.links[peer], hub.place.carrier.limit
+        self._run, self._wake = hub.meaning.run, asyncio.Event()
         self._busy, self._told, self._parted = True, 0, False
 
     @property
@@ -47,26 +48,26 @@ class Conversation:
 
         Whether nothing is left.
         """
-        if not self._busy and self._hub.failure is None:
-            with self._hub.lock:
-                frame = self._link.first() if self._current else None
-                ack, stable = self._link.next_in, self._link.durable
+        hub, link, connection = self._hub, self._link, self.connection
+        if not self._busy and hub.failure is None:
+            with hub.lock:
+                ours = hub.connections.get(self._peer) is connection
+                frame = link.first() if ours else None
+                ack, stable = link.next_in, link.durable
             try:
-                while frame is not None and self._put(frame, ack, stable):
+                while frame is not None:
+                    passing(_SENDING[frame.kind])
+                    if not connection.put(frame.header(ack, stable), frame.payload):
+                        break
                     self._told = stable
-                    with self._hub.lock:
-                        self._link.written(frame)
-                        frame = self._link.first()
+                    with hub.lock:
+                        frame = link.written(frame)
                     if frame is None:
-                        return self.connection.idle
+                        return connection.idle
             except BROKEN:
-                self.connection.close()
+                connection.close()
         self._wake.set()
         return False
-
-    def _put(self, frame: Frame, ack: int, stable: int) -> bool:
-        passing(f"before send {frame.kind.name}")
-        return self.connection.put(frame.header(ack, stable), frame.payload)
 
     async def write(self) -> None:
         """Write whatever is to be written until the connection ends."""
@@ -101,7 +102,7 @@ class Conversation:
             frames, ack, stable = link.pending(), link.next_in, link.durable
             heard = link.forgotten if link.over and not self._parted else 0
         for frame in frames:
-            passing(f"before send {frame.kind.name}")
+            passing(_SENDING[frame.kind])
             await send(frame.header(ack, stable), frame.payload)
         if not frames and (stable > self._told or heard):
             await send(frame_of(Kind.ACK, run, tag=heard).header(ack, stable))
@@ -125,22 +126,22 @@ class Conversation:
     # -- reading -----------------------------------------------------------------------------------
     def hear(self, frame: Frame) -> None:
         """Take a frame that came."""
-        hub, link = self._hub, self._link
-        if frame.run != hub.meaning.run:
+        hub, link, kind = self._hub, self._link, frame.kind
+        if frame.run != self._run:
             raise PeerError(f"{link.name} sent a frame of another run.")
-        if frame.kind == Kind.ABORT:
+        if kind is Kind.ABORT:
             hub.told(self._peer)
             hub.fail(*_abort(frame, link.name))
             return
-        with hub.lock:
-            try:
-                link.accept(frame, hub.place.carrier.limit)
-            except Gap as gap:
-                hub.note(self._peer, "gap", why=str(gap))
-                raise
-            if link.over and not self._parted:
-                self._wake.set()
-        hub.notice()
+        try:
+            with hub.lock:
+                link.accept(frame, self._limit)
+                if link.parting and link.over and not self._parted:
+                    self._wake.set()
+        except Gap as gap:
+            hub.note(self._peer, "gap", why=str(gap))
+            raise
+        hub.came()
 
 
 def _abort(frame: Frame, name: str) -> tuple[str, str]:

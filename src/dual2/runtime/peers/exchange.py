@@ -5,7 +5,7 @@ with the others where it was. At the end all say goodbye.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -16,12 +16,14 @@ from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import KEEP, Link
+from dual2.runtime.peers.turns import Ready
 from dual2.runtime.transport import Transport
 from dual2.runtime.waiting import Awake
 
 Array = np.ndarray
 _SYNC = 64
-"""Consumed frames after which their log is brought to the disk."""
+"""Consumed frames after which their log is brought to the disk where the program waits anyway;
+after twice as many it is, whatever else there is to do."""
 _TICK = 0.5
 _COURTESY = 2.0
 """How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
@@ -68,20 +70,21 @@ class Exchange(Transport):
 
     # -- there and back -----------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
-        self._send_all([peer], kind, values, tag)
+        self._send_all((peer,), kind, values, tag)
 
     def _send_all(
         self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
     ) -> None:
         """The same frame to some peers."""
-        frame = frame_of(kind, self.hub.meaning.run, values, tag, self._chain)
+        hub = self.hub
+        frame = frame_of(kind, hub.meaning.run, values, tag, self._chain)
         for peer in peers:
-            link = self.hub.links[peer]
+            link = hub.links[peer]
             if link.unconfirmed > KEEP:
                 self._await_room(link)
-            with self.hub.lock:
+            with hub.lock:
                 link.make(frame)
-        self.hub.flush(peers)
+        hub.flush(peers)
 
     def _await_room(self, link: Link) -> None:
         """Wait until a peer has what was sent before."""
@@ -91,16 +94,17 @@ class Exchange(Transport):
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
-        link = self.hub.links[peer]
+        hub, journal = self.hub, self.journal
+        link = hub.links[peer]
         if not link.inbox:
-            self._wait(lambda: bool(link.inbox), peer)
-        with self.hub.lock:
+            self._wait(link.inbox.__len__, peer)
+        with hub.lock:
             frame, old = link.consume()
-        if (frame.kind, frame.tag) != (kind, tag):
+        if frame.tag != tag or frame.kind != kind:
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
         if not old:
-            self.journal.consume(peer, frame)
-            if self.journal.unsynced >= _SYNC:
+            journal.consume(peer, frame)
+            if journal.unsynced >= 2 * _SYNC:
                 self.sync()
         return frame
 
@@ -109,17 +113,19 @@ class Exchange(Transport):
         dtype = 1 if like.dtype.kind == "f" else 2
         if frame.shape != like.shape or frame.dtype != dtype:
             self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
-        if kind in (Kind.UP, Kind.DOWN) and frame.chain != self._chain:
+        if frame.chain != self._chain and kind in (Kind.UP, Kind.DOWN):
             self._blame(
                 peer, "has seen other totals than this party: somebody on the way changes them"
             )
         return frame
 
-    def _wait(self, ready: Callable[[], bool], *peers: int, patience: float | None = None) -> None:
+    def _wait(self, ready: Ready, *peers: int, patience: float | None = None) -> None:
         """Wait for some peers; one whose link is down has the study's patience, or another one."""
         if ready():
             return
-        self.journal.catch_up()
+        self._catch_up()
+        if self.hub.failure is None and self.hub.wait(ready, _TICK):
+            return  # as usual
         hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
         patience = hub.timing.patience if patience is None else patience
         while not ready():
@@ -136,10 +142,20 @@ class Exchange(Transport):
             hub.wait(ready, _TICK)
         self.progress.waiting = ""
 
-    def _await(self, peers: Sequence[int]) -> None:
-        """Wait until something came from each of some peers, for all at once."""
-        links = [self.hub.links[peer] for peer in peers]
-        self._wait(lambda: all(one.inbox for one in links), *peers)
+    def _catch_up(self) -> None:
+        """Write what is to be written some time, while the others are at work."""
+        if self.journal.unsynced >= _SYNC:
+            self.sync()
+        else:
+            self.journal.catch_up()
+
+    def _first_of(self, peers: Sequence[int]) -> int:
+        """The first of some peers from whom something has come; if there is none, the first."""
+        links = self.hub.links
+        for peer in peers:
+            if links[peer].inbox:
+                return peer
+        return peers[0]
 
     def _unreachable(self, peer: int) -> str:
         address = self.hub.neighbours[peer].address

@@ -1,10 +1,12 @@
 """What travels between two parties: a header of 88 bytes, checked before anything else is read."""
 
-import hashlib
+import itertools
 import math
 import struct
+import sys
 from dataclasses import dataclass, field
 from enum import IntEnum
+from hashlib import sha256
 
 import numpy as np
 
@@ -17,12 +19,14 @@ MARK = 16
 """Bytes of a run's name and of the chain of totals."""
 MOST_CONTROL = 4096
 """Most bytes of a frame that is not numbered."""
-_HEADER = struct.Struct("<4sBBBBQQQQIIII16s16s")
+_HEADER = struct.Struct("<4s4sQQQQIIII16s16s")
 HEADER_SIZE = _HEADER.size
+_HEARD, _SAID = 16, 32
+"""Where ``ack`` and ``stable`` begin and end in a header."""
 _NO_MARK = bytes(MARK)
 _COPIED = 1 << 14
 """Bytes of a part of a sum up to which its frame has a copy of its own."""
-_SHORT = 1 << 13
+SHORT = 1 << 13
 """Bytes up to which SHA-256 is as fast as anything else."""
 
 
@@ -34,10 +38,8 @@ def mark_of(*parts: Bytes) -> bytes:
     >>> mark_of(b"ab", b"c").hex()
     'ba7816bf8f01cfea414140de5dae2223'
     """
-    total = hashlib.sha256(parts[0])
-    for part in parts[1:]:
-        total.update(part)
-    return total.digest()[:MARK]
+    whole = parts[0] if len(parts) == 1 else b"".join(parts)
+    return sha256(whole).digest()[:MARK]
 
 
 def check_of(key: bytes, data: Bytes) -> bytes:
@@ -49,7 +51,7 @@ def check_of(key: bytes, data: Bytes) -> bytes:
     only ``mark_of`` will do.
     """
     view = memoryview(data)
-    if not key or view.nbytes <= _SHORT:
+    if not key or view.nbytes <= SHORT:
         return mark_of(data)
     from cryptography.hazmat.primitives.poly1305 import Poly1305
 
@@ -70,11 +72,23 @@ class Kind(IntEnum):
     ABORT = 9
 
 
-_CODES = {int(kind): kind for kind in Kind}
 NUMBERED = frozenset({Kind.UP, Kind.DOWN, Kind.ROWS, Kind.KEYS, Kind.BYE})
 """Kinds that the program sends and consumes, each exactly once."""
+_OF_SUMS = frozenset({Kind.UP, Kind.DOWN})
 _TYPES = (None, np.dtype("<f8"), np.dtype("<u8"), np.dtype("u1"))
 _SIZES = (0, 8, 8, 1)
+_NUMBERS = {"d": 1, "L": 2, "Q": 2}
+"""Types of arrays by what NumPy calls them; any other one is of bytes."""
+_LITTLE = sys.byteorder == "little"
+_UNUSED = ((0, 0, 0), (0, 0), (0,), ())
+"""Places of a header that a shape of so many dimensions leaves."""
+_FORMS = {
+    bytes((kind, dtype, ndim, 0)): (kind, dtype, ndim, kind in NUMBERED)
+    for kind, dtype, ndim in itertools.product(Kind, range(4), range(4))
+    if dtype or not ndim
+}
+"""What bytes 4 to 7 of a header mean: kind, type, dimensions, and whether it has a number."""
+_BYTES = {form[:3]: data for data, form in _FORMS.items()}
 
 
 class FrameError(PeerError):
@@ -98,7 +112,9 @@ class Frame:
     chain : bytes
         Hash of all totals that the sender has seen.
     mark : bytes
-        ``check_of`` the payload of a frame that came, by its link: it is read once for all who ask.
+        ``check_of`` the payload, as soon as it is known: what came is read once for all who ask.
+    head : bytes
+        The header of a frame that came.
     """
 
     kind: Kind
@@ -113,28 +129,30 @@ class Frame:
     chain: bytes = _NO_MARK
     payload: Bytes = b""
     mark: bytes = field(default=b"", compare=False, repr=False)
+    head: bytes = field(default=b"", compare=False, repr=False)
 
     def header(self, ack: int, stable: int) -> bytes:
         """The 88 bytes, with what the sender has heard so far."""
-        shape = (*self.shape, 0, 0, 0)[:3]
+        shape = self.shape
         return _HEADER.pack(
             MAGIC,
-            self.kind,
-            self.dtype,
-            len(self.shape),
-            0,
+            _BYTES[self.kind, self.dtype, len(shape)],
             self.seq,
             ack,
             stable,
             self.tag,
             *shape,
+            *_UNUSED[len(shape)],
             self.length,
             self.run,
             self.chain,
         )
 
     def numbered(self, seq: int) -> "Frame":
-        """The same frame with its number in the order of the program."""
+        """With its number in the order of the program: itself, or a copy if it has one already."""
+        if not self.seq:
+            self.seq = seq
+            return self
         return Frame(
             self.kind,
             self.dtype,
@@ -154,17 +172,24 @@ class Frame:
         """Header and payload."""
         return self.header(self.ack, self.stable) + self.payload
 
-    def content(self) -> tuple[object, ...]:
-        """What must be the same whenever a frame is sent again; of its payload the hash."""
-        mark = self.mark or mark_of(self.payload)
-        return self.kind, self.dtype, self.shape, self.seq, self.tag, self.run, self.chain, mark
+    def content(self) -> bytes:
+        """Hash of what must be the same whenever a frame is sent again: all but what was heard."""
+        head = self.head or self.header(0, 0)
+        return mark_of(head[:_HEARD], head[_SAID:], self.mark or self.hashed())
+
+    def hashed(self) -> bytes:
+        """``mark_of`` the payload, for all parties to compare; of a short one made once."""
+        if self.length > SHORT:
+            return mark_of(self.payload)
+        self.mark = self.mark or mark_of(self.payload)
+        return self.mark
 
     def array(self) -> Array:
         """The payload as an array."""
         dtype = _TYPES[self.dtype]
         assert dtype is not None, "frames without numbers are not asked for them"
         found = np.frombuffer(self.payload, dtype).reshape(self.shape)
-        return found.astype(dtype.newbyteorder("="), copy=False)
+        return found if _LITTLE else found.astype(dtype.newbyteorder("="))
 
 
 def frame_of(
@@ -188,37 +213,42 @@ def frame_of(
         return Frame(kind, run=run, tag=tag, chain=chain)
     if isinstance(values, bytes):
         values = np.frombuffer(values, np.uint8)
-    code = {"f": 1, "u": 2}[values.dtype.kind] if values.dtype.itemsize == 8 else 3
-    whole = np.ascontiguousarray(values, _TYPES[code])
-    length = whole.nbytes
-    shared = kind in (Kind.UP, Kind.DOWN) and length > _COPIED
-    payload = whole.reshape(-1).view(np.uint8).data if shared else whole.tobytes()
+    code, length = _NUMBERS.get(values.dtype.char, 3), values.nbytes
+    whole = values if _LITTLE else values.astype(_TYPES[code])
+    if length > _COPIED and kind in _OF_SUMS:
+        payload = np.ascontiguousarray(whole).reshape(-1).view(np.uint8).data
+    else:
+        payload = whole.tobytes()
     return Frame(kind, code, values.shape, 0, 0, 0, tag, length, run, chain, payload)
 
 
-def parse_header(data: bytes | bytearray, limit: int) -> Frame:
+def parse_header(data: Bytes, limit: int) -> Frame:
     """The frame that a header announces, without its payload; ``FrameError`` if it is none.
 
-    ``limit`` is the largest payload of a numbered frame; others have at most 4096 bytes.
+    ``data`` begins with it. ``limit`` is the largest payload of a numbered frame; others have at
+    most 4096 bytes.
     """
-    if len(data) != HEADER_SIZE or data[:4] != MAGIC:
-        raise FrameError(f"it begins with {bytes(data[:4])!r}; expected {MAGIC!r}")
-    _, code, dtype, ndim, zero, seq, ack, stable, tag, *shape, length, run, chain = _HEADER.unpack(
-        data
-    )
-    if code not in _CODES or dtype >= len(_TYPES) or ndim > 3 or zero:
-        raise FrameError(f"unknown kind {code}, type {dtype} or {ndim} dimensions")
-    kind, used = _CODES[code], tuple(shape[:ndim])
-    if any(shape[ndim:]) or (dtype == 0 and ndim):
+    if len(data) < HEADER_SIZE:
+        raise FrameError(f"it has {len(data)} bytes; expected {HEADER_SIZE}")
+    magic, word, seq, ack, stable, tag, a, b, c, length, run, chain = _HEADER.unpack_from(data)
+    if magic != MAGIC:
+        raise FrameError(f"it begins with {magic!r}; expected {MAGIC!r}")
+    if word not in _FORMS:
+        raise FrameError(f"unknown kind {word[0]}, type {word[1]} or {word[2]} dimensions")
+    kind, dtype, ndim, numbered = _FORMS[word]
+    shape = (a, b, c)
+    used = shape[:ndim]
+    if shape[ndim:] != _UNUSED[ndim]:
         raise FrameError(f"shape {shape} with {ndim} dimensions of type {dtype}")
     if length != math.prod(used) * _SIZES[dtype]:
         raise FrameError(f"{length} bytes announced for the shape {used} of type {dtype}")
-    if (seq > 0) != (kind in NUMBERED):
+    if (seq > 0) != numbered:
         raise FrameError(f"number {seq} on a frame of kind {kind.name}")
-    most = limit if kind in NUMBERED else MOST_CONTROL
-    if length > most:
+    if length > (limit if numbered else MOST_CONTROL):
+        most = limit if numbered else MOST_CONTROL
         raise FrameError(f"{length} bytes announced; expected at most {most}")
-    return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain)
+    whole = bytes(data[:HEADER_SIZE])
+    return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain, b"", b"", whole)
 
 
 def filled(header: Frame, payload: bytes | bytearray) -> Frame:

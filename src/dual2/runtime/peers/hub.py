@@ -21,7 +21,7 @@ from dual2.runtime.peers.conversation import BROKEN, Conversation
 from dual2.runtime.peers.hello import CHECKING, Elsewhere, Meaning, Mismatch
 from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.strangers import Sparing, Strangers
-from dual2.runtime.peers.turns import Turns
+from dual2.runtime.peers.turns import Ready, Turns
 
 _FAREWELL = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
@@ -74,6 +74,8 @@ class Hub:
         The greeted connection to each peer that is there.
     lock, changed
         Who makes, consumes or writes frames holds the lock; who waits for a change asks for it.
+    came : callable
+        To be called within the loop when a frame has come.
     refusals : dict
         Why there is none, as far as known; the peers in ``strange`` mean something else.
     """
@@ -109,6 +111,7 @@ class Hub:
         self._ready = threading.Event()
         self._error: OSError | None = None
         self._turns = Turns(f"links {me}", self._main)
+        self.came = self._turns.notice
 
     # -- called by the program -----------------------------------------------------------------
     def start(self) -> None:
@@ -121,14 +124,18 @@ class Hub:
     def flush(self, peers: Iterable[int]) -> None:
         """Write what there is for some peers, as far as they take it now."""
         with self._turns:
-            left = [peer for peer in peers if peer in self._talks and not self._talks[peer].flush()]
+            left = False
+            for peer in peers:
+                talk = self._talks.get(peer)
+                if talk is not None and not talk.flush():
+                    left = True
         if left:
             self._turns.nudge()
 
-    def wait(self, ready: Callable[[], bool], seconds: float) -> bool:
+    def wait(self, ready: Ready, seconds: float) -> bool:
         """Let the links work until ``ready`` or a failure, at most so long; whether it is."""
         with self._turns:
-            return self._turns.run(ready, seconds)
+            return bool(self._turns.run(ready, seconds))
 
     def notice(self, anyway: bool = False) -> None:
         """Something has changed; for whoever waits, in whichever way. Within the loop."""

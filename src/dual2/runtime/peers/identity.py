@@ -11,7 +11,7 @@ from typing import Any
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.files import read_bytes, refuse_existing
 from dual2.files.reading import open_regular
-from dual2.runtime.peers.journal import create
+from dual2.runtime.peers.folder import create
 
 DAYS = 90
 """Validity of trial certificates."""

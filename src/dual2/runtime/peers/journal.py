@@ -10,42 +10,23 @@ Consumed frames are written and synced many at a time: until then the peers keep
 
 import json
 import os
-import stat
 import struct
-from collections.abc import Iterator
 from pathlib import Path
 
-from dual2.errors import Dual2Error, PeerError
-from dual2.files import parse_json, read_bytes
+from dual2.errors import Dual2Error
+from dual2.files import parse_json
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import (
-    HEADER_SIZE,
-    Bytes,
-    Frame,
-    check_of,
-    filled,
-    mark_of,
-    parse_header,
-)
+from dual2.runtime.peers.folder import lock
+from dual2.runtime.peers.frames import Bytes, Frame, check_of, filled, parse_header
+from dual2.runtime.peers.log import FRAMES, HEAD, SAID, START, Log
 
-START, FRAMES, SAID = 1, 2, 3
 KEPT = "way of keeping what was said"
-_RECORD = struct.Struct("<IB16s")
-_HEAD = 4 + HEADER_SIZE
-"""Bytes of a record before what may be long: of a frame its peer and header."""
 _MOST = 2**31
-QUOTA = 16 * 2**30
-"""Most bytes of a log."""
 KEY_FILE = "mask.key"
 """Where a party keeps its keys of a run, in its state folder."""
-_OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
-"""Files of a state folder are its own, never links to others."""
-_TOGETHER, _AT_MOST = 2**15, 2**22
-"""A longer frame has a record of its own; consumed frames of so many bytes are written at once."""
-_MOST_SAID = 64
-"""More bytes than a record of what was said has: only the last one can be torn."""
-_KEY = 32
-"""Bytes of a log's own key."""
+_TOGETHER, _MANY, _AT_MOST = 2**15, 2**18, 2**22
+"""A longer frame has a record of its own; consumed frames of more bytes than that are written where
+there is nothing else to do; of more than that in any case."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
 
@@ -59,101 +40,6 @@ def start_of_machine() -> str:
             "sync = false found, but this system does not tell when it was started: a state could "
             "not be told from one that lost its last records. Remove it."
         ) from error
-
-
-class Log:
-    """Records in a file, each with its hash; what follows the last whole one does not count.
-
-    A record is checked under a key of its log (:func:`~dual2.runtime.peers.frames.check_of`), which
-    begins with it: whoever may read the one may read the other, and nobody else sees either.
-
-    Parameters
-    ----------
-    file : Path
-        Where they are.
-    about : bytes
-        The first record of a new file.
-    ahead : int
-        So many zeros are written before the records that will take their place.
-    sync : bool
-        Whether what is kept is on the disk, or with the system only: then it outlives the process,
-        not the machine.
-
-    Attributes
-    ----------
-    size, durable : int
-        Bytes of the records, and how many of them are on the disk.
-    key : bytes
-        Drawn when the file is made.
-    """
-
-    key = b""
-
-    def __init__(self, file: Path, about: bytes, ahead: int = 0, sync: bool = True) -> None:
-        self.file, self._ahead, self._sync = file, ahead, sync
-        if not file.exists():
-            about = os.urandom(_KEY) + about
-            create(file, _record(b"", START, about[:_HEAD], about[_HEAD:]) + about[_HEAD:])
-        self._data = read_bytes(file, QUOTA)
-        self.size = self.durable = self._filled = 0
-        self._descriptor = os.open(file, os.O_RDWR | _OWN)
-
-    def records(self) -> Iterator[tuple[int, bytes]]:
-        """Kind and content of all whole records, read once; then new ones follow them."""
-        data, self._data = self._data, b""
-        while self.size + _RECORD.size <= len(data):
-            length, kind, digest = _RECORD.unpack_from(data, self.size)
-            begin = self.size + _RECORD.size
-            body = data[begin : begin + length]
-            known = _digest(self.key, kind, body[:_HEAD], body[_HEAD:])
-            if len(body) != length or digest != known:
-                break  # written when the process was killed, or zeros
-            if (self.size == 0) != (kind == START):
-                break
-            if kind == START:
-                self.key, body = body[:_KEY], body[_KEY:]
-            self.size = begin + length
-            yield kind, body
-        if self.size == 0:
-            raise Dual2Error(f"{self.file} is no journal of a party.")
-        if self._ahead and data[self.size + _MOST_SAID :].strip(b"\0"):
-            raise Dual2Error(
-                f"{self.file} is damaged at byte {self.size}: what was said in later sums cannot "
-                "be known. Restore it; a new attempt needs a new name of the run and another state "
-                "folder."
-            )
-        os.ftruncate(self._descriptor, self.size)
-        os.lseek(self._descriptor, self.size, os.SEEK_SET)
-        os.fsync(self._descriptor)  # what is read counts as kept from now on
-        self.durable = self._filled = self.size
-
-    def append(
-        self, kind: int, what: str, head: bytes, rest: Bytes = b"", mark: bytes = b""
-    ) -> None:
-        """Write a record; ``mark`` is ``check_of`` its ``rest``, if it is known."""
-        head = _record(self.key, kind, head, rest, mark)
-        length = len(head) + len(rest)
-        if self.size + length > QUOTA:
-            raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
-        if self.size + length > self._filled and length < self._ahead:
-            self._filled = self.size + self._ahead
-            os.pwrite(self._descriptor, bytes(self._ahead), self.size)
-        passing(f"before write {what}")
-        _write(self._descriptor, head)
-        passing(f"within write {what}")
-        _write(self._descriptor, rest)
-        self.size += length
-        passing(f"after write {what}")
-
-    def sync(self) -> None:
-        """Bring the records to the disk."""
-        if self._sync:
-            os.fdatasync(self._descriptor)
-        self.durable = self.size
-
-    def close(self) -> None:
-        """No more records."""
-        os.close(self._descriptor)
 
 
 class Journal:
@@ -234,14 +120,14 @@ class Journal:
     def consume(self, peer: int, frame: Frame) -> None:
         """Log a frame that the program has consumed, at the next sync if not before."""
         self._waiting.append((peer, frame))
-        self._bytes += _HEAD + frame.length
         self.unsynced += 1
+        self._bytes += HEAD + frame.length
         if self._bytes > _AT_MOST:
             self._write()
 
     def catch_up(self) -> None:
-        """Write long frames that wait for it, where there is nothing else to do."""
-        if self._bytes > _TOGETHER:
+        """Write frames that wait for it if they are long, where there is nothing else to do."""
+        if self._bytes > _MANY:
             self._write()
 
     def _write(self) -> None:
@@ -249,7 +135,8 @@ class Journal:
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         short: list[Bytes] = []
         for peer, frame in waiting:
-            head = struct.pack("<I", peer) + frame.header(frame.ack, frame.stable)
+            whole = frame.head or frame.header(frame.ack, frame.stable)
+            head = peer.to_bytes(4, "little") + whole
             if frame.length <= _TOGETHER:
                 short += [head, frame.payload]
                 continue
@@ -264,9 +151,9 @@ class Journal:
 
     def say(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
-        digest = check_of(self.said.key, words)
-        if index in self._said:
-            if self._said[index] != digest:
+        digest, known = check_of(self.said.key, words), self._said.get(index)
+        if known is not None:
+            if known != digest:
                 raise Dual2Error(
                     f"Sum {index} was computed again with another value, which must not be sent: "
                     "with the first one it would show their difference. Were data, versions or "
@@ -275,7 +162,7 @@ class Journal:
                 )
             return False
         self._said[index] = digest
-        self.said.append(SAID, "said", struct.pack("<Q", index) + digest)
+        self.said.append(SAID, "said", index.to_bytes(8, "little") + digest)
         passing("before sync said")
         self.said.sync()
         passing("after sync said")
@@ -309,8 +196,8 @@ class Journal:
             at = 0
             while at < len(body):
                 (peer,) = struct.unpack_from("<I", body, at)
-                header = parse_header(body[at + 4 : at + _HEAD], _MOST)
-                at += _HEAD + header.length
+                header = parse_header(body[at + 4 : at + HEAD], _MOST)
+                at += HEAD + header.length
                 frame = filled(header, body[at - header.length : at])
                 self.frames.setdefault(peer, []).append(frame)
         else:
@@ -337,72 +224,3 @@ class Journal:
             log.close()
         self._logs.clear()
         os.close(self._lock)
-
-
-def _digest(key: bytes, kind: int, head: bytes, rest: Bytes, mark: bytes = b"") -> bytes:
-    """Hash of a record whose body has more than ``_HEAD`` bytes only if there is a ``rest``."""
-    parts = (bytes([kind]), head)
-    return mark_of(*parts, mark or check_of(key, rest)) if rest else mark_of(*parts)
-
-
-def _record(key: bytes, kind: int, head: bytes, rest: Bytes = b"", mark: bytes = b"") -> bytes:
-    """A record up to its ``rest``, which follows."""
-    digest = _digest(key, kind, head, rest, mark)
-    return _RECORD.pack(len(head) + len(rest), kind, digest) + head
-
-
-def _write(descriptor: int, content: Bytes) -> None:
-    """Write all of it; the system may take a part at a time."""
-    rest = memoryview(content)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def make_private(folder: Path) -> None:
-    """Make a folder, and those above it that are missing, each open to its owner alone."""
-    for one in reversed((folder, *folder.parents)):
-        if not one.exists():
-            one.mkdir(mode=0o700, exist_ok=True)
-
-
-def lock(folder: Path) -> int:
-    """Lock a state folder for this process, or say that another has it."""
-    import fcntl  # where there is none, all else of the package works
-
-    make_private(folder)
-    found = os.stat(folder)
-    if found.st_mode & 0o022 or found.st_uid != os.getuid():
-        raise Dual2Error(
-            f"Others may write in {folder} (rights {stat.S_IMODE(found.st_mode):04o}, owner "
-            f"{found.st_uid}). Expected a folder of your own: chmod 700 {folder}"
-        )
-    descriptor = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | _OWN, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise PeerError(
-            f"Another process uses {folder}. Two processes with one state would use masks twice."
-        ) from None
-    return descriptor
-
-
-def create(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file beside its place, sync it, rename it, sync its folder."""
-    new = path.with_name(f".{path.name}.new")
-    passing("before create")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _OWN, mode)
-    try:
-        os.fchmod(descriptor, mode)
-        _write(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    passing("before rename")
-    os.replace(new, path)
-    passing("after rename")
-    folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)

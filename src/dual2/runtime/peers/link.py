@@ -8,7 +8,7 @@ again: it has consumed the frame and its journal is on disk.
 from collections import deque
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, Frame, Kind, check_of
+from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, SHORT, Frame, Kind, check_of
 
 KEEP = 256 * 2**20
 """Most bytes that are kept for a peer: then the program waits for it. A peer that sends more than
@@ -57,24 +57,25 @@ class Link:
         self.parting = False
         self.unconfirmed = self._unconsumed = 0
         self._cursor = 1
-        self._contents: deque[tuple[object, ...]] = deque(maxlen=_COMPARED)
+        self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED)
+        self._whole = 0
 
     # -- the program ---------------------------------------------------------------------------
     def make(self, frame: Frame) -> None:
         """Number a frame and keep it, to be written now or whenever the peer is there."""
-        frame = frame.numbered(self.next_out)
-        self.next_out += 1
-        if frame.seq >= self.forgotten:
-            self.out.append(frame)
-            self.unconfirmed += _size(frame)
+        seq = self.next_out
+        self.next_out = seq + 1
+        if seq >= self.forgotten:
+            self.out.append(frame.numbered(seq))
+            self.unconfirmed += HEADER_SIZE + frame.length
 
     def consume(self) -> tuple[Frame, bool]:
         """The next frame for the program, and whether it came from the journal."""
-        frame = self.inbox.popleft()
-        self._unconsumed -= _size(frame)
+        frame, old = self.inbox.popleft(), self.from_journal > 0
+        self._unconsumed -= HEADER_SIZE + frame.length
         self.consumed += 1
-        old = self.from_journal > 0
-        self.from_journal -= old
+        if old:
+            self.from_journal -= 1
         return frame, old
 
     def refill(self, frames: list[Frame]) -> None:
@@ -89,6 +90,7 @@ class Link:
     def settle(self) -> None:
         """The journal is on disk: what was consumed will not be asked for again."""
         self.durable = max(self.durable, self.consumed)
+        self._reduce()
 
     @property
     def over(self) -> bool:
@@ -116,19 +118,25 @@ class Link:
 
     def hear(self, ack: int, stable: int) -> None:
         """The peer expects ``ack`` next and will not ask for what is below ``stable``."""
-        self.acknowledged = max(self.acknowledged, ack)
-        self.forgotten = max(self.forgotten, stable)
-        while self.out and self.out[0].seq < self.forgotten:
-            self.unconfirmed -= _size(self.out.popleft())
+        if ack > self.acknowledged:
+            self.acknowledged = ack
+        if stable > self.forgotten:
+            self.forgotten, out = stable, self.out
+            while out and out[0].seq < stable:
+                self.unconfirmed -= HEADER_SIZE + out.popleft().length
 
     def first(self) -> Frame | None:
         """The next frame to be written on this connection, if there is one."""
-        at = self._cursor - self.out[0].seq if self.out else 0
-        return self.out[max(at, 0)] if self.out and at < len(self.out) else None
+        if self._cursor >= self.next_out or not self.out:
+            return None
+        return self.out[max(self._cursor - self.out[0].seq, 0)]
 
-    def written(self, frame: Frame) -> None:
-        """It counts as written on this connection."""
-        self._cursor = max(self._cursor, frame.seq + 1)
+    def written(self, frame: Frame) -> Frame | None:
+        """It counts as written on this connection; the next one."""
+        after = frame.seq + 1
+        if after > self._cursor:
+            self._cursor = after
+        return self.first() if self._cursor < self.next_out else None
 
     def pending(self) -> list[Frame]:
         """Frames to be written now, in order; they count as written on this connection."""
@@ -141,17 +149,20 @@ class Link:
 
         ``most`` are the bytes of the longest frame.
         """
-        if frame.stable > frame.ack:
+        ack, stable = frame.ack, frame.stable
+        if stable > ack:
             raise PeerError(
-                f"{self.name} calls frames below {frame.stable} stable, but has received those "
-                f"below {frame.ack} only."
+                f"{self.name} calls frames below {stable} stable, but has received those below "
+                f"{ack} only."
             )
-        self.hear(frame.ack, frame.stable)
-        if frame.kind == Kind.ACK:
-            self.known = max(self.known, frame.tag)
-        if frame.kind == Kind.PING and frame.tag > self.next_in:
-            raise Gap(f"frame {self.next_in} of {self.name} did not arrive")
-        if frame.kind not in NUMBERED or not self._check(frame):
+        self.hear(ack, stable)
+        if frame.kind not in NUMBERED:
+            if frame.kind == Kind.ACK:
+                self.known = max(self.known, frame.tag)
+            if frame.kind == Kind.PING and frame.tag > self.next_in:
+                raise Gap(f"frame {self.next_in} of {self.name} did not arrive")
+            return False
+        if not self._check(frame):
             return False
         if self._unconsumed > KEEP + most:
             raise PeerError(
@@ -162,23 +173,40 @@ class Link:
 
     def _check(self, frame: Frame) -> bool:
         """Whether a frame is the next one; an error if it cannot be."""
-        frame.mark = frame.mark or check_of(self.key, frame.payload)
-        if frame.seq > self.next_in:
-            raise Gap(f"frame {self.next_in} of {self.name} is missing before {frame.seq}")
         back = self.next_in - frame.seq
-        if 0 < back <= len(self._contents) and self._contents[-back] != frame.content():
+        if frame.length > SHORT and not frame.mark:
+            frame.mark = check_of(self.key, frame.payload)
+        if not back:
+            return True
+        if back < 0:
+            raise Gap(f"frame {self.next_in} of {self.name} is missing before {frame.seq}")
+        if back <= len(self._contents) and self._content(back) != frame.content():
             raise PeerError(
                 f"{self.name} sent frame {frame.seq} again with another content: its run is "
                 "not reproducible. State is kept; look at its data and versions."
             )
-        return back == 0
+        return False
+
+    def _content(self, back: int) -> bytes:
+        """What the frame so many before the next one had in it."""
+        found = self._contents[-back]
+        return found.content() if isinstance(found, Frame) else found
 
     def _add(self, frame: Frame) -> None:
-        self._contents.append(frame.content())
-        self._unconsumed += _size(frame)
+        """The next frame; a short one is hashed when the journal is on disk, for comparisons."""
+        length = frame.length
+        if length > SHORT:
+            self._reduce()
+            self._contents.append(frame.content())
+        else:
+            self._contents.append(frame)
+            self._whole += 1
+        self._unconsumed += HEADER_SIZE + length
         self.next_in += 1
         self.inbox.append(frame)
 
-
-def _size(frame: Frame) -> int:
-    return HEADER_SIZE + frame.length
+    def _reduce(self) -> None:
+        """Of all frames that came only their hashes are kept."""
+        for k in range(1, min(self._whole, len(self._contents)) + 1):
+            self._contents[-k] = self._content(k)
+        self._whole = 0

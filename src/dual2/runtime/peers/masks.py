@@ -16,9 +16,10 @@ import numpy as np
 
 from dual2.engine.fixed_point import add_words, subtract_words
 from dual2.errors import Dual2Error, PeerError
+from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import load_cryptography, read_private
-from dual2.runtime.peers.journal import KEY_FILE, create
+from dual2.runtime.peers.journal import KEY_FILE
 
 Array = np.ndarray
 PUBLIC = 32
@@ -26,7 +27,7 @@ PUBLIC = 32
 _SECRET = 64
 _SPARE = 2
 """Words beyond what is encrypted: the cipher wants room for one block more."""
-_AHEAD = 4096
+_AHEAD = 16_384
 """Words of the masks that are drawn at once, for one sum or for several that follow."""
 
 
@@ -73,6 +74,13 @@ def counters(index: int, sums: int, blocks: int) -> Array:
 def _number(blocks: Array, index: int) -> None:
     """Put in the numbers of the sums."""
     blocks[:, :, 0] = np.arange(index, index + len(blocks), dtype=">u8")[:, None]
+
+
+def _one(numbers: int, limbs: int) -> Array:
+    """So many ones of some words each."""
+    found = np.zeros((numbers, limbs), np.uint64)
+    found[:, 0] = 1
+    return found
 
 
 class Secret:
@@ -166,7 +174,7 @@ class Masks:
         self._tags: dict[int, bytes] = {}
         self._shape: tuple[int, ...] = ()
         self._alike = False
-        self._first, self._drawn = 0, np.zeros((0, 0), np.uint64)
+        self._drawn: dict[int, Array] = {}
         self._blocks = self._scratch = np.zeros(0, "<u8")
         for other, public in sorted(publics.items(), reverse=True):  # those to be added first
             first, second = sorted((me, other))
@@ -197,32 +205,33 @@ class Masks:
         return hmac.digest(self._tags[other], text, "sha256")[:MARK]
 
     def draw(self, index: int, shape: tuple[int, ...]) -> Array:
-        """The sum of this party's masks of sum ``index``, to be changed by whoever asked for it.
+        """What this party adds its words of sum ``index`` to, which whoever asked may change.
 
-        ``shape`` is (m, limbs), or (m,) for numbers of one word each.
+        ``shape`` is (m,) for numbers of one word each: the sum of its masks. Or it is (m, limbs):
+        the last number but one is then 1 more, since there all parties count themselves.
         """
-        self._alike, self._shape = shape == self._shape, shape
-        if not self._has(index):
+        self._alike = shape == self._shape
+        if not self._alike:
+            self._shape, self._drawn = shape, {}
+        if index not in self._drawn:
             self._fill(index)
-        if len(self._drawn) > 1:
-            return self._drawn[index - self._first].copy()
-        found, self._drawn = self._drawn[0], self._drawn[:0]
-        return found
+        drawn = self._drawn
+        return drawn[index].copy() if len(drawn) > 1 else drawn.pop(index)
 
     def prepare(self, index: int) -> None:
         """Draw for a sum to come, if the last ones had one shape: it usually has it too."""
-        if self._alike and not self._has(index):
+        if index not in self._drawn and self._alike:
             self._fill(index)
-
-    def _has(self, index: int) -> bool:
-        return self._drawn.shape[1:] == self._shape and 0 <= index - self._first < len(self._drawn)
 
     def _fill(self, index: int) -> None:
         """Masks of one sum; of several that follow where they are short and alike."""
-        size = math.prod(self._shape)
+        shape = self._shape
+        size = math.prod(shape)
         sums = max(1, _AHEAD // max(size, 1)) if self._alike and size % 2 == 0 else 1
-        drawn = self._draw(index, sums, size, self._shape[1:])
-        self._first, self._drawn = index, drawn.reshape(sums, *self._shape)
+        drawn = self._draw(index, sums, size, shape[1:]).reshape(sums, *shape)
+        if len(shape) == 2:
+            add_words(drawn[:, -2], _one(sums, shape[1]))
+        self._drawn = dict(zip(range(index, index + sums), drawn, strict=True))
 
     def _draw(self, index: int, sums: int, size: int, limbs: tuple[int, ...]) -> Array:
         """Masks of some sums, one after the other: ± AES(counters) of each pair."""

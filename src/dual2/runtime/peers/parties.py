@@ -80,41 +80,58 @@ class Parties(Exchange):
         Long ones travel in parts; the root hands one down while the next is on its way up.
         (m, limbs) are m numbers of so many words each, (m,) numbers of one.
         """
-        index, self._index = self._index, self._index + 1
-        self.progress.sums = self._index
+        index = self._index
+        self._index = self.progress.sums = index + 1
         self.journal.say(index, words.data)
+        parent, children, masks = self.parent, self.children, self.masks
         for part in _parts(words):
-            if self.children:
-                self._await(self.children)
-            for child in self.children:
-                _add(part, self._numbers(child, Kind.UP, index, part).array())
-            if self.parent is not None:
-                self._send(self.parent, Kind.UP, part, index)
-            elif self.children:
-                self._send_all(self.children, Kind.DOWN, part, index)
-        self.hub.audit("sum", index=index, shape=list(words.shape), masked=self.masks is not None)
-        if self.masks is not None and self.parent is not None:  # while the others are at work
-            self.masks.prepare(self._index)
-        total = words.copy() if self.parent is None else self._receive(words, index)
-        self._chain = mark_of(self._chain, *(mark_of(part.data) for part in _parts(total)))
-        return total
+            if children:
+                self._add_theirs(part, index)
+            if parent is not None:
+                self._send(parent, Kind.UP, part, index)
+            elif children:
+                self._send_all(children, Kind.DOWN, part, index)
+        self.hub.audit("sum", index=index, shape=words.shape, masked=masks is not None)
+        if masks is not None:  # while the others are at work
+            masks.prepare(index + 1)
+        if parent is not None:
+            return self._receive(words, index)
+        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in _parts(words)])
+        return words.copy()
+
+    def _add_theirs(self, part: Array, index: int) -> None:
+        """Add the words of the children, in the order in which they come."""
+        waiting = list(self.children)
+        while waiting:
+            child = self._first_of(waiting)
+            waiting.remove(child)
+            _add(part, self._numbers(child, Kind.UP, index, part).array())
 
     def _receive(self, like: Array, index: int) -> Array:
-        """The total, from the parent; it is handed on to the children."""
+        """The total, from the parent; it is handed on to the children and enters the chain."""
         assert self.parent is not None, "the root has made it"
-        total = np.empty_like(like)
+        total, marks = np.empty_like(like), [self._chain]
         for part in _parts(total):
-            came = self._numbers(self.parent, Kind.DOWN, index, part).array()
+            frame = self._numbers(self.parent, Kind.DOWN, index, part)
+            came = frame.array()
             if self.children:
                 self._send_all(self.children, Kind.DOWN, came, index)
             part[:] = came
+            marks.append(frame.hashed())
+        self._chain = mark_of(*marks)
         return total
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
-        """Where this party's words of the next sum are to be added: its masks, or zeros."""
-        if self.masks is None:
-            return np.zeros(shape, np.uint64)
-        return self.masks.draw(self._index, shape)
+        """Where this party's words of the next sum are to be added: its masks, or zeros.
+
+        Of numbers of several words the last but one counts this party already.
+        """
+        if self.masks is not None:
+            return self.masks.draw(self._index, shape)
+        blank = np.zeros(shape, np.uint64)
+        if blank.ndim == 2:
+            blank[-2, 0] = 1
+        return blank
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """The masked sum of some words."""
@@ -130,17 +147,15 @@ class Parties(Exchange):
     ) -> tuple[Array, bool]:
         """The masked sum; who has a number that does not fit sends random words everywhere."""
         whole = shape[0] + 2, shape[1]
-        block, extra = self._blank(whole), np.zeros((1, shape[1]), np.uint64)
+        block = self._blank(whole)
         if not encode(block[:-2]):
             block = self._blank(whole)
             noise = self.own.words(self._index, block.size).reshape(whole)
             noise[-2] = 0
             add_words(block, noise)
-        extra[0, 0] = 1
-        add_words(block[-2:-1], extra)
         total = self.sum_words(block)
         count, misfits = total[-2:].tolist()
-        if count[0] != self.size or any(count[1:]):
+        if count.pop(0) != self.size or any(count):
             text = (
                 f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
             )

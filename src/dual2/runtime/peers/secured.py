@@ -8,6 +8,8 @@ import socket
 import ssl
 from collections.abc import Iterable
 
+from dual2.runtime.peers.frames import Bytes
+
 _AT_ONCE = 1 << 17
 """Bytes that are encrypted before they are written."""
 _ROOM = 1 << 18
@@ -33,7 +35,7 @@ class Secured:
         self._room = bytearray(_ROOM)
         self._received = memoryview(self._room)
         self._unsent = memoryview(b"")
-        self._accepted = 0
+        self._accepted, self._left = 0, True
         self.fileno, self.getpeername = plain.fileno, plain.getpeername
         self.getpeercert, self.shutdown = self._tls.getpeercert, plain.shutdown
 
@@ -53,25 +55,27 @@ class Secured:
                 raise
         await loop.sock_sendall(self._plain, self._outgoing.read())
 
-    def pending(self) -> int:
-        """Bytes that have come and were not read, encrypted or not."""
-        return self._incoming.pending or self._tls.pending()
+    def pending(self) -> bool:
+        """Whether there may be bytes that have come and were not read, encrypted or not."""
+        return self._left
 
     def recv_into(self, place: memoryview) -> int:
         """Read as many bytes as have come; 0 at the end of the stream."""
         got, size, read = 0, len(place), self._tls.read
-        if not self.pending():
-            self._receive()
         try:
-            while got < size:
+            if not self._left:
+                self._receive()
+            while True:
                 try:
                     count = int(read(size - got, place[got:]))  # type: ignore[arg-type]
                 except ssl.SSLWantReadError:
+                    self._left = False
                     self._receive()
                     continue
-                if not count:
-                    break
                 got += count
+                self._left = got == size or self._incoming.pending > 0
+                if not count or got == size or not self._left:
+                    return got
         except OSError:  # nothing more for now, or the end: the next call says which
             if not got:
                 raise
@@ -86,6 +90,19 @@ class Secured:
             self._incoming.write(self._received[:count])
         else:
             self._incoming.write_eof()
+
+    def send_whole(self, data: Bytes) -> bool:
+        """Write a short piece; whether it has left, else ``send`` is to be called with it."""
+        self._tls.write(data)
+        unsent = self._outgoing.read()
+        try:
+            sent = self._plain.send(unsent)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent == len(unsent):
+            return True
+        self._unsent, self._accepted = memoryview(unsent)[sent:], len(data)
+        return False
 
     def send(self, pieces: Iterable[memoryview]) -> int:
         """Write some bytes, and say how many; where it cannot, it is to be called with the same.

@@ -23,8 +23,9 @@ _LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 class Connection:
     """One connection to a party whose certificate is known.
 
-    A payload is read into its place, which is made when its header has been checked. Frames that
-    nobody has asked for yet are few: beyond ``BUFFER`` bytes nothing more is read.
+    A frame that came as a whole is cut from what was read; the payload of a longer one is read into
+    its place, which is made when its header has been checked. Frames that nobody has asked for yet
+    are few: beyond ``BUFFER`` bytes nothing more is read.
 
     Parameters
     ----------
@@ -39,10 +40,12 @@ class Connection:
     def __init__(self, secured: Secured, limit: int, dead: float) -> None:
         self._socket, self._limit, self._dead = secured, limit, dead
         self._loop = asyncio.get_running_loop()
-        self.heard, self.address = self._loop.time(), name_of_peer(secured)
+        self._time = self._loop.time
+        self.heard, self.address = self._time(), name_of_peer(secured)
         self.fingerprint = fingerprint(secured.getpeercert(True) or b"")
         self._head: Frame | None = None
-        self._expect(HEADER_SIZE)
+        self._payload, self._place, self._filled = bytearray(), memoryview(b""), 0
+        self._room, self._got = memoryview(bytearray(_SMALL)), 0
         self._frames: deque[Frame] = deque()
         self._waiting = self._unwritten = 0
         self._out: deque[memoryview] = deque()
@@ -50,38 +53,50 @@ class Connection:
         self._wrong: Exception | None = None
         self._hear: Callable[[Frame], None] | None = None
         self._news: asyncio.Future[None] | None = None
-        self._room, self._ended = asyncio.Event(), asyncio.Event()
+        self._taken, self._ended = asyncio.Event(), asyncio.Event()
         self.reading: Reading | None = (secured.fileno(), self._read)
         self._loop.add_reader(secured, self._read)
         self._loop.call_soon(self._read)  # what came with the handshake makes no event
 
     # -- three calls ---------------------------------------------------------------------------
-    def put(self, *parts: Bytes) -> bool:
+    def put(self, head: bytes, payload: Bytes = b"") -> bool:
         """Write a frame if there is room; whether it was written."""
         if self._over:
             raise ConnectionResetError("the connection is lost")
         if self._unwritten > BUFFER:
             return False
         passing("before send")
-        length = sum(map(len, parts))
-        self._out.extend(map(memoryview, (b"".join(parts),) if length <= _SMALL else parts))
-        self._unwritten += length
-        if self._unwritten == length:
-            self._write()
+        if len(payload) > _SMALL:
+            self._append(head, payload)
+        else:
+            whole = head + payload
+            try:
+                if self._out or not self._socket.send_whole(whole):
+                    self._append(whole)
+            except OSError:
+                self._lose()
         passing("after send")
         return True
+
+    def _append(self, *parts: Bytes) -> None:
+        """Write what the socket takes now; the rest follows."""
+        idle = not self._out
+        self._out.extend(map(memoryview, parts))
+        self._unwritten += sum(map(len, parts))
+        if idle:
+            self._write()
 
     @property
     def idle(self) -> bool:
         """Whether all that was put is on its way."""
         return not self._out
 
-    async def send(self, *parts: Bytes) -> None:
+    async def send(self, head: bytes, payload: Bytes = b"") -> None:
         """Write a frame; an error if the other end takes none of it for too long."""
-        while not self.put(*parts):
-            self._room.clear()
+        while not self.put(head, payload):
+            self._taken.clear()
             async with asyncio.timeout(self._dead):
-                await self._room.wait()
+                await self._taken.wait()
 
     async def receive(self) -> Frame | None:
         """The next frame, None at the end of the stream."""
@@ -120,7 +135,7 @@ class Connection:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         self._out.clear()
-        self._room.set()
+        self._taken.set()
         self._ended.set()
         self._tell()
 
@@ -129,8 +144,8 @@ class Connection:
         try:
             async with asyncio.timeout(PARTING):
                 while self._out and not self._over:
-                    self._room.clear()
-                    await self._room.wait()
+                    self._taken.clear()
+                    await self._taken.wait()
                 if not self._over:
                     self._socket.shutdown(socket.SHUT_WR)
                     await self._ended.wait()
@@ -154,10 +169,15 @@ class Connection:
         except _LATER:
             self._loop.add_writer(self._socket, self._write)
             self._writing = True
-        except OSError:  # lost; whoever reads finds it too
-            self.close()
+        except OSError:
+            self._lose()
         if not self._out or self._unwritten <= BUFFER // 4:
-            self._room.set()
+            self._taken.set()
+
+    def _lose(self) -> None:
+        """Nothing can be written any more; what came before is read first: it may say why."""
+        self._read()
+        self.close()
 
     def _read(self) -> None:
         """Read what has come, frame by frame."""
@@ -174,36 +194,54 @@ class Connection:
             self._tell()
 
     def _fill(self) -> bool:
-        """Read into the header or payload at hand; whether there may be more."""
-        got = self._socket.recv_into(self._place[self._got :])
+        """Read on in the frame at hand; whether there may be more."""
+        if self._head is not None:
+            return self._fill_payload(self._head)
+        if self._got < HEADER_SIZE:
+            got = self._socket.recv_into(self._room[self._got :])
+            if not got:
+                self.close()
+                return False
+            self._got += got
+            if self._got < HEADER_SIZE:
+                return True
+        head, room, got = parse_header(self._room, self._limit), self._room, self._got
+        end = HEADER_SIZE + head.length
+        if got < end:
+            self._head, self._payload = head, bytearray(head.length)
+            self._place = memoryview(self._payload)
+            self._filled, self._got = got - HEADER_SIZE, 0
+            self._place[: self._filled] = room[HEADER_SIZE:got]
+            return True
+        self._got = got - end
+        frame = filled(head, bytes(room[HEADER_SIZE:end]))
+        if got > end:  # it came with the beginning of the next one
+            room[: got - end] = bytes(room[end:got])
+        return self._take(frame)
+
+    def _fill_payload(self, head: Frame) -> bool:
+        """Read on in a payload that has a place of its own; whether there may be more."""
+        got = self._socket.recv_into(self._place[self._filled :])
         if not got:
             self.close()
             return False
-        self._got += got
-        if self._got < len(self._place):
+        self._filled += got
+        if self._filled < head.length:
             return True
-        if self._head is None:
-            self._head = parse_header(self._data, self._limit)
-            if self._head.length:
-                self._expect(self._head.length)
-                return True
-        frame = filled(self._head, self._data if self._head.length else b"")
         self._head = None
-        self._expect(HEADER_SIZE)
-        self.heard = self._loop.time()
-        self._take(frame)
-        return not self._over and self._socket.pending() > 0
+        return self._take(filled(head, self._payload))
 
-    def _expect(self, length: int) -> None:
-        """So many bytes come next, in a place of their own."""
-        self._data, self._got = bytearray(length), 0
-        self._place = memoryview(self._data)
-
-    def _take(self, frame: Frame) -> None:
+    def _take(self, frame: Frame) -> bool:
+        """Hand over a whole frame, or keep it for whoever asks; whether there may be more."""
+        self.heard = self._time()
         if self._hear is not None:
             passing("after receive")
             self._hear(frame)
-            return
+        else:
+            self._keep(frame)
+        return not self._over and (self._got > 0 or self._socket.pending() > 0)
+
+    def _keep(self, frame: Frame) -> None:
         self._frames.append(frame)
         self._waiting += HEADER_SIZE + frame.length
         if self._waiting > BUFFER:

@@ -16,6 +16,8 @@ from typing import Any
 _PAUSE = 0.05
 """Seconds for which the loop may rest before the keeper, or whoever waits, runs it."""
 _READ = selectors.EVENT_READ
+Ready = Callable[[], bool | int]
+"""Whether what somebody waits for is there."""
 _MOMENT = 0.01
 """Seconds to wait for what is read without the loop."""
 
@@ -63,7 +65,7 @@ class Turns:
         self._asked = 0
         self._thread = threading.Thread(target=self._keep, name=name, daemon=True)
 
-    _ready: Callable[[], bool] | None
+    _ready: Ready | None
 
     def _make_loop(self) -> asyncio.AbstractEventLoop:
         self._selector = selectors.DefaultSelector()
@@ -88,13 +90,18 @@ class Turns:
     def __enter__(self) -> None:
         """Have the loop, which does not run meanwhile."""
         with self._lock:
-            self._asked += 1
-            if self._kept:
-                self.loop.call_soon_threadsafe(self.loop.stop)
-            while self._held:
-                self._free.wait()
-            self._asked -= 1
+            if self._held:
+                self._ask()
             self._held = self._used = True
+
+    def _ask(self) -> None:
+        """Wait until nobody has the loop."""
+        self._asked += 1
+        if self._kept:
+            self.loop.call_soon_threadsafe(self.loop.stop)
+        while self._held:
+            self._free.wait()
+        self._asked -= 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
@@ -102,9 +109,11 @@ class Turns:
             if self._asked:
                 self._free.notify_all()
 
-    def run(self, ready: Callable[[], bool], seconds: float) -> bool:
+    def run(self, ready: Ready, seconds: float) -> bool | int:
         """Run the loop until ``ready`` or so many seconds; whether it is. Within a turn."""
-        if self._ended or ready() or self._read(ready):
+        if ready():
+            return True
+        if self._ended or self._read(ready):
             return ready()
         end = self.loop.call_later(seconds, self.loop.stop)
         self._ready, self._left = ready, False
@@ -115,15 +124,17 @@ class Turns:
             end.cancel()
         return ready()
 
-    def _read(self, ready: Callable[[], bool]) -> bool:
+    def _read(self, ready: Ready) -> bool | int:
         """Read what comes until ``ready``, or until the loop has something to do; whether it is."""
-        while self.readers and not self._left and time.monotonic() - self._ran < _PAUSE:
+        readers, rested = self.readers, self._ran + _PAUSE
+        while readers and not self._left and time.monotonic() < rested:
             events = self._selector.select(_MOMENT)
-            found = [self.readers.get(key.fd) for key, mask in events if mask == _READ]
-            if not events or len(found) < len(events) or None in found:
-                return False
-            for read in found:
-                assert read is not None
+            if not events:
+                break
+            for key, mask in events:
+                read = readers.get(key.fd)
+                if read is None or mask != _READ:
+                    return ready()  # the loop finds it again
                 read()
             if ready():
                 return True
