@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from dual2.functions import kernels
-from dual2.functions.arguments import Array, Entries
+from dual2.functions.arguments import Array
 from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
 from dual2.functions.block import (
@@ -139,14 +139,8 @@ def _block(f: Function, dim: int) -> ProxBlock:
 def _separable_block(f: Function, form: PiecewiseQuadratic, dim: int, flags: int) -> ProxBlock:
     if not form.kinked:
         flags |= kernels.KINKLESS
-    columns = [np.broadcast_to(part, (dim,)) for part in columns_of(form)]
+    columns = [np.broadcast_to(part, (dim,)) for part in form.columns]
     return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
-
-
-def columns_of(form: PiecewiseQuadratic) -> tuple[Entries, ...]:
-    """The parameters of a SEPARABLE block, in their order."""
-    slopes = form.slope_left, form.slope_right, form.kink
-    return form.curvature, form.linear, *slopes, form.lower, form.upper
 
 
 def _dual_form(f: Function) -> PiecewiseQuadratic | None:

@@ -102,7 +102,8 @@ class Runtime:
         Errors of user functions and of the exchange surface here.
         """
         answer = self.team.run(kernel, *args)
-        self.packed.callbacks.check()
+        if self.packed.has_callbacks:
+            self.packed.callbacks.check()
         return answer
 
     # -- exchange -------------------------------------------------------------------------
@@ -138,7 +139,8 @@ class Runtime:
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
         """Run ``kernel(block, *args)``; errors of user functions surface here."""
         kernel(*self.team.lend(kernel, (self.block, *args)))
-        self.packed.callbacks.check()
+        if self.packed.has_callbacks:
+            self.packed.callbacks.check()
 
     def stationarity(self, x: Array, dual: Array) -> Local:
         """What each agent knows of its own optimality at (x_i, λ_i)."""
