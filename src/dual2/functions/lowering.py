@@ -116,11 +116,13 @@ def prox_blocks(f: Function, dim: int) -> list[ProxBlock]:
 
 
 def _block(f: Function, dim: int) -> ProxBlock:
-    if f.form is not None:
-        return _separable_block(f, f.form, dim, 0)
-    dual = _dual_form(f)
-    if dual is not None:
-        return _separable_block(f, dual, dim, kernels.CONJUGATED)
+    form, flags = f.form, 0
+    if form is None:
+        form, flags = _dual_form(f), kernels.CONJUGATED
+    if form is not None:
+        columns = [np.broadcast_to(part, (dim,)) for part in form.columns]
+        flags |= 0 if form.kinked else kernels.KINKLESS
+        return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
     inner, flags = f, 0
     if isinstance(f, Conjugate | Max):
         inner, flags = f.conjugate, kernels.CONJUGATED
@@ -134,13 +136,6 @@ def _block(f: Function, dim: int) -> ProxBlock:
     if kind == Kind.CALLBACK:
         return ProxBlock(kind, 0, dim, np.zeros(0), f)
     return ProxBlock(kind, flags, dim, np.concatenate([head, params]), f)
-
-
-def _separable_block(f: Function, form: PiecewiseQuadratic, dim: int, flags: int) -> ProxBlock:
-    if not form.kinked:
-        flags |= kernels.KINKLESS
-    columns = [np.broadcast_to(part, (dim,)) for part in form.columns]
-    return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
 
 
 def _dual_form(f: Function) -> PiecewiseQuadratic | None:
