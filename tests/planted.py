@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 from problems import random_graph
 
 Rng = np.random.Generator

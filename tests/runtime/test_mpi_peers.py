@@ -6,8 +6,8 @@ import pytest
 from dual2.errors import PeerError
 from dual2.network import Network
 from dual2.runtime import find_transport
+from dual2.runtime.edges import Guard
 from dual2.runtime.gathering import gather_at_first
-from dual2.runtime.rows import Guard
 from dual2.runtime.tree import combine, find_route
 from dual2.solving.stopping import Request, _wish
 from mpi_runs import run_script

@@ -159,6 +159,13 @@ def mix(links, source, target, member):
 
 
 @compiled
+def mix_rows(links, source, target, member):
+    """:func:`mix` for callers in Python."""
+    links, member = unowned((links, member))
+    mix(links, source, target, member)
+
+
+@compiled
 def climb(total, children, parents):
     """Add the row of each child, in this order, to that of its parent."""
     for e in range(children.shape[0]):
@@ -175,6 +182,7 @@ def walk_down(rows, depths, stack, top, member):
     its children in their order: what :func:`climb` computes, with less memory. Every thread takes
     its own columns.
     """
+    member = unowned(member)
     first, last = own_rows(member, stack.shape[1])
     for e in range(depths.shape[0]):
         fold(stack, top, depths[e], first, last)

@@ -39,7 +39,6 @@ from dual2.functions.lowering import (
     Kind,
     ProxBlock,
     SmoothForm,
-    columns_of,
     prox_blocks,
     smooth_form,
 )
@@ -323,7 +322,7 @@ def pack_proximable(
         if isinstance(group.g, Forms):
             at, places = group.at, _places(group, xptr)
             gtab[gptr[at]] = _separable_rows(group.g, start[at])
-            for k, column in enumerate(columns_of(group.g.form)):
+            for k, column in enumerate(group.g.form.columns):
                 gpar[_places(group, start + k * group.dim)] = coef[k, places] = column
             coef[:2, places] += parts["fcoef"][:, places]
             easy[at] = plain[at] & (coef[0, places] > 0).all(axis=1)

@@ -55,6 +55,7 @@ def stationarity_rows(block, x, dual, out):
 @compiled
 def products(block, x, out):
     """out_i = A_i x_i for every owned agent. Returns 0, or FAILED."""
+    block = unowned(block)
     for i in range(block.xptr.shape[0] - 1):
         if apply(block, i, x[block.xptr[i] : block.xptr[i + 1]], out[i]):
             return FAILED
@@ -64,6 +65,7 @@ def products(block, x, out):
 @compiled
 def sizes(block, x, products, out):
     """out_i = |A_i||x_i| for every owned agent; of an operator |A_i x_i|, from its product."""
+    block = unowned(block)
     for i in range(block.xptr.shape[0] - 1):
         first, last, row = block.xptr[i], block.xptr[i + 1], out[i]
         if block.akind[i] == OPERATOR_A:
@@ -84,6 +86,7 @@ def sizes(block, x, products, out):
 @compiled
 def adjoints(block, rows, out):
     """Flat vector of all A_iᵀ rows_i. Returns 0, or FAILED."""
+    block = unowned(block)
     for i in range(block.xptr.shape[0] - 1):
         if adjoint(block, i, rows[i], out[block.xptr[i] : block.xptr[i + 1]]):
             return FAILED

@@ -3,14 +3,137 @@
 Numba counts references to arrays atomically at every call and every view, which for rows of some
 ten entries costs many times the arithmetic. An unowned array has no counter: whoever called the
 kernel keeps it alive.
+
+A call from Python is dear for another reason: every field of a named tuple is looked at, typed and
+counted anew, which for a block with its links and a rule costs more than a step on short rows. So a
+tuple is *lent*: its words (of an array: data, shape and strides) are written down once, a kernel is
+given their address, a :class:`Loan`, and ``unowned`` reads the tuple back. A team
+(:class:`dual2.runtime.rows.Team`) lends whatever its kernels are given, and what they are given
+again is lent already; texts of kernels do not notice, but they must begin with ``unowned``.
 """
 
+import struct
+from array import array
+from collections.abc import Callable
 from typing import Any
 
-from numba import types
-from numba.extending import intrinsic
+import numpy as np
+from llvmlite import ir
+from numba import typeof, types
+from numba.extending import (
+    NativeValue,
+    intrinsic,
+    models,
+    register_model,
+    typeof_impl,
+    unbox,
+)
+from numba.np.arrayobj import populate_array
 
 from dual2.compiled import spliced
+
+_WORD = ir.IntType(64)
+_KINDS: dict[tuple[Any, ...], "Lent"] = {}
+
+
+class Lent(types.Type):
+    """Numba's type of a loan of tuples of one type."""
+
+    def __init__(self, kind: types.Type) -> None:
+        self.kind = kind
+        super().__init__(f"Lent({kind})")
+
+
+class Loan:
+    """A named tuple of arrays and numbers as kernels take it: by address.
+
+    Parameters
+    ----------
+    given : tuple
+        What is lent, kept alive as long as the loan. From Python its fields read as before.
+
+    Examples
+    --------
+    >>> from collections import namedtuple
+    >>> Loan(namedtuple("Pair", "x y")(1.5, np.arange(3))).y.tolist()
+    [0, 1, 2]
+    """
+
+    __slots__ = ("_numba_type_", "_words", "address", "given")
+
+    def __init__(self, given: tuple[Any, ...]) -> None:
+        words: list[int] = []
+        key = _write(given, words)
+        if key not in _KINDS:
+            _KINDS[key] = Lent(typeof(given))
+        self.given, self._numba_type_, self._words = given, _KINDS[key], array("q", words)
+        self.address = self._words.buffer_info()[0]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.given, name)
+
+
+def _write(one: Any, words: list[int]) -> tuple[Any, ...]:
+    """Add the words of a member; what decides its type in kernels."""
+    if isinstance(one, np.ndarray):
+        told = one.__array_interface__
+        address, frozen = told["data"]
+        words += (address, *one.shape, *one.strides)
+        return told["typestr"], one.ndim, told["strides"] is None, frozen
+    if isinstance(one, tuple):
+        return type(one), *(_write(member, words) for member in one)
+    real = isinstance(one, float)
+    words.append(*struct.unpack("q", struct.pack("d", one))) if real else words.append(int(one))
+    return (type(one),)
+
+
+# -- in kernels ----------------------------------------------------------------------------------
+
+
+@register_model(Lent)
+class _AsAddress(models.PrimitiveModel):
+    def __init__(self, manager: Any, kind: Lent) -> None:
+        super().__init__(manager, kind, _WORD)
+
+
+@typeof_impl.register(Loan)
+def _type_of_loan(loan: Loan, _: Any) -> Lent:
+    return loan._numba_type_
+
+
+@unbox(Lent)
+def _take_address(_: Any, loan: Any, context: Any) -> NativeValue:
+    number = context.pyapi.object_getattr_string(loan, "address")
+    address = context.pyapi.long_as_longlong(number)
+    context.pyapi.decref(number)
+    return NativeValue(address)
+
+
+def _read(context: Any, builder: Any, kind: Any, take: Callable[[], Any]) -> Any:
+    """A member of a loan of this type, from the words that ``take`` gives one by one."""
+    if isinstance(kind, types.Array):
+        made = context.make_array(kind)(context, builder)
+        data, *sizes = (take() for _ in range(1 + 2 * kind.ndim))
+        populate_array(
+            made,
+            builder.inttoptr(data, made.data.type),
+            sizes[: kind.ndim],
+            sizes[kind.ndim :],
+            context.get_abi_sizeof(context.get_data_type(kind.dtype)),
+            made.meminfo.type(None),
+        )
+        return made._getvalue()
+    if isinstance(kind, types.BaseTuple):
+        members: Any = kind
+        values = [_read(context, builder, member, take) for member in members]
+        return context.make_tuple(builder, kind, values)
+    if kind == types.float64:
+        return builder.bitcast(take(), ir.DoubleType())
+    if kind == types.boolean:
+        return builder.icmp_signed("!=", take(), _WORD(0))
+    if kind == types.int64:
+        return take()
+    raise TypeError(f"Kernels are lent arrays, int64, float64 and bool; found {kind}.")
 
 
 def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -25,21 +148,36 @@ def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
             _without_counter(context, builder, member, builder.extract_value(value, k))
             for k, member in enumerate(kinds)
         ]
-        return context.make_tuple(builder, kind, members)
+        return context.make_tuple(builder, _returned(kind), members)
+    if isinstance(kind, Lent):
+        words = builder.inttoptr(value, _WORD.as_pointer())
+        places = iter(range(1 << 20))
+        take = lambda: builder.load(builder.gep(words, [_WORD(next(places))]))  # noqa: E731
+        return _read(context, builder, kind.kind, take)
     return value
+
+
+def _returned(kind: Any) -> Any:
+    """The type of what ``unowned`` makes of this one."""
+    if isinstance(kind, Lent):
+        return kind.kind
+    if isinstance(kind, types.BaseTuple) and not isinstance(kind, types.BaseNamedTuple):
+        members: Any = kind
+        return types.Tuple([_returned(member) for member in members])
+    return kind
 
 
 def _unowned(typingctx: Any, arrays: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _without_counter(context, builder, signature.args[0], args[0])
 
-    return arrays(arrays), codegen
+    return _returned(arrays)(arrays), codegen
 
 
 unowned: Any = intrinsic(_unowned)
 """``unowned(arrays)``: the same array or (named) tuple of arrays, tuples within included, without
-counters. A kernel may ask it for what it was given; for what it made, only if it calls
-:func:`keep` after the last use, since nobody else holds that."""
+counters; of a loan the tuple that was lent. A kernel may ask it for what it was given; for what it
+made, only if it calls :func:`keep` after the last use, since nobody else holds that."""
 
 
 @spliced

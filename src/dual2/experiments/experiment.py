@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dual2.network import Network
 from dual2.problem import Problem
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 
 Vector = NDArray[np.float64]
 

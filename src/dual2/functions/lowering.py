@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from dual2.functions import kernels
-from dual2.functions.arguments import Array, Entries
+from dual2.functions.arguments import Array
 from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
 from dual2.functions.block import (
@@ -116,11 +116,13 @@ def prox_blocks(f: Function, dim: int) -> list[ProxBlock]:
 
 
 def _block(f: Function, dim: int) -> ProxBlock:
-    if f.form is not None:
-        return _separable_block(f, f.form, dim, 0)
-    dual = _dual_form(f)
-    if dual is not None:
-        return _separable_block(f, dual, dim, kernels.CONJUGATED)
+    form, flags = f.form, 0
+    if form is None:
+        form, flags = _dual_form(f), kernels.CONJUGATED
+    if form is not None:
+        columns = [np.broadcast_to(part, (dim,)) for part in form.columns]
+        flags |= 0 if form.kinked else kernels.KINKLESS
+        return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
     inner, flags = f, 0
     if isinstance(f, Conjugate | Max):
         inner, flags = f.conjugate, kernels.CONJUGATED
@@ -134,19 +136,6 @@ def _block(f: Function, dim: int) -> ProxBlock:
     if kind == Kind.CALLBACK:
         return ProxBlock(kind, 0, dim, np.zeros(0), f)
     return ProxBlock(kind, flags, dim, np.concatenate([head, params]), f)
-
-
-def _separable_block(f: Function, form: PiecewiseQuadratic, dim: int, flags: int) -> ProxBlock:
-    if not form.kinked:
-        flags |= kernels.KINKLESS
-    columns = [np.broadcast_to(part, (dim,)) for part in columns_of(form)]
-    return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
-
-
-def columns_of(form: PiecewiseQuadratic) -> tuple[Entries, ...]:
-    """The parameters of a SEPARABLE block, in their order."""
-    slopes = form.slope_left, form.slope_right, form.kink
-    return form.curvature, form.linear, *slopes, form.lower, form.upper
 
 
 def _dual_form(f: Function) -> PiecewiseQuadratic | None:

@@ -100,6 +100,12 @@ class PiecewiseQuadratic(Function):
         """Coefficient of x once the parabola is written as ½·curvature·x²."""
         return self.slope - self.curvature * self.center
 
+    @property
+    def columns(self) -> tuple[Entries, ...]:
+        """What its prox depends on, in the order in which kernels read it."""
+        slopes = self.slope_left, self.slope_right, self.kink
+        return self.curvature, self.linear, *slopes, self.lower, self.upper
+
     @cached_property
     def kinked(self) -> bool:
         """Whether some coordinate has a kink."""

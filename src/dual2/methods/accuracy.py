@@ -2,7 +2,6 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -72,9 +71,6 @@ class AccuracyRule:
     """Whether the residuals of x and λ are judged one by one, not combined."""
     memory: ClassVar[tuple[str, ...]] = ()
     """What the rule remembers."""
-
-    def begin(self, value_gap: Callable[[], float]) -> None:
-        """Begin a run; ``value_gap()`` bounds F_ρ(y⁰) - F_ρ(y*) by an agreement."""
 
     @abstractmethod
     def target(self, k: int) -> float | None:
@@ -181,7 +177,10 @@ class PrintedConvex(AccuracyRule):
 
 @dataclass
 class PrintedLinear(AccuracyRule):
-    """e_{λ,k} and e_{x,k} of Theorem 3 (complexity), by the bounds of Lemma 13."""
+    """e_{λ,k} and e_{x,k} of Theorem 3 (complexity), by the bounds of Lemma 13.
+
+    ``value_gap`` bounds F_ρ(y⁰) - F_ρ(y*) at the start: e₁ follows from it by Remark 13.
+    """
 
     constants: Constants
     facts: Facts
@@ -190,10 +189,6 @@ class PrintedLinear(AccuracyRule):
     value_gap: float | None = None
     by_parts: ClassVar[bool] = True
     memory: ClassVar[tuple[str, ...]] = ("value_gap",)
-
-    def begin(self, value_gap: Callable[[], float]) -> None:
-        """e₁ follows from the bound of Remark 13 (computable e₁)."""
-        self.value_gap = value_gap()
 
     def _errors(self, k: int) -> tuple[float, float]:
         """√e_{x,k+1} and √e_{λ,k+1}."""

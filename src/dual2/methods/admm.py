@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.engine.gossip import mix
+from dual2.engine.gossip import mix_rows
 from dual2.errors import CapabilityError
 from dual2.methods.admm_kernel import (
     DC,
@@ -101,11 +101,11 @@ class ADMM(SingleLoop):
             now.aux[:] = lam
         elif warm or rt.anywhere(lam):
             self.rounds, self.vectors = self.stride, self.sent
-            rt.run(mix, self.links, now.lam, now.clam)
+            rt.run(mix_rows, self.links, now.lam, now.clam)
         if kind == TRACKING:
             now.aux[:] = now.total + now.ax - self.data.share
             if self.rounds:
-                rt.run(mix, self.links, now.aux, self.data.caux)
+                rt.run(mix_rows, self.links, now.aux, self.data.caux)
                 now.total[:] -= s.mixing * self.data.caux
 
     def step(self, steps: int) -> None:

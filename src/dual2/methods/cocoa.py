@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.engine.gossip import mix
+from dual2.engine.gossip import mix_rows
 from dual2.errors import CapabilityError
 from dual2.methods.local_steps import LocalSteps
 from dual2.methods.parameters import Parameter, Values, number
@@ -79,7 +79,7 @@ class CoLA(SingleLoop):
         rt, now, h = self.runtime, self.now, self.runtime.problem.h
         gamma, n = self.values.gamma, rt.problem.n
         for _ in range(steps):
-            rt.run(mix, self.links, now.v, self._mixed)
+            rt.run(mix_rows, self.links, now.v, self._mixed)
             now.v[:] -= self._mixed
             now.lam[:] = h.grad(now.v)
             before = now.x.copy()

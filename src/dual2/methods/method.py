@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dual2.methods.parameters import Parameter, Sourced, Sources
+from dual2.methods.parameters import Parameter, Sources
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
@@ -111,21 +111,6 @@ class Plan:
     runtime: Runtime
     parameters: Sources
     explanation: str
-
-    def told(self, method: "Method", given: Mapping[str, Any]) -> "Plan":
-        """The same with the method's remark; sourced values among ``given`` keep their source.
-
-        Examples
-        --------
-        >>> from types import SimpleNamespace as Made
-        >>> plan = Plan(Made(), Made(), {"c": (0.5, "given"), "n": (1, "default")}, "Made up.")
-        >>> plan.told(Made(remark=""), {"c": Sourced(0.5, "tuned")}).parameters
-        {'c': (0.5, 'tuned'), 'n': (1, 'default')}
-        """
-        named = {k: (float(v), v.source) for k, v in given.items() if isinstance(v, Sourced)}
-        parameters = self.parameters | {k: v for k, v in named.items() if k in self.parameters}
-        remark = f"\n{method.name}: {method.remark}." if method.remark else ""
-        return replace(self, parameters=parameters, explanation=self.explanation + remark)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled
+from dual2.compiled import compiled, spliced
 from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.engine.threads import own_rows
@@ -39,10 +39,9 @@ class State(NamedTuple):
     mixed: Array
 
 
-@compiled
-def set_gradients(block, now, member):
+@spliced
+def gradients(block, now, member):
     """∇f_i(y_i) on the rows of this thread; 0 on success."""
-    block, now = unowned((block, now))
     first, last = own_rows(member, now.y.shape[0])
     for i in range(first, last):
         if block.fkind[i] == SIMPLE_F:
@@ -52,6 +51,13 @@ def set_gradients(block, now, member):
         elif grad_f(block, i, now.y[i], now.gradient[i]):
             return FAILED
     return 0
+
+
+@compiled
+def set_gradients(block, now, member):
+    """:func:`gradients` for callers in Python."""
+    block, now, member = unowned((block, now, member))
+    return gradients(block, now, member)
 
 
 @compiled
@@ -67,7 +73,7 @@ def nedic_steps(block, links, now, step, q, steps, member):
                 now.x[j] += move
                 now.move[i, k] = move
                 now.y[i, k] = now.x[j] + q * move
-        if set_gradients(block, now, member):
+        if gradients(block, now, member):
             return FAILED
     return 0
 

@@ -32,7 +32,7 @@ from dual2.methods.npga_kernel import (
     Mixing,
     Rule,
     S,
-    mix_duals,
+    begin_duals,
     npga_steps,
 )
 from dual2.methods.parameters import Values
@@ -80,7 +80,7 @@ class NPGA(SingleLoop):
             now.s[:] = self.values.beta * (products - rt.total(products) / rt.problem.n)
         if rt.anywhere(lam) and self.matrices.first:
             links = rt.links._replace(weights=self._mixing.weights[1])
-            rt.run(mix_duals, links, self.Y, *map(float, self._mixing.powers[1]))
+            rt.run(begin_duals, links, self.Y, *map(float, self._mixing.powers[1]))
             self.rounds = self.vectors = self.matrices.first
 
     def step(self, steps: int) -> None:

@@ -79,10 +79,9 @@ def step_coordinate(fast, j, x, pull):
     return min(max(u, fast[LOWER, j]), fast[UPPER, j])
 
 
-@compiled
+@spliced
 def mix_duals(links, Y, one, two, member):
     """Y[CL] = one·Lλ + two·L²λ on the rows of this thread."""
-    Y = unowned(Y)
     clam, square = Y[CL], Y[LLV]
     mix(links, Y[LAM], clam, member)
     if two != 0.0:
@@ -92,6 +91,13 @@ def mix_duals(links, Y, one, two, member):
         for i in range(first, last):
             for k in range(Y.shape[2]):
                 clam[i, k] = one * clam[i, k] + two * square[i, k]
+
+
+@compiled
+def begin_duals(links, Y, one, two, member):
+    """:func:`mix_duals` for callers in Python."""
+    links, Y, member = unowned((links, Y, member))
+    mix_duals(links, Y, one, two, member)
 
 
 @spliced

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from dual2.methods.accuracy import Options, accuracy_rule
+from dual2.methods.accuracy import Options, PrintedLinear, accuracy_rule
 from dual2.methods.subsolvers import Exact, Subsolver
 from dual2.methods.subsolvers.base import LOCAL_STEPS
 from dual2.runtime import Runtime
@@ -157,7 +157,8 @@ class SecondDual(ABC):
     def init(self, x: Array, lam: Array, z: Array, priced: bool) -> int:
         """Begin the first subproblem at x and λ, ``priced`` where some λ is not 0: rounds made."""
         self.solver.start(x, lam)
-        self.rule.begin(lambda: self._value_gap(z))
+        if isinstance(self.rule, PrintedLinear):
+            self.rule.value_gap = self._value_gap(z)
         self.aim(0)
         return self.per_mix if priced else 0
 

@@ -233,7 +233,7 @@ def gather_evidence(
     told = [response_gaps(point, strong, step.noise) for point in points]
     told += [point.residuals**2 for point in points]
     spread = mu > 0 and dual_strong_convexity(problem) > 0
-    told.append(problem.sigma.max2 if spread else np.zeros(count))
+    told.append(problem.sizes.sigma.max2 if spread else np.zeros(count))
     told += [_values(problem, x)] if valued else []
     total = problem.total(np.column_stack(told))
     gaps, squares = total[: 2 * len(points)].reshape(2, len(points))
@@ -343,7 +343,7 @@ def saddle_bound(problem: Problem, known: Evidence, step: ProximalStep) -> float
 
 def dual_strong_convexity(problem: Problem) -> float:
     """μ_φ = μ_h* + λ_min(Σ A_i A_iᵀ/L_i), the sum over agents with L_i-smooth f_i + g_i."""
-    conjugate = 1.0 / max(problem.h.L, 1.0 / RIGID)
+    conjugate = 1.0 / max((problem.h.form or problem.h).L, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
     curvatures = [group.f.L + group.g.L for group in problem.groups]

@@ -20,10 +20,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.errors import CapabilityError
 from dual2.functions import Function, PiecewiseQuadratic
-from dual2.functions.base import Indicator
-from dual2.problem.matrices import Dense, Shared, Sparse
+from dual2.problem.matrices import Dense, Shared, Sigma, Sparse, squared_singular_values
+from dual2.problem.residual import size_of
 
 if TYPE_CHECKING:
     from dual2.problem.agent import Agent
@@ -132,17 +131,6 @@ class Each:
         return np.array([f.L for f in self.functions], dtype=np.float64)
 
 
-def size_of(function: Function, x: Array) -> float:
-    """|f(x)|; 0 outside the domain and where a user's function came without its value."""
-    if isinstance(function, Indicator):
-        return 0.0
-    try:
-        value = abs(float((function.form or function)._value(x)))
-    except CapabilityError:
-        return 0.0
-    return value if np.isfinite(value) else 0.0
-
-
 def rows_of(values: Sequence[Any], d: int) -> Any:
     """Numbers and vectors of length d, one for each row; a single number where all are the same.
 
@@ -190,6 +178,8 @@ class Sizes(NamedTuple):
     """Lipschitz constant of its gradient."""
     rows: Array
     """(agents, p): lengths of the rows of A_i."""
+    sigma: Sigma
+    """Squared extreme singular values of A_i."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,13 +245,13 @@ def find_groups(agents: Sequence[Agent]) -> list[Group]:
     return groups
 
 
-def measure(groups: Sequence[Group], agents: int, p: int) -> Sizes:
-    """The constants of so many agents, which are in these groups."""
-    found = Sizes(np.empty(agents), np.empty(agents), np.empty((agents, p)))
+def measure(groups: Sequence[Group], agents: Sequence[Agent], p: int) -> Sizes:
+    """The constants of the agents, which are in these groups."""
+    n, matrices = len(agents), [agent.A for agent in agents]
+    mu, L, rows = np.empty(n), np.empty(n), np.empty((n, p))
     for group in groups:
-        found.mu[group.at], found.L[group.at] = group.f.mu, group.f.L
-        found.rows[group.at] = group.A.norms
-    return found
+        mu[group.at], L[group.at], rows[group.at] = group.f.mu, group.f.L, group.A.norms
+    return Sizes(mu, L, rows, squared_singular_values(matrices))
 
 
 def _matrix_kind(A: Any, owners: int) -> Hashable:

@@ -14,9 +14,10 @@ from scipy.sparse.linalg import LinearOperator
 from dual2.errors import ProblemError, counted
 from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
-from dual2.problem.agent import Agent, Sigma, squared_singular_values
+from dual2.problem.agent import Agent
 from dual2.problem.bounds import ErrorBound
 from dual2.problem.groups import Group, Sizes, find_groups, measure
+from dual2.problem.matrices import Sigma
 from dual2.problem.residual import KKT
 
 Vector = NDArray[np.float64]
@@ -87,8 +88,8 @@ class Problem:
 
     def _take_over(self, other: Problem) -> None:
         """What is known of the same agents in another problem needs no second look."""
-        self.dims, self.h_star, self.groups = other.dims, other.h_star, other.groups
-        self.sizes, self.sigma = other.sizes, other.sigma
+        self.dims, self.h_star, self.sizes = other.dims, other.h_star, other.sizes
+        self.groups, self.sigma = other.groups, other.sizes.sigma
 
     def __repr__(self) -> str:
         sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"
@@ -158,7 +159,7 @@ class Problem:
     @cached_property
     def sigma(self) -> Sigma:
         """Squared extreme singular values of all A_i: ``max2`` and ``min2``, each (n,)."""
-        return squared_singular_values([agent.A for agent in self.agents])
+        return self.sizes.sigma
 
     @cached_property
     def groups(self) -> list[Group]:
@@ -167,8 +168,8 @@ class Problem:
 
     @cached_property
     def sizes(self) -> Sizes:
-        """Constants of the agents of this process: ``mu``, ``L`` and lengths of ``rows``."""
-        return measure(self.groups, len(self.agents), self.p)
+        """Constants of the agents of this process: ``mu``, ``L``, ``rows`` and ``sigma``."""
+        return measure(self.groups, self.agents, self.p)
 
     @cached_property
     def h_star(self) -> Function:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dual2.problem.groups import size_of
+from dual2.errors import CapabilityError
+from dual2.functions.base import Indicator
 
 if TYPE_CHECKING:
     from dual2.functions import Function
@@ -215,6 +216,17 @@ def judge_product(
     left = product - atol if product > ROUNDING * EPS * own else 0.0
     allowed = PRODUCT * (magnitude + size_of(h, y))
     return max(left, 0.0) / allowed if allowed > 0 else 0.0
+
+
+def size_of(function: Function, x: Vector) -> float:
+    """|f(x)|; 0 outside the domain and where a user's function came without its value."""
+    if isinstance(function, Indicator):
+        return 0.0
+    try:
+        value = abs(float((function.form or function)._value(x)))
+    except CapabilityError:
+        return 0.0
+    return value if np.isfinite(value) else 0.0
 
 
 def group_norm(v: Vector, groups: NDArray[np.int64] | None) -> Vector:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dual2.problem import Problem
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 from dual2.problem.residual import norm, quotient, step_constant
 
 Vector = NDArray[np.float64]

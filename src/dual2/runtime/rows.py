@@ -3,21 +3,21 @@
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dnrm2
 
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
-from dual2.engine.gossip import STAGE, Links, mix
+from dual2.engine.gossip import STAGE, Links, mix_rows
 from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
 from dual2.engine.threads import BARRIER, EXCHANGE, Member
-from dual2.errors import PeerError
+from dual2.engine.unowned import Loan
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.residual import Local
+from dual2.runtime.edges import Guard, every_edge, own_edges
 from dual2.runtime.share import share_of
 
 Array = np.ndarray
@@ -102,7 +102,8 @@ class Runtime:
         Errors of user functions and of the exchange surface here.
         """
         answer = self.team.run(kernel, *args)
-        self.packed.callbacks.check()
+        if self.packed.has_callbacks:
+            self.packed.callbacks.check()
         return answer
 
     # -- exchange -------------------------------------------------------------------------
@@ -110,7 +111,7 @@ class Runtime:
         """𝐂 rows, or P_K(𝐂) rows: ``network.rounds`` exchanges with the neighbours."""
         rows = np.ascontiguousarray(rows)
         out = np.empty_like(rows)
-        self.run(mix, self.links, rows, out)
+        self.run(mix_rows, self.links, rows, out)
         return out
 
     # -- agreement ------------------------------------------------------------------------
@@ -137,8 +138,9 @@ class Runtime:
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
         """Run ``kernel(block, *args)``; errors of user functions surface here."""
-        kernel(self.block, *args)
-        self.packed.callbacks.check()
+        kernel(*self.team.lend(kernel, (self.block, *args)))
+        if self.packed.has_callbacks:
+            self.packed.callbacks.check()
 
     def stationarity(self, x: Array, dual: Array) -> Local:
         """What each agent knows of its own optimality at (x_i, λ_i)."""
@@ -185,6 +187,9 @@ def choose_threads(work: float) -> int:
 class Team:
     """Runs ``kernel(..., member)`` on a number of threads.
 
+    Tuples are lent to it, see :mod:`dual2.engine.unowned`: of each kernel it is remembered what it
+    was given last, since most are given the same tuples again and again.
+
     Parameters
     ----------
     threads : int
@@ -202,12 +207,13 @@ class Team:
         self.threads = threads
         barrier = np.zeros(BARRIER, dtype=np.int64)
         barrier[EXCHANGE] = exchange
-        self._members = [Member(thread, threads, barrier) for thread in range(threads)]
+        self._members = [Loan(Member(thread, threads, barrier)) for thread in range(threads)]
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
+        self._loans: dict[Any, dict[int, Loan]] = {}
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run the kernel on all threads and return the first thread's answer."""
-        first, *rest = self._members
+        (first, *rest), args = self._members, self.lend(kernel, args)
         if self._pool is None:
             return kernel(*args, first)
         others = [self._pool.submit(kernel, *args, member) for member in rest]
@@ -216,114 +222,15 @@ class Team:
             other.result()
         return answer
 
-
-class Guard:
-    """Looks at rows that come from other processes, before anything is made of them.
-
-    A run that diverges does so everywhere at about the same time, and ends with its status. A row
-    with NaN or huge numbers among modest ones of here has another cause: whoever sent it.
-
-    Parameters
-    ----------
-    stage : ndarray
-        The own rows, then those of the ghosts.
-    ghosts, owners : ndarray
-        Numbers of the neighbours elsewhere; rank of each agent.
-
-    Examples
-    --------
-    >>> stage = np.array([[1.0], [np.nan]])
-    >>> Guard(stage, np.array([7]), np.array(7 * [0] + [1])).check()
-    Traceback (most recent call last):
-    dual2.errors.PeerError: agent 7 (rank 1) sent a row with nan in place 0, ...
-    """
-
-    HUGE, MODEST = 1e150, 1e100
-
-    def __init__(self, stage: Array, ghosts: Array, owners: Array) -> None:
-        self.own, self.others = np.split(stage, [len(stage) - len(ghosts)])
-        self.ghosts, self.owners = ghosts, owners
-        self._flat = self.others.reshape(-1)
-
-    def check(self) -> None:
-        """An error that names the agent of a row that cannot be right."""
-        if dnrm2(self._flat) < self.HUGE:  # a norm that cannot overflow
-            return
-        modest = bool(np.all(np.abs(self.own) < self.MODEST))
-        wrong = np.argwhere(~(np.abs(self.others) < self.HUGE))
-        if modest and wrong.size:
-            row, place = wrong[0].tolist()
-            agent = int(self.ghosts[row])
-            raise PeerError(
-                f"agent {agent} (rank {self.owners[agent]}) sent a row with "
-                f"{self.others[row, place]:g} in place {place}, while all rows here are below "
-                f"{self.MODEST:g}. Look at that agent's data and functions; the checkpoints stay."
-            )
-
-
-class OwnEdges(NamedTuple):
-    """The edges at the rows of one process.
-
-    Attributes
-    ----------
-    neighbours : tuple of arrays
-        CSR arrays of the weights; columns at or beyond the number of rows are ghosts.
-    edges : ndarray
-        Which of the network's neighbours these are.
-    ghosts : ndarray
-        Numbers of the neighbours in other processes, rank by rank.
-    outgoing, incoming : dict
-        Rows that go to a rank, rows (ghosts) that it fills.
-    """
-
-    neighbours: tuple[Array, Array, Array]
-    edges: Array
-    ghosts: Array
-    outgoing: dict[int, Array]
-    incoming: dict[int, Array]
-
-
-def own_edges(network: AnyNetwork, owners: Array, rank: int) -> OwnEdges:
-    """Local view of the public graph.
-
-    Examples
-    --------
-    >>> found = own_edges(Network([(0, 1), (1, 2)]), np.array([0, 0, 1]), 0)
-    >>> found.neighbours[1].tolist(), found.ghosts.tolist(), found.outgoing[1].tolist()
-    ([1, 0, 2], [2], [1])
-    """
-    nptr, nidx, weights = network.neighbours
-    owned, degrees = np.flatnonzero(owners == rank), np.diff(nptr)
-    starts = np.repeat(np.arange(network.n), degrees)
-    edges = np.flatnonzero(owners[starts] == rank)
-    starts, ends = starts[edges], nidx[edges]
-    ghosts = np.unique(ends[owners[ends] != rank])
-    ghosts = ghosts[np.argsort(owners[ghosts], kind="stable")]
-    place = np.full(network.n, -1)
-    place[np.concatenate([owned, ghosts])] = np.arange(len(owned) + len(ghosts))
-    pointers = np.concatenate([[0], np.cumsum(degrees[owned])]).astype(np.int64)
-    others = sorted({int(r) for r in owners[ghosts]})
-    return OwnEdges(
-        (pointers, place[ends].astype(np.int64), np.ascontiguousarray(weights[edges])),
-        edges,
-        ghosts,
-        {r: np.unique(place[starts[owners[ends] == r]]) for r in others},
-        {r: len(owned) + np.flatnonzero(owners[ghosts] == r) for r in others},
-    )
-
-
-def every_edge(network: AnyNetwork) -> OwnEdges:
-    """The view of one process in which every row has each of its neighbours as a ghost of its own.
-
-    Examples
-    --------
-    >>> found = every_edge(Network([(0, 1), (1, 2)]))
-    >>> found.neighbours[1].tolist(), found.ghosts.tolist()
-    ([3, 4, 5, 6], [1, 0, 2, 1])
-    """
-    pointers, ends, weights = network.neighbours
-    places = network.n + np.arange(len(ends))
-    return OwnEdges((pointers, places, weights), np.arange(len(ends)), ends, {0: ends}, {0: places})
+    def lend(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call, with every tuple as a loan."""
+        loans, lent = self._loans.setdefault(kernel, {}), list(args)
+        for k, one in enumerate(args):
+            if isinstance(one, tuple):
+                if k not in loans or loans[k].given is not one:
+                    loans[k] = Loan(one)
+                lent[k] = loans[k]
+        return tuple(lent)
 
 
 def _recurrence(network: AnyNetwork) -> Array:

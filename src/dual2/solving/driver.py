@@ -150,6 +150,8 @@ class Driver:
     def counts(self) -> Counts:
         """Calls and messages so far, the most that any process has made."""
         own = self.own_counts()
+        if self._alone:
+            return own
         most = self.runtime.most(np.array([getattr(own, name) for name in CALLS], dtype=float))
         return replace(own, **dict(zip(CALLS, most.astype(int).tolist(), strict=True)))
 
@@ -312,7 +314,8 @@ class Driver:
 
     def _finite(self) -> bool:
         """Whether those of all processes are."""
-        return not self.runtime.most(np.array([float(not self._own_finite())])).any()
+        own = self._own_finite()
+        return own if self._alone else not self.runtime.most(np.array([float(not own)])).any()
 
     @property
     def judges_itself(self) -> bool:

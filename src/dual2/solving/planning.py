@@ -16,7 +16,7 @@ from dual2.engine.pack import DATA, MATRICES, Block
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Judging, Method, Plan
-from dual2.methods.parameters import Settings
+from dual2.methods.parameters import Settings, Sourced
 from dual2.methods.registry import require
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
@@ -46,11 +46,14 @@ def plan_for(
     """
     method, share, reduction = choice.method, balance.problem, None
     inside = share
-    if not choice.able and method.lack(share):
+    if not choice.able and method.needs.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
-    plan = method.plan(inside, network, settings).told(method, given)
+    plan = method.plan(inside, network, settings)
     algorithm, runtime, told, said = plan.algorithm, plan.runtime, plan.parameters, []
+    for name, value in given.items():
+        if isinstance(value, Sourced) and name in told:
+            told = told | {name: (float(value), value.source)}
     if choice.reason:
         told = told | {"method": (told["method"][0], "auto")}
         said.append(f"Method: {choice.reason}.")
@@ -62,7 +65,10 @@ def plan_for(
     if balance.said:
         told = told | {"scale": ("powers of two", balance.said)}
         said.append(f"Scaling: {balance.said}.")
-    return Plan(algorithm, runtime, told, "\n".join([*reversed(said), plan.explanation]))
+    said = [*reversed(said), plan.explanation]
+    if method.aliases or method.reconstructed:
+        said.append(f"{method.name}: {method.remark}.")
+    return Plan(algorithm, runtime, told, "\n".join(said))
 
 
 def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:

@@ -311,9 +311,10 @@ def _objective(
     """Σ f_i + g_i + h(s), see :class:`Result`; NaN if a user's function came without its value."""
     try:
         own = float(problem.total(problem.values(x))[0]) if known is None else known
-        value = float(problem.h.value(kkt.s)) + own
+        h = problem.h.form or problem.h
+        value = float(h._value(kkt.s)) + own
         if value == math.inf and status == Status.CONVERGED:
-            value = float(problem.h.value(kkt.y)) + own
+            value = float(h._value(kkt.y)) + own
         return value
     except CapabilityError:
         return math.nan

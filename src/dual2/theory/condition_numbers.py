@@ -9,7 +9,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.network import AnyNetwork, ChebyshevNetwork
 from dual2.problem import Problem
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 from dual2.theory.constants import MEANINGLESS, Facts, gather_facts, optimal_rho, read_rho
 
 DENSE_SIZE = 1500

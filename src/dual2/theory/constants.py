@@ -69,7 +69,7 @@ def gather_facts(problem: Problem) -> Facts:
     >>> facts.coupling, facts.row_rank, facts.h_linear
     (0.5, 0.5, True)
     """
-    conjugate, (mu, L, _) = problem.h_star, problem.sizes
+    conjugate, mu, L = problem.h_star, problem.sizes.mu, problem.sizes.L
     curved = [not isinstance(a.g, Zero) for a in problem.agents]
     sigma2, rank2 = np.asarray(problem.sigma, dtype=float)
     known = np.nan_to_num(rank2)

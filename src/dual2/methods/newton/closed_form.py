@@ -211,7 +211,7 @@ def respond(block, easy, task, rows, out, member):
     The messages of all others become zero. Without a message (``task.stride`` = 0) the answers to
     the only price become their x.
     """
-    block, task = unowned((block, task))
+    block, task, member = unowned((block, task, member))
     first, last = own_rows(member, rows.shape[0])
     p, room, stride = task.trials.shape[1], task.room[member.thread], task.stride
     x, c, weights, half = room[0], room[1], room[2], task.half
@@ -277,7 +277,7 @@ def sizes_of(block, i, u, x, y, work):
 @compiled
 def support_rows(block, split, task, rows, out, member):
     """Numbers of each direction, for agents whose g_i splits by coordinate (``split``)."""
-    block, task = unowned((block, task))
+    block, task, member = unowned((block, task, member))
     first, last = own_rows(member, rows.shape[0])
     c, work = task.room[member.thread, 1], task.room[member.thread, 2]
     for e in range(first, last):

@@ -121,7 +121,7 @@ def look_all(
     """Residual and envelope at several prices, one row each."""
     D, gamma, steps = scaling
     v = S + lam * steps
-    y = h.prox(v, steps)
+    y = h.prox(v, steps) if h.form is None else h.form._prox(v, steps)
     z = (v - y) / steps
     r = gamma * D * (y - S)
     value, product = inside_values(h, y), (z * y).sum(axis=-1)

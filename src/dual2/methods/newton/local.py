@@ -16,7 +16,7 @@ from dual2.functions.base import Indicator
 from dual2.functions.derivatives import dense, hessian, least_curvature, prox_jacobian
 from dual2.functions.domains import inside_value
 from dual2.problem import Agent
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)

@@ -84,7 +84,7 @@ def valued_h(h: Function) -> str:
 
 def _valued(what: str, function: Function, dim: int) -> str:
     try:
-        function.value(np.zeros(dim))
+        (function.form or function)._value(np.zeros(dim))
     except CapabilityError:
         return f"{what} must have values; {_name(function)} came without"
     return ""

@@ -205,7 +205,7 @@ def respond_faces(block, faces, task, rows, out, member):
 
     Without a message (``task.stride`` = 0) the answers to the only price become their x.
     """
-    block, faces, task = unowned((block, faces, task))
+    block, faces, task, member = unowned((block, faces, task, member))
     first, last = own_rows(member, rows.shape[0])
     p, stride, thread = task.trials.shape[1], task.stride, member.thread
     half, vectors, basis = p * (p + 1) // 2, faces.vectors[thread], faces.basis[thread]
@@ -246,7 +246,7 @@ def support_faces(block, faces, task, rows, out, member):
     The support is attained by proximal steps of growing length; where it is not, the direction
     proves nothing.
     """
-    block, faces, task = unowned((block, faces, task))
+    block, faces, task, member = unowned((block, faces, task, member))
     first, last = own_rows(member, rows.shape[0])
     thread = member.thread
     vectors = faces.vectors[thread]

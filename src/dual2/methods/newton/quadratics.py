@@ -11,7 +11,7 @@ from dual2.functions.derivatives import dense, hessian
 from dual2.methods.newton.factors import factorise, solve_half, solve_with
 from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent
-from dual2.problem.agent import as_dense
+from dual2.problem.matrices import as_dense
 from dual2.problem.residual import Local, norm, step_constant
 
 Array = np.ndarray

@@ -362,7 +362,7 @@ def respond_others(block, others, task, desk, rows, out, tried, member):
 
     Without a message (``task.stride`` = 0) the answers to the only price become their x.
     """
-    block, task, desk = unowned((block, task, desk))
+    block, task, desk, member = unowned((block, task, desk, member))
     first, last = own_rows(member, rows.shape[0])
     p, half = task.trials.shape[1], task.trials.shape[1] * (task.trials.shape[1] + 1) // 2
     thread, stride = member.thread, task.stride

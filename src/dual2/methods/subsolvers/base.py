@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dual2.errors import CapabilityError
-from dual2.problem.agent import as_dense, is_small
+from dual2.problem.matrices import as_dense, is_small
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
 

@@ -84,7 +84,9 @@ class IDAPG(Subsolver):
         self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed
         modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
-        self._mode = modes[constants.mapping]
+        mode, rho = modes[constants.mapping], float(constants.rho)
+        numbers = rho, 1.0 / runtime.problem.n, mode, self.slack, self.floor
+        self._rule = Rule(self.dual_step, self.beta, *numbers)
 
     # -- state ----------------------------------------------------------------------------------
     @property
@@ -147,8 +149,9 @@ class IDAPG(Subsolver):
         return bool(self.state.finished.all())
 
     def _run(self, z: Array, steps: int, stop: Array, *, local: bool) -> None:
-        rt, rho, share = self.runtime, float(self.constants.rho), 1.0 / self.runtime.problem.n
-        rule = Rule(self.dual_step, self.beta, rho, share, self._mode, self.slack, self.floor)
+        rt, rule = self.runtime, self._rule
+        if rule.floor != self.floor:
+            self._rule = rule = rule._replace(floor=self.floor)
         rt.run(idapg_steps, rt.block, rt.links, self.state, z, rule, self.now, steps, stop, local)
 
     # -- how accurate ---------------------------------------------------------------------------
