@@ -21,6 +21,11 @@ def share_out_the_machine() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
+def pytest_xdist_auto_num_workers(config) -> int:
+    """One more worker than processors: a fifth of the time tests wait for others."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_sessionstart(session) -> None:
     """Where several workers will run: kernels are compiled once, processes start from a server."""
     if hasattr(session.config, "workerinput"):
