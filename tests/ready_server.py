@@ -20,7 +20,7 @@ from typing import Any
 
 import warm_up
 from dual2.processes import launch
-from ready import PYTHON
+from ready import PASSED_ON, PYTHON
 
 DECIDED = ("PYTHON", "LC_", "LANG", "NUMBA", "DUAL2_", "OMP_", "OPENBLAS", "MKL_", "XDG_", "HOME")
 """How names of variables begin that are read when the package is imported."""
@@ -134,9 +134,9 @@ def take_over(asked: dict[str, Any], streams: list[int]) -> None:
         new = open(k, old.mode, lines, old.encoding, old.errors, closefd=False)
         setattr(sys, name, new)
         setattr(sys, f"__{name}__", new)
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    for number in asked["ignored"]:
-        signal.signal(number, signal.SIG_IGN)
+    for number in PASSED_ON:
+        usual = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+        signal.signal(number, signal.SIG_IGN if number in asked["ignored"] else usual)
     os.environ.clear()
     os.environ.update(asked["environment"])
     os.chdir(asked["folder"])

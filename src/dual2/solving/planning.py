@@ -51,9 +51,8 @@ def plan_for(
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
     plan = method.plan(inside, network, settings)
     algorithm, runtime, told, said = plan.algorithm, plan.runtime, plan.parameters, []
-    for name, value in given.items():
-        if isinstance(value, Sourced) and name in told:
-            told = told | {name: (float(value), value.source)}
+    sourced = {k: v for k, v in given.items() if isinstance(v, Sourced) and k in told}
+    told = told | {k: (float(v), v.source) for k, v in sourced.items()}
     if choice.reason:
         told = told | {"method": (told["method"][0], "auto")}
         said.append(f"Method: {choice.reason}.")
@@ -66,7 +65,7 @@ def plan_for(
         told = told | {"scale": ("powers of two", balance.said)}
         said.append(f"Scaling: {balance.said}.")
     said = [*reversed(said), plan.explanation]
-    if method.aliases or method.reconstructed:
+    if method.remark:
         said.append(f"{method.name}: {method.remark}.")
     return Plan(algorithm, runtime, told, "\n".join(said))
 
