@@ -73,11 +73,7 @@ def serve_processes(config, folder: str) -> None:
     )
     if server.stdout.readline() == "ready\n":
         os.environ[ready.ADDRESS] = line[-1]
-
-    def end() -> None:
-        server.communicate()
-
-    config.add_cleanup(end)
+    config.add_cleanup(server.communicate)
 
 
 def start_from_server() -> None:
