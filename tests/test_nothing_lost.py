@@ -154,6 +154,19 @@ def test_a_failed_write_leaves_nothing(tmp_path, full):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_an_interrupt_just_after_the_renaming_stays_an_interrupt(tmp_path, monkeypatch):
+    rename = os.replace
+
+    def interrupted(*args):
+        rename(*args)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_atomically(tmp_path / "x", "text")
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("x", "text")]
+
+
 def test_exit_codes():
     assert _exit_code(OSError(errno.ENOSPC, "full")) == 5
     assert _exit_code(FileNotFoundError(errno.ENOENT, "none")) == 2

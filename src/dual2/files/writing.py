@@ -59,7 +59,7 @@ def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:
-        os.unlink(name)
+        Path(name).unlink(missing_ok=True)  # an interrupt may come just after the renaming
         raise
     return path
 
