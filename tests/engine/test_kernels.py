@@ -6,7 +6,16 @@ import pytest
 import dual2 as d2
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
+from dual2.engine.residual import Bounds, row_steps, worst_row
 from dual2.functions.kernels import CALLBACK
+from dual2.problem.residual import (
+    EPS,
+    ROUNDING,
+    RowSums,
+    coupling_response,
+    judge_agents,
+    judge_rows,
+)
 from dual2.runtime import Runtime
 from dual2.solving.stopping import StoppingTest
 from dual2.testing import known_problem
@@ -116,6 +125,39 @@ def test_stationarity(shared, runtime):
         moved = x - agent.g.prox(x - (gradient + pull) / L, 1 / L)
         sizes = [np.linalg.norm(v) for v in (moved, gradient, pull, x)]
         close(np.array(found)[:, i], [L * sizes[0], *sizes[1:], L], 1e2)
+
+
+@pytest.mark.parametrize("rounding", [0.0, EPS * ROUNDING, 0.3])
+def test_ratios_of_agents(rounding, runtime):
+    """As in plain NumPy; with a large rounding level some residuals count as none."""
+    norms, atol = runtime.problem.sizes.rows, np.linspace(0.0, 0.1, N)
+    found = runtime.judge(FLAT, ROWS, Bounds(norms, atol, rounding))
+    pulls = (norms * np.abs(ROWS)).sum(axis=1)
+    known = runtime.stationarity(FLAT, ROWS)
+    expected = judge_agents(known, runtime.block.mu, pulls, atol, rounding / EPS)
+    close(found, np.column_stack(expected), 1e2)
+    assert (rounding > 0.1) == np.any(found[:, 0] == 0)
+    broken = FLAT.copy()
+    broken[0] = np.nan
+    assert runtime.judge(broken, ROWS, Bounds(norms, atol, rounding))[0, 0] == np.inf
+
+
+@pytest.mark.parametrize("felt", [0.0, 3.0])
+@pytest.mark.parametrize("rounding", [0.0, 0.02])
+def test_ratios_of_rows(rounding, felt):
+    """Against the plain definition, with rows that nobody feels, without a load and forgiven."""
+    h, lam = d2.L1Norm(0.4), np.array([0.3, -0.4, 0.0, 0.4, 0.1])
+    sums = np.array([[0.5, -0.7, 0.2, 1e-3, 0.0], [0.6, 2.0, 0.2, 4.0, 0.0], np.full(5, felt)])
+    weight, atol, steps = np.array([1.0, 0.0, 2.0, 1.0, 1.0]), np.full(5, 1e-3), np.empty(5)
+    expected, _, y = judge_rows(h, lam, RowSums(*sums, weight), atol, rounding / EPS)
+    assert row_steps(lam, sums, weight, steps)
+    close(coupling_response(h, sums[0], lam, steps), y)
+    close(worst_row(lam, sums, steps, y, atol, rounding), expected)
+    assert expected > 0
+    for k in range(3):
+        broken = sums.copy()
+        broken[k, 1] = np.nan
+        assert not row_steps(lam, broken, weight, steps)
 
 
 @pytest.mark.parametrize("h", [d2.SquaredLoss(np.ones(P)), d2.IndicatorAtMost(np.ones(P))])

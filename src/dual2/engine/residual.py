@@ -1,12 +1,24 @@
 """Compiled evaluation of local optimality: how well x_i answers the price λ."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled
+from dual2.compiled import compiled, spliced
 from dual2.engine.local import DENSE_A, FAILED, OPERATOR_A, adjoint, apply, dot, grad_f, prox_g
 from dual2.engine.unowned import unowned
+
+
+class Bounds(NamedTuple):
+    """What the residuals of agents are judged by, see :class:`dual2.problem.residual.KKT`."""
+
+    norms: Any
+    """(n, p): |A_i,j|."""
+    atol: Any
+    """(n,): what is forgiven to agents."""
+    rounding: float
+    """A residual of at most this times its own terms is none."""
 
 
 @compiled
@@ -50,6 +62,52 @@ def stationarity_rows(block, x, dual, out):
             s += (own[j] - new[j]) ** 2
         out[i, 0] = L * math.sqrt(s)
     return 0
+
+
+@spliced
+def ratio(residual, scale):
+    """residual/scale; 0 without a residual, infinite without a scale or with no number."""
+    if residual <= 0.0:
+        return 0.0
+    return residual / scale if residual < math.inf and scale > 0.0 else math.inf
+
+
+@compiled
+def agent_ratios(block, bounds, known, dual, out):
+    """Ratio and φ_i of each agent from what :func:`stationarity_rows` knows of it."""
+    block, bounds = unowned(block), unowned(bounds)
+    for i in range(known.shape[0]):
+        residual, gradient, size = known[i, 0], known[i, 1], known[i, 3]
+        row, pulls = dual[min(i, dual.shape[0] - 1)], 0.0
+        for k in range(row.shape[0]):
+            pulls += bounds.norms[i, k] * abs(row[k])
+        force = max(max(gradient, known[i, 2]), block.mu[i] * size)
+        own = known[i, 4] * size + gradient + pulls
+        left = 0.0 if residual <= bounds.rounding * own else residual - bounds.atol[i]
+        out[i, 0], out[i, 1] = ratio(left, force), force
+
+
+@compiled
+def row_steps(lam, sums, weight, out):
+    """t_j = l_j/π_j of separate rows; ``sums`` are s, load and felt. Whether all are numbers."""
+    known = True
+    for j in range(lam.shape[0]):
+        price = sums[2, j] / weight[j] if weight[j] > 0.0 else 0.0
+        out[j] = step_constant(0.0, sums[1, j], max(abs(lam[j]), price))
+        known &= math.isfinite(abs(sums[0, j]) + sums[1, j] + sums[2, j])
+    return known
+
+
+@compiled
+def worst_row(lam, sums, steps, y, atol, rounding):
+    """The largest ratio of separate rows, where h responds to ``steps`` t_j with ``y``."""
+    worst = 0.0
+    for j in range(lam.shape[0]):
+        residual, size = abs(sums[0, j] - y[j]), max(sums[1, j], abs(y[j]))
+        own = sums[1, j] + abs(y[j]) + steps[j] * abs(lam[j])
+        left = 0.0 if residual <= rounding * own else residual - atol[j]
+        worst = max(worst, ratio(left, size))
+    return worst
 
 
 @compiled

@@ -130,8 +130,8 @@ def agreed(runtime: Runtime, kind: Callable[..., Sums], **columns: Array) -> Sum
     >>> agreed(Runtime(problem, d2.Network([(0, 1)])), Ascent, ascent=np.array([1.0, 2.0]))
     Ascent(ascent=3.0)
     """
-    total = runtime.total(np.column_stack(list(columns.values())))
-    return kind(**dict(zip(columns, map(float, total), strict=True)))
+    total = runtime.total(np.array(list(columns.values())).T)
+    return kind(**dict(zip(columns, total.tolist(), strict=True)))
 
 
 def inner(a: Array, b: Array) -> Array:

@@ -10,11 +10,12 @@ meet the tolerance add |A_i||x_i|, by which rows are judged.
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
 
+from dual2.engine.residual import Bounds
 from dual2.methods.local_steps import LocalSteps
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.message import REQUESTS, read_request
@@ -22,7 +23,7 @@ from dual2.methods.newton.shared import OverSums, packed, unpacked
 from dual2.methods.parameters import Parameter, Settings, Sources, Values
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
-from dual2.problem.residual import ROUNDING, RowSums, judge_agents, judge_rows
+from dual2.problem.residual import EPS, ROUNDING, RowSums, judge_rows
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
@@ -81,7 +82,6 @@ class SumLoop(OverSums):
     def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, _ENDLESS)
         self.values, self.local = values, LocalSteps(runtime)
-        self.norms = runtime.problem.sizes.rows
         self.x = np.zeros(runtime.packed.size)
         self.next = self.x
         self._prepare()
@@ -190,15 +190,17 @@ class SumLoop(OverSums):
 
     def _tell(self) -> Array:
         """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
-        rt, lam = self.runtime, self.now.lam
-        pulls = (self.norms * np.abs(lam)).sum(axis=1)
-        known = rt.stationarity(self.x, lam)
-        ratios = judge_agents(known, rt.block.mu, pulls, self.atol, self._rounding)[0]
-        ratios = np.minimum(np.where(np.isfinite(ratios), ratios, _BEYOND), _BEYOND)
+        rt = self.runtime
+        ratios = np.minimum(rt.judge(self.x, self.now.lam, self._bounds)[:, 0], _BEYOND)
         told = np.column_stack([ratios, ratios > self.now.strict * self.tol])
         if not self.now.near or self.priced:
             return told
         return np.hstack([told, rt.loads(self.x)[1]])
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        rt = self.runtime
+        return Bounds(rt.problem.sizes.rows, np.full(rt.n, self.atol), EPS * self._rounding)
 
     @property
     def _rounding(self) -> float:

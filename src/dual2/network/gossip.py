@@ -46,6 +46,19 @@ class Tree:
     height: int
 
     @cached_property
+    def upwards(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All but the root, the deepest first, and their parents: the order of a sum.
+
+        Examples
+        --------
+        >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
+        >>> [part.tolist() for part in tree.upwards]
+        [[0, 2, 3], [1, 1, 1]]
+        """
+        children = np.concatenate([np.empty(0, np.int64), *self.levels])
+        return children, self.parent[children]
+
+    @cached_property
     def walk(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Agents from the root down, every subtree in one piece, and how deep each is.
 

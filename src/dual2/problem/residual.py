@@ -191,7 +191,7 @@ def judge_rows(
     s, load = sums.s, sums.load
     if not finite(*sums):
         return np.inf, 0, s
-    groups = None if h.form is not None else h.groups(len(s))
+    groups = None if separates(h, len(s)) else h.groups(len(s))
     load = group_norm(load, groups)
     price = np.divide(sums.felt, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
     price = np.maximum(group_norm(lam, groups), group_norm(price, groups))
@@ -227,6 +227,11 @@ def size_of(function: Function, x: Vector) -> float:
     except CapabilityError:
         return 0.0
     return value if np.isfinite(value) else 0.0
+
+
+def separates(h: Function, p: int) -> bool:
+    """Whether every row is judged by itself."""
+    return h.form is not None or p == 0 or int(h.groups(p)[-1]) == p - 1
 
 
 def group_norm(v: Vector, groups: NDArray[np.int64] | None) -> Vector:

@@ -10,7 +10,14 @@ import numpy as np
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP
 from dual2.engine.gossip import STAGE, Links, mix_rows
-from dual2.engine.residual import adjoints, products, sizes, stationarity_rows
+from dual2.engine.residual import (
+    Bounds,
+    adjoints,
+    agent_ratios,
+    products,
+    sizes,
+    stationarity_rows,
+)
 from dual2.engine.threads import BARRIER, EXCHANGE, Member
 from dual2.engine.unowned import Loan
 from dual2.functions import Function
@@ -144,9 +151,21 @@ class Runtime:
 
     def stationarity(self, x: Array, dual: Array) -> Local:
         """What each agent knows of its own optimality at (x_i, λ_i)."""
+        return Local(*self._stationarity(x, np.ascontiguousarray(np.atleast_2d(dual))).T)
+
+    def judge(self, x: Array, dual: Array, bounds: Bounds) -> Array:
+        """(n, 2): ratio and force φ_i of each agent, :func:`dual2.problem.residual.judge_agents`.
+
+        What is no number has an infinite ratio.
+        """
+        dual, out = np.ascontiguousarray(np.atleast_2d(dual)), np.empty((self.n, 2))
+        self.call(agent_ratios, bounds, self._stationarity(x, dual), dual, out)
+        return out
+
+    def _stationarity(self, x: Array, dual: Array) -> Array:
         out = np.empty((self.n, len(Local._fields)))
-        self.call(stationarity_rows, x, np.ascontiguousarray(np.atleast_2d(dual)), out)
-        return Local(*out.T)
+        self.call(stationarity_rows, x, dual, out)
+        return out
 
     def products(self, x: Array) -> Array:
         """(n, p): A_i x_i."""

@@ -19,8 +19,6 @@ from dual2.runtime.tree import ROOM, Route, combine, find_route, run_alone, sum_
 Array = np.ndarray
 Messages = Mapping[int, Array]
 """Arrays by the rank of the other end."""
-_MANY = 10_000
-"""Entries from which a compiled sum is faster than NumPy's."""
 
 
 class Transport:
@@ -151,12 +149,7 @@ class Transport:
 
 def sum_here(total: Array, tree: Tree) -> Array:
     """The sum in the order of the tree where all agents are here; ``total`` is used up."""
-    if total.size >= _MANY and tree.levels:
-        children = np.concatenate(tree.levels)
-        climb(total, children, tree.parent[children])
-    else:
-        for children in tree.levels:
-            np.add.at(total, tree.parent[children], total[children])
+    climb(total, *tree.upwards)
     return total[tree.root].copy()
 
 

@@ -6,8 +6,17 @@ from enum import IntEnum
 
 import numpy as np
 
+from dual2.engine.residual import Bounds, row_steps, worst_row
 from dual2.errors import PeerError
-from dual2.problem.residual import KKT, ROUNDING, RowSums, judge_agents, judge_rows
+from dual2.problem.residual import (
+    EPS,
+    KKT,
+    ROUNDING,
+    RowSums,
+    coupling_response,
+    judge_rows,
+    separates,
+)
 from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
 
@@ -83,10 +92,13 @@ class StoppingTest:
         self._weights: Array | None = None
         if not self.aside:
             self._weigh()
-        offsets = self.runtime.block.xptr[:-1]
+        offsets, p = self.runtime.block.xptr[:-1], self.runtime.p
         flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))
         self._atol = self.atol * flat[np.minimum(offsets, len(flat) - 1)]
+        self._rows = np.array(np.broadcast_to(self.atol * np.asarray(self.units), p))
         self._rounding = ROUNDING if self.tol > 0 else 0.0  # else what atol forgives, no more
+        self._bounds = Bounds(self._norms, self._atol, EPS * self._rounding)
+        self._separate = separates(self.runtime.problem.h, p)
 
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
@@ -102,13 +114,13 @@ class StoppingTest:
 
         ``full`` forms the sums in any case. The request of this process travels with the residuals.
         """
-        ratios, forces = self._local(x, duals)
+        judged = self.runtime.judge(x, duals, self._bounds)
         self.tests += 1
         if not full:
-            local, asked = self._agree(ratios, request)
+            local, asked = self._agree(judged, request)
             if local > _NEARLY * self.tol:
                 return Residual(local, False, request=asked)
-        found = self._measure(x, duals, forces, request)
+        found = self._measure(x, duals, judged, request)
         self.tests += 1
         self.sums += 1
         return self.confirm(found, x) if found.met else found
@@ -116,35 +128,39 @@ class StoppingTest:
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
         with self.runtime.agreement.uncounted():
-            return self._measure(x, duals, self._local(x, duals)[1])
+            return self._measure(x, duals, self.runtime.judge(x, duals, self._bounds))
 
-    def _local(self, x: Array, duals: Array) -> tuple[Array, Array]:
-        """Ratio and force of each agent at its own row of ``duals``, or at the only one."""
-        known = self.runtime.stationarity(x, duals)
-        pulls = (self._norms * np.abs(duals)).sum(axis=1)
-        return judge_agents(known, self.runtime.block.mu, pulls, self._atol, self._rounding)
-
-    def _agree(self, ratios: Array, request: Request) -> tuple[float, Request]:
-        """The largest ratio, infinite where one is not a number, and the largest request."""
-        own = np.where(np.isnan(ratios), np.inf, ratios)
-        worst, asked = self.runtime.largest(np.column_stack([own, np.full(len(own), request)]))
+    def _agree(self, judged: Array, request: Request) -> tuple[float, Request]:
+        """The largest ratio and the largest request."""
+        told = judged.copy()
+        told[:, 1] = request
+        worst, asked = self.runtime.largest(told)
         return float(worst), _wish(asked)
 
     def _measure(
-        self, x: Array, duals: Array, forces: Array, request: Request = Request.NONE
+        self, x: Array, duals: Array, judged: Array, request: Request = Request.NONE
     ) -> Residual:
-        """The residual of agents and rows at λ̄; the ``forces`` are those of the λ_i."""
+        """The residual of agents and rows at λ̄; what is ``judged`` are the λ_i."""
         rt, weight = self.runtime, self._weigh()
-        felt = self._norms * forces[:, None]
-        total = rt.total(np.hstack([duals, *rt.loads(x), felt]))
-        mean, s, load, felt = np.split(total, 4)
-        dual, sums = mean / rt.problem.n, RowSums(s, load, felt, weight)
-        local, asked = self._agree(self._local(x, dual)[0], request)
-        coupling, _, _ = judge_rows(
-            rt.problem.h, dual, sums, self.atol * self.units, self._rounding
-        )
-        kkt = max(local, coupling)
+        felt = self._norms * judged[:, 1:]
+        total = rt.total(np.concatenate([duals, *rt.loads(x), felt], axis=1)).reshape(4, -1)
+        dual, sums = total[0] / rt.problem.n, total[1:]
+        local, asked = self._agree(rt.judge(x, dual, self._bounds), request)
+        kkt = max(local, self._coupling(dual, sums, weight))
         return Residual(kkt, kkt <= self.tol, dual, asked)
+
+    def _coupling(self, dual: Array, sums: Array, weight: Array) -> float:
+        """The ratio of the worst row, from s, load and felt, as :func:`judge_rows` defines it."""
+        h = self.runtime.problem.h
+        if not self._separate:
+            s, load, felt = sums
+            told = RowSums(s, load, felt, weight)
+            return judge_rows(h, dual, told, self._rows, self._rounding)[0]
+        steps = np.empty(len(dual))
+        if not row_steps(dual, sums, weight, steps):
+            return np.inf
+        y = coupling_response(h, sums[0], dual, steps)
+        return worst_row(dual, sums, steps, y, self._rows, self._bounds.rounding)
 
     def confirm(self, found: Residual, x: Array) -> Residual:
         """By the plain definitions; a price that nobody feels is tried as 0, and then is 0.
@@ -159,9 +175,9 @@ class StoppingTest:
         assert dual is not None
         parts, none = problem.split(x), np.zeros_like(dual)
         pulls = (self._norms * np.abs(dual)).sum(axis=1)
-        least = _NEARLY * self.tol * self._local(x, none)[1]
+        least = _NEARLY * self.tol * self.runtime.judge(x, none, self._bounds)[:, 1]
         felt = problem.anywhere(bool(np.any(pulls > least)))
-        rows, enough = self.atol * self.units, _SURELY * self.tol
+        rows, enough = self._rows, _SURELY * self.tol
         for price in (dual,) if felt else (none, dual):
             proof = evaluate_kkt(problem, parts, price, self._atol, rows)
             found = Residual(proof.kkt, proof.kkt <= enough, price, found.request, proof)
