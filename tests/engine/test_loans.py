@@ -69,6 +69,13 @@ def test_another_tuple_is_noticed_and_the_specialisation_is_one():
     assert len(gathered.signatures) == before
 
 
+def test_kernels_that_are_given_the_same_tuple_share_its_loan():
+    team, one, other = Team(1), given(), given()
+    first, again, anew = (team.lend(k, (1.0, x))[1] for k, x in ((1, one), (2, one), (2, other)))
+    assert first is again and anew.given is other
+    assert team.lend(1, (1.0, one))[1] is first
+
+
 def test_layouts_are_told_apart():
     wide = np.arange(12.0).reshape(2, 6)
     frozen = np.ones((2, 3))

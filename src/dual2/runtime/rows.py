@@ -247,9 +247,17 @@ class Team:
         for k, one in enumerate(args):
             if isinstance(one, tuple):
                 if k not in loans or loans[k].given is not one:
-                    loans[k] = Loan(one)
+                    loans[k] = self._loan(one)
                 lent[k] = loans[k]
         return tuple(lent)
+
+    def _loan(self, given: tuple[Any, ...]) -> Loan:
+        """A tuple as a loan, which another kernel may have had already."""
+        for loans in self._loans.values():
+            for loan in loans.values():
+                if loan.given is given:
+                    return loan
+        return Loan(given)
 
 
 def _recurrence(network: AnyNetwork) -> Array:
