@@ -71,9 +71,9 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     cases = [(name, {}) for name in options.cases]
     for name in options.days:
         cases += [(name, {"profile": PROFILE} | more) for more in ({}, ramps[name == "case300"])]
+    nets = {name: getattr(pandapower.networks, name)() for name in dict(cases)}
     for name, wishes in cases:
-        net = getattr(pandapower.networks, name)()
-        case = dispatch.from_pandapower(net, line_limits=False, **wishes)
+        case = dispatch.from_pandapower(nets[name], line_limits=False, **wishes)
         cost, price, central = central_dispatch(case, options.repeats)
         for method in options.methods:
             begun = time.process_time()
@@ -246,7 +246,7 @@ def main() -> None:
     parser.add_argument("--controllers", nargs="+", default=["auto", "iD2A"], help="methods of MPC")
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
     options = parse(
-        parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,
+        parser, PARTS, cases=["case14"], days=["case14"], buildings=5, horizon=3, steps=2,
         noise=[0.001], tol=[1e-4], repeats=1,
     )  # fmt: skip
     report_parts(PARTS, options)

@@ -77,8 +77,13 @@ def serve_processes(config, folder: str) -> None:
 
 
 def start_from_server() -> None:
-    """``dual2 solve --mpi`` starts its processes as tests do."""
+    """What starts processes in a worker starts them as tests do: with the variables of the server.
+
+    ``dual2 solve --mpi`` also asks the server for them.
+    """
     from dual2.processes import launch
+    from mpi_runs import variables
     from ready import PYTHON
 
+    os.environ.update(variables())
     launch.PROGRAM = (*PYTHON, *launch.PROGRAM[1:])

@@ -29,8 +29,6 @@ def test_every_script_has_a_smoke_mode_that_ends_well(name, monkeypatch, capsys)
     monkeypatch.chdir(FOLDER)
     monkeypatch.syspath_prepend(FOLDER)
     monkeypatch.setattr("common.interpreter.PYTHON", ready.PYTHON)
-    for variable, value in variables().items():
-        monkeypatch.setenv(variable, value)
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--smoke"])
     try:
         runpy.run_path(f"{name}.py", run_name="__main__")
