@@ -25,13 +25,12 @@ MEASURES = {"sums": "sums", "latency": "latency", "floats": "numbers"}
 """What a closed loop is counted by, and its name in the table."""
 HOURS = np.arange(24)
 PROFILE = 1.1 + 0.35 * np.sin((HOURS - 9) * np.pi / 12) + 0.1 * np.sin((HOURS - 6) * np.pi / 6)
-REPEATS, SLOW = 20, ("iD2A", "MiD2A")
-"""Runs of which the fastest counts, but for methods that take long; the first run is told apart: it
-may compile."""
+SLOW = ("iD2A", "MiD2A")
+"""Methods that take long: a run of these is not repeated."""
 ACCURATE = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
 
 
-def central_dispatch(case: dispatch.Dispatch) -> tuple[float, np.ndarray, float]:
+def central_dispatch(case: dispatch.Dispatch, repeats: int) -> tuple[float, np.ndarray, float]:
     """Cost and prices of a dispatch of generators by cvxpy, and CLARABEL's own processor time."""
     units, T = case.units, case.periods
     c2, c1, c0, low, high = (
@@ -46,10 +45,10 @@ def central_dispatch(case: dispatch.Dispatch) -> tuple[float, np.ndarray, float]
     cost = cp.sum(cp.multiply(c2, p**2) + cp.multiply(c1, p)) + T * c0.sum()
     model = cp.Problem(cp.Minimize(cost), limits)
     value = model.solve(solver="CLARABEL", **ACCURATE)
-    return float(value), np.abs(balance.dual_value), clarabel_seconds(model)
+    return float(value), np.abs(balance.dual_value), clarabel_seconds(model, repeats)
 
 
-def clarabel_seconds(model: cp.Problem) -> float:
+def clarabel_seconds(model: cp.Problem, repeats: int) -> float:
     """Processor time of CLARABEL alone on what cvxpy makes of a model, setup included."""
     data = model.get_problem_data("CLARABEL")[0]
     settings, seconds = clarabel.DefaultSettings(), np.inf
@@ -57,7 +56,7 @@ def clarabel_seconds(model: cp.Problem) -> float:
     for name, value in ACCURATE.items():
         setattr(settings, name, value)
     P, cones = sp.triu(data["P"]).tocsc(), dims_to_solver_cones(data["dims"])
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         begun = time.process_time()
         clarabel.DefaultSolver(P, data["c"], data["A"], data["b"], cones, settings).solve()
         seconds = min(seconds, time.process_time() - begun)
@@ -72,15 +71,15 @@ def report_dispatch(report: Report, options: argparse.Namespace) -> None:
     cases = [(name, {}) for name in options.cases]
     for name in options.days:
         cases += [(name, {"profile": PROFILE} | more) for more in ({}, ramps[name == "case300"])]
+    nets = {name: getattr(pandapower.networks, name)() for name in dict(cases)}
     for name, wishes in cases:
-        net = getattr(pandapower.networks, name)()
-        case = dispatch.from_pandapower(net, line_limits=False, **wishes)
-        cost, price, central = central_dispatch(case)
+        case = dispatch.from_pandapower(nets[name], line_limits=False, **wishes)
+        cost, price, central = central_dispatch(case, options.repeats)
         for method in options.methods:
             begun = time.process_time()
             case.solve(method=method, max_rounds=10, record=False)
             first, seconds = time.process_time() - begun, np.inf
-            for _ in range(1 if method in SLOW else REPEATS):
+            for _ in range(1 if method in SLOW else options.repeats):
                 begun = time.process_time()
                 answer = case.solve(method=method, record=False)
                 seconds = min(seconds, time.process_time() - begun)
@@ -238,6 +237,8 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=["auto", "iD2A", "MiD2A"])
     parser.add_argument("--cases", nargs="+", default=CASES, help="of pandapower, one period")
     parser.add_argument("--days", nargs="*", default=DAYS, help="of pandapower, 24 hours")
+    repeats = "runs of which the fastest counts; the first is told apart, since it may compile"
+    parser.add_argument("--repeats", type=int, default=20, help=repeats)
     parser.add_argument("--buildings", type=int, default=20)
     parser.add_argument("--horizon", type=int, default=15)
     parser.add_argument("--steps", type=int, default=30, help="receding steps of the MPC")
@@ -245,8 +246,8 @@ def main() -> None:
     parser.add_argument("--controllers", nargs="+", default=["auto", "iD2A"], help="methods of MPC")
     parser.add_argument("--tol", type=float, nargs="+", default=[1e-4, 1e-6])
     options = parse(
-        parser, PARTS, cases=["case14"], days=["case30"], buildings=5, horizon=3, steps=2,
-        noise=[0.001], tol=[1e-4],
+        parser, PARTS, cases=["case14"], days=["case14"], buildings=5, horizon=3, steps=2,
+        noise=[0.001], tol=[1e-4], repeats=1,
     )  # fmt: skip
     report_parts(PARTS, options)
 

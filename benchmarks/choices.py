@@ -171,7 +171,7 @@ def main() -> None:
     parser.add_argument("--problems", type=int, default=24, help="random problems of 'penalty'")
     parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
     parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
-    options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=15_000)
+    options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=1_000)
     report_parts(PARTS, options)
 
 

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from common import interpreter
 from common.report import Report, parse, report_parts
 from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import NUMBERED
@@ -159,7 +160,7 @@ def report_processes(report: Report, options: argparse.Namespace) -> None:
     """Schedules of parties that are processes, run by a program without threads."""
     begun, counts, wrong, longest = time.monotonic(), Counter[str](), [], 0.0
     first, count = options.seed, options.schedules
-    line = [sys.executable, str(TESTS / "party_campaign.py"), str(first), str(count)]
+    line = [*interpreter.PYTHON, str(TESTS / "party_campaign.py"), str(first), str(count)]
     line += [options.carrier]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, env=environment) as process:

@@ -14,7 +14,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -23,6 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from common import interpreter
 from common.report import Report, parse
 from dual2.experiments import experiment1
 from dual2.solving.storage import save_problem
@@ -45,8 +45,9 @@ class Run:
 
     def __init__(self, folder: Path, method: str, rounds: int, ranks: int, out: Path) -> None:
         self.out, self.ranks = out, ranks
-        self.line = [sys.executable, "-m", "dual2.cli", "solve", str(folder), "--method", method]
-        self.line += [*METHODS[method], "--max-rounds", str(rounds), "--out", str(out)]
+        self.line = [*interpreter.PYTHON, "-m", "dual2.cli", "solve", str(folder)]
+        self.line += ["--method", method, *METHODS[method], "--max-rounds", str(rounds)]
+        self.line += ["--out", str(out)]
         self.line += ["--checkpoint", "0"] + (["--mpi", str(ranks), "--gather"] if ranks else [])
 
     def start(self, *more: str) -> "subprocess.Popen[bytes]":

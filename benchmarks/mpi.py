@@ -21,6 +21,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
+from common import interpreter
 from common.growth import many
 from common.loops import ONE_SUBPROBLEM, Loop, OneSum
 from common.report import Report, parse
@@ -213,7 +214,7 @@ def work_in_process(options: argparse.Namespace) -> None:
 
 def in_processes(parts: Sequence[str], options: argparse.Namespace, rows: int) -> dict[str, Any]:
     """Run parts of this file in two processes; what the first of them found."""
-    own = [sys.executable, __file__, "--parts", *parts, "--rows", str(rows)]
+    own = [*interpreter.PYTHON, __file__, "--parts", *parts, "--rows", str(rows)]
     for name in ("steps", "repeats", "agents", "units"):
         own += [f"--{name}", str(getattr(options, name))]
     own += ["--dims", *map(str, options.dims), "--widths", *map(str, options.widths)]

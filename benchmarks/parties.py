@@ -30,6 +30,7 @@ import networkx as nx
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from common import interpreter
 from common.report import Report, parse
 from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
 from dual2.experiments import experiment1
@@ -175,7 +176,7 @@ def run_all(sizes: list[tuple[int, int]], blocks: int, where: str | None) -> lis
         Circle(Path(folder), EDGES)  # certificates
         for me in range(3):
             what = json.dumps([me, folder, sizes, blocks])
-            line = [sys.executable, str(Path(__file__).resolve()), CHILD, what]
+            line = [*interpreter.PYTHON, str(Path(__file__).resolve()), CHILD, what]
             processes.append(
                 subprocess.Popen(line, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
             )

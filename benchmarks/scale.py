@@ -43,6 +43,7 @@ import numpy as np
 from scipy.stats import linregress
 
 import dual2 as d2
+from common import interpreter
 from common.elastic import coordinate_descent, elastic_net_data
 from common.growth import (
     DELAYS,
@@ -252,7 +253,7 @@ def timed(one: OneSum) -> Array:
 @contextmanager
 def another(options: argparse.Namespace) -> Iterator[None]:
     """While another process makes the same sums."""
-    line = [sys.executable, __file__, "threads", "--here", "--team", str(options.team)]
+    line = [*interpreter.PYTHON, __file__, "threads", "--here", "--team", str(options.team)]
     child = subprocess.Popen(line, stdout=subprocess.PIPE)
     try:
         assert child.stdout is not None and child.stdout.readline(), "it did not begin"
@@ -291,7 +292,7 @@ def in_child(options: argparse.Namespace, part: str, **wishes: list[int]) -> dic
             return RUNS[part](argparse.Namespace(**vars(options) | wishes))
     given = [word for word in sys.argv[1:] if word not in PARTS]
     wanted = [str(w) for name, own in wishes.items() for w in (f"--{name}", *own)]
-    child = [sys.executable, __file__, part, *given, "--here", *wanted]
+    child = [*interpreter.PYTHON, __file__, part, *given, "--here", *wanted]
     done = subprocess.run(child, check=True, stdout=subprocess.PIPE, text=True)
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -4,9 +4,9 @@ import argparse
 import json
 import os
 import subprocess
-import sys
 import tempfile
 
+from common import interpreter
 from common.report import Report, parse
 
 _CHILD = """
@@ -28,7 +28,7 @@ print(json.dumps([imported - begun, built - imported, solved - built, again - so
 
 def new_process(**environment: str) -> list[float]:
     """Seconds of import, problem, first and second solve of Experiment I (iD2A), new process."""
-    command = [sys.executable, "-c", _CHILD]
+    command = [*interpreter.PYTHON, "-c", _CHILD]
     done = subprocess.run(
         command, env=os.environ | environment, check=True, capture_output=True, text=True
     )

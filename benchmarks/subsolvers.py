@@ -318,7 +318,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--problems", type=int, default=100, help="random problems of 'outer'")
     parser.add_argument("--tol", type=float, default=1e-8, help="tolerance of 'exact'")
-    options = parse(parser, PARTS, problems=3, tol=1e-3)
+    options = parse(parser, PARTS, problems=1, tol=1e-3)
     options.kappas = KAPPAS[: 1 if options.smoke else None]
     report_parts(PARTS, options)
 

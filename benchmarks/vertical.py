@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from common import interpreter
 from common.report import Report, parse
 from dual2.learn import VerticalLogisticRegression
 from dual2.learn.federated.example import PARTIES, write_example
@@ -86,7 +87,7 @@ def together(offices: Offices, work: str, smoke: bool) -> list[dict[str, Any]]:
         each = {"sent": meter.sent / len(answers)}
         return [answers[name] | each for name in offices.names]
     environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, str(Path(__file__).resolve()), CHILD, work]
+    line = [*interpreter.PYTHON, str(Path(__file__).resolve()), CHILD, work]
     running = [
         subprocess.Popen(
             [*line, str(offices.file(name))], stdout=subprocess.PIPE, text=True, env=environment
@@ -192,7 +193,7 @@ def report_commands(report: Report, options: argparse.Namespace, folder: Path) -
         begun, before = time.perf_counter(), _children()
         running = [
             subprocess.Popen(
-                [sys.executable, "-m", "dual2.cli", "learn", command, "party.toml", *more],
+                [*interpreter.PYTHON, "-m", "dual2.cli", "learn", command, "party.toml", *more],
                 cwd=made / name,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,

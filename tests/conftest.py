@@ -1,11 +1,14 @@
 """Helpers beside the tests are importable everywhere; kernels are compiled before workers start."""
 
+import gc
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
+
+import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
@@ -19,6 +22,17 @@ def share_out_the_machine() -> None:
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session):
+    """What is collected stays: the garbage collector need not look at it, now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
@@ -77,8 +91,13 @@ def serve_processes(config, folder: str) -> None:
 
 
 def start_from_server() -> None:
-    """``dual2 solve --mpi`` starts its processes as tests do."""
+    """What starts processes in a worker starts them as tests do: with the variables of the server.
+
+    ``dual2 solve --mpi`` also asks the server for them.
+    """
     from dual2.processes import launch
+    from mpi_runs import variables
     from ready import PYTHON
 
+    os.environ.update(variables())
     launch.PROGRAM = (*PYTHON, *launch.PROGRAM[1:])

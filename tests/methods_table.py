@@ -6,6 +6,7 @@ comparison of thousand iterations in several processes with one (``runtime/test_
 """
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 import networkx as nx
@@ -92,11 +93,17 @@ class Row:
         return {label: (self.method, *case) for label, case in own.items()}
 
 
+@cache
+def _known_problems(identity):
+    return [known_problem(*pair, identity)[0] for pair in PAIRS]
+
+
 def row(method, pairs=None, runs=None, discrete=True, **checks):
     """A row; by default with all ``PAIRS`` that the method takes."""
     method, identity = find_method(method), checks.get("identity", False)
     if pairs is None:
-        pairs = [pair for pair in PAIRS if not method.lack(known_problem(*pair, identity)[0])]
+        known = zip(PAIRS, _known_problems(identity), strict=True)
+        pairs = [pair for pair, problem in known if not method.lack(problem)]
     return Row(method, tuple(pairs), checks, runs or {}, discrete)
 
 

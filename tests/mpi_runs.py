@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 
 from dual2.processes.launch import command, environment, find_mpiexec
+from dual2.processes.progress_pipe import WATCHED
 from ready import PYTHON
 
 LIMIT = 600
@@ -33,9 +34,10 @@ def run(
 
 
 def variables() -> dict[str, str]:
-    """The environment of the processes, with the package that is tested."""
+    """The environment of the processes, with the package that is tested; nobody watches them."""
     import dual2
 
-    source = str(Path(dual2.__file__).parents[1])
-    known = environment()
-    return known | {"PYTHONPATH": os.pathsep.join([source, known.get("PYTHONPATH", "")])}
+    known = {name: value for name, value in environment().items() if name != WATCHED}
+    source, path = str(Path(dual2.__file__).parents[1]), known.get("PYTHONPATH", "")
+    others = [folder for folder in path.split(os.pathsep) if folder not in ("", source)]
+    return known | {"PYTHONPATH": os.pathsep.join([source, *others])}

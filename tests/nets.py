@@ -4,8 +4,6 @@ import copy
 from functools import cache
 from typing import Any
 
-import pandapower.networks
-
 
 def net(name: str) -> Any:
     """A net of one's own, e.g. ``net("case14")``."""
@@ -14,4 +12,6 @@ def net(name: str) -> Any:
 
 @cache
 def _read(name: str) -> Any:
+    import pandapower.networks  # here, since every worker would read it with the tests
+
     return getattr(pandapower.networks, name)()

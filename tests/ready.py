@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> None:
     server.sendmsg([len(words).to_bytes(8, "little")], streams)
     server.sendall(words)
     with server.makefile("r") as answer:
-        process = json.loads(answer.readline())
+        process = json.loads(answer.readline() or "null")  # nothing: the server could not load
         if process is None:
             become_python(arguments)
         for one in PASSED_ON:

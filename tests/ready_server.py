@@ -1,9 +1,11 @@
 """The server behind ``ready.PYTHON``: has the package and its kernels loaded, and is forked.
 
-``python ready_server.py ADDRESS`` says ``ready`` and serves until its standard input ends.
+``python ready_server.py ADDRESS`` says ``ready``, loads what it needs while the first stubs wait,
+and serves until its standard input ends.
 """
 
 import array
+import atexit
 import gc
 import importlib
 import json
@@ -15,6 +17,8 @@ import selectors
 import signal
 import socket
 import sys
+import threading
+import types
 from contextlib import suppress
 from typing import Any
 
@@ -24,7 +28,7 @@ from ready import PASSED_ON, PYTHON
 
 DECIDED = ("PYTHON", "LC_", "LANG", "NUMBA", "DUAL2_", "OMP_", "OPENBLAS", "MKL_", "XDG_", "HOME")
 """How names of variables begin that are read when the package is imported."""
-LOADED = ("dual2.commands", "dual2.processes")
+LOADED = ("dual2.commands", "dual2.processes", "dual2.applications", "dual2.learn")
 
 
 def decided(environment: dict[str, str]) -> dict[str, str]:
@@ -147,13 +151,36 @@ def run(kind: str, *rest: str) -> None:
     """Run a program as Python would."""
     if kind == "-c":
         sys.argv, sys.path[0] = ["-c", *rest[1:]], ""
-        exec(compile(rest[0], "<string>", "exec"), {"__name__": "__main__"})
+        sys.modules["__main__"] = main = types.ModuleType("__main__")
+        exec(compile(rest[0], "<string>", "exec"), vars(main))
     elif kind == "-m":
         sys.argv, sys.path[0] = list(rest), os.getcwd()
         runpy.run_module(rest[0], run_name="__main__", alter_sys=True)
     else:
         sys.argv, sys.path[0] = [kind, *rest], os.path.dirname(os.path.abspath(kind))
         runpy.run_path(kind, run_name="__main__")
+
+
+def run_and_leave(*arguments: str) -> None:
+    """Run a program; where it ends well or by an exit code, leave all that is loaded to the system.
+
+    The interpreter would take it apart first, which takes longer than most programs.
+    """
+    code = None
+    try:
+        run(*arguments)
+    except SystemExit as end:
+        code = end.code
+        if not isinstance(code, int | None):
+            raise
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    mpi = sys.modules.get("mpi4py.MPI")
+    if mpi and mpi.Is_initialized() and not mpi.Is_finalized():
+        mpi.Finalize()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    os._exit((code or 0) & 0xFF)
 
 
 def load() -> None:
@@ -169,8 +196,8 @@ def load() -> None:
 
 
 if __name__ == "__main__":
-    load()
     server = Server(sys.argv[1])
     print("ready", flush=True)
+    load()
     if asked := server.serve():
-        run(*asked["arguments"])
+        run_and_leave(*asked["arguments"])

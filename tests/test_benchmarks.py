@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import ready
 from mpi_runs import LIMIT, variables
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
@@ -24,9 +25,10 @@ def run(*arguments: str) -> "subprocess.CompletedProcess[str]":
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_every_script_has_a_smoke_mode_that_ends_well(name, monkeypatch, capsys):
-    """In this process, where kernels and libraries are loaded already."""
+    """In this process, where kernels and libraries are loaded already; its children are ready."""
     monkeypatch.chdir(FOLDER)
     monkeypatch.syspath_prepend(FOLDER)
+    monkeypatch.setattr("common.interpreter.PYTHON", ready.PYTHON)
     monkeypatch.setattr(sys, "argv", [f"{name}.py", "--smoke"])
     try:
         runpy.run_path(f"{name}.py", run_name="__main__")

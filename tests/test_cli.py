@@ -1,8 +1,8 @@
 """The command line: exit codes, files, messages."""
 
 import csv
+import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -118,12 +118,11 @@ def test_bad_input(folder, tmp_path, capsys, arguments, message):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_terminal_without_greek_letters(folder):
-    command = [sys.executable, "-m", "dual2.cli", "theory", str(folder)]
-    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    assert "Condition numbers" in done.stdout
+def test_a_terminal_without_greek_letters(folder, monkeypatch):
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="ascii", write_through=True)
+    monkeypatch.setattr(sys, "stdout", screen)
+    assert run("theory", folder) == 0
+    assert b"Condition numbers" in screen.buffer.getvalue()
 
 
 def test_reproduce_quick(tmp_path, capsys):

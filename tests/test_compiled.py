@@ -1,9 +1,6 @@
 """The kernel cache: an edit anywhere is noticed, no directory is no error, one signature."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import networkx as nx
@@ -13,15 +10,27 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
+import mpi_runs
 from dual2 import compiled
 from dual2.methods.subsolvers.idapg_kernel import idapg_steps
+from ready import PYTHON
 
 INNER = "from dual2.compiled import compiled\n\n\n@compiled\ndef inner(x):\n    return x + {}\n"
 OUTER = (
     "from dual2.compiled import compiled\nfrom dual2.inner import inner\n\n\n"
     "@compiled\ndef outer(x):\n    return 10.0 * inner(x)\n"
 )
-ASK = "from dual2.outer import outer; print(outer(1.0), sum(outer.stats.cache_hits.values()))"
+ASK = """
+import os, sys
+folder, os.environ["DUAL2_CACHE_DIR"] = sys.argv[1:]
+sys.dont_write_bytecode = True  # an edit in the same second would not be seen
+for name in [name for name in sys.modules if name.partition(".")[0] == "dual2"]:
+    del sys.modules[name]
+sys.path.insert(0, folder)
+from dual2.outer import outer
+print(outer(1.0), sum(outer.stats.cache_hits.values()))
+"""
+"""What a process does with the package in a folder, whatever it has loaded."""
 
 
 def small_package(folder: Path) -> Path:
@@ -36,14 +45,7 @@ def small_package(folder: Path) -> Path:
 
 
 def ask(folder: Path, cache: Path) -> tuple[list[str], str]:
-    environment = os.environ | {
-        "PYTHONPATH": str(folder),
-        "DUAL2_CACHE_DIR": str(cache),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", ASK], env=environment, capture_output=True, text=True, cwd=folder
-    )
+    done = mpi_runs.run([*PYTHON, "-c", ASK, str(folder), str(cache)], cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout.split(), done.stderr
 

@@ -5,7 +5,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 
 import numpy as np
@@ -22,6 +21,7 @@ from dual2.runtime import Transport
 from dual2.solving.stopping import Request
 from dual2.solving.storage import load_problem
 from mpi_runs import LIMIT, variables
+from ready import PYTHON
 
 DEAD = 99999999
 """A number that no process has."""
@@ -51,13 +51,15 @@ def test_killed_then_resumed(folder, tmp_path):
     """Kill -9 in the middle of a run in process: --resume gives the same bits."""
     whole, out = tmp_path / "whole.json", tmp_path / "answer.json"
     assert run("solve", folder, *LONG, "--out", whole) == 3
-    line = [sys.executable, "-m", "dual2.cli", "solve", str(folder), *LONG, "--out", str(out)]
+    line = [*PYTHON, "-m", "dual2.cli", "solve", str(folder), *LONG, "--out", str(out)]
+    line += ["--checkpoint", "0"]
     own = out.with_name("answer.json.d")
-    with subprocess.Popen([*line, "--checkpoint", "0"], env=variables()) as process:
+    with subprocess.Popen(line, env=variables(), stdout=subprocess.PIPE) as process:
         end = time.monotonic() + LIMIT
         while not list(own.glob("rank-0.*.npz")) and time.monotonic() < end:
             time.sleep(0.002)
         process.kill()
+        process.communicate()  # to the end of what has it open
     assert process.returncode == -signal.SIGKILL
     assert not out.exists()
     rest = own / f".rank-0.77.npz.{_machine()}.{DEAD}.abc"

@@ -10,6 +10,13 @@ from mpi_runs import variables
 from ready import ADDRESS, PASSED_ON, PYTHON
 
 TELL = "import os, sys; print(sys.argv, os.getcwd(), os.environ['MARK'], sys.stdin.read())"
+LEFT = """
+import atexit, threading
+atexit.register(print, "last")
+late = lambda: (threading.main_thread().join(), print("thread"))
+threading.Thread(target=late).start()
+print("first")
+"""
 WAIT = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
 
@@ -49,6 +56,11 @@ def test_ends(server, text, code):
     said = process.communicate()[1]
     assert process.returncode == code
     assert ("ZeroDivisionError" in said) == ("/" in text) and ("no\n" == said) == ("no" in text)
+
+
+def test_threads_and_what_is_left_to_do_come_before_the_end(server):
+    said, errors = start("-c", LEFT).communicate()
+    assert (said, errors) == ("first\nthread\nlast\n", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

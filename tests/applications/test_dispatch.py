@@ -5,7 +5,6 @@ import json
 import cvxpy as cp
 import networkx as nx
 import numpy as np
-import pandapower
 import pytest
 
 import dual2 as d2
@@ -110,6 +109,8 @@ def test_linear_costs_with_ramps_and_reserve():
 
 
 def test_pandapower_agrees_on_line_limits():
+    import pandapower
+
     net = nets.net("case30")
     net.line.max_loading_percent = 72.0
     case = dispatch.from_pandapower(net)
@@ -125,6 +126,8 @@ def test_pandapower_agrees_on_line_limits():
 
 
 def test_storage_and_fixed_feeds_of_a_net():
+    import pandapower
+
     net = nets.net("case14")
     pandapower.create_sgen(net, 3, p_mw=20.0, controllable=False)
     pandapower.create_storage(net, 5, p_mw=0.0, max_e_mwh=50.0, min_e_mwh=5.0, soc_percent=40.0,

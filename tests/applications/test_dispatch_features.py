@@ -5,7 +5,6 @@ from pathlib import Path
 import cvxpy as cp
 import networkx as nx
 import numpy as np
-import pandapower
 import pytest
 
 import dual2 as d2
@@ -71,6 +70,8 @@ def test_storage_errors():
 
 def day():
     """A net with a house, a factory, a solar field, and a wind park that may be turned down."""
+    import pandapower
+
     net = pandapower.create_empty_network()
     a, b = (pandapower.create_bus(net, 110.0, zone=zone) for zone in ("north", "south"))
     pandapower.create_line(net, a, b, 10.0, "149-AL1/24-ST1A 110.0", max_loading_percent=100.0)
@@ -151,6 +152,8 @@ def test_zones_with_ramps_storage_and_a_graph_of_their_own():
 
 def test_results_as_pandapower_writes_them():
     """The tables of rundcopp, wherever both have a column."""
+    import pandapower
+
     net = nets.net("case30")
     dispatch.write_results(dispatch.from_pandapower(net).solve(), net)
     ours = {
@@ -178,6 +181,8 @@ def test_results_of_a_net_whose_source_is_a_generator():
 
 
 def test_results_with_what_is_out_of_service():
+    import pandapower
+
     net = day()
     lone = pandapower.create_bus(net, 110.0)
     pandapower.create_load(net, lone, 5.0)
@@ -200,6 +205,8 @@ def test_results_with_what_is_out_of_service():
 
 def test_no_limits_of_reactive_power_are_needed():
     """Nor is the net changed by reading it."""
+    import pandapower
+
     net = nets.net("case9")
     pandapower.create_sgen(net, 6, 30.0, controllable=True, min_p_mw=0.0, max_p_mw=30.0)
     limits = {"min_p_mw": -20.0, "max_p_mw": 20.0, "min_e_mwh": 0.0, "max_e_mwh": 50.0}

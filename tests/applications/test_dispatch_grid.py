@@ -5,7 +5,6 @@ import warnings
 from pathlib import Path
 
 import numpy as np
-import pandapower
 import pytest
 
 import dual2 as d2
@@ -139,6 +138,8 @@ def test_tables_of_lines_and_buses():
 
 
 def test_pandapower_has_piecewise_costs_shifts_and_isolated_buses():
+    import pandapower
+
     net = nets.net("case14")
     net.poly_cost = net.poly_cost.iloc[:0]
     for kind, element, slope in (("ext_grid", 0, 20.0), ("gen", 0, 25.0), ("gen", 1, 40.0)):

@@ -19,6 +19,8 @@ from dual2.solving import driver
 from dual2.solving.interrupts import ENDING
 from dual2.solving.result import Result, Status
 from dual2.solving.stopping import StoppingTest
+from mpi_runs import variables
+from ready import PYTHON
 
 DEADLINE = 300
 """Seconds after which a process that should have ended hangs, also on a busy machine."""
@@ -191,13 +193,21 @@ b.BUILDERS["random"] = gated
 """
 """Two of the eight runs cannot end by themselves: who waits for the others is never too late."""
 
+COMMAND = """
+import os, sys
+os.environ["PYTHONPATH"] = os.pathsep.join([sys.argv.pop(1), *sys.path])
+from dual2.cli import main
+main()
+"""
+"""The workers find the gate by their path."""
+
 CAN_END = 6
 
 
 def start(config, out, gate, ignored=(), workers=2):
     """The command with its gate; standard output stays open as long as any of its processes."""
     (gate / "sitecustomize.py").write_text(GATE)
-    command = [sys.executable, "-m", "dual2.cli", "bench", str(config), "--out", str(out)]
+    command = [*PYTHON, "-c", GATE + COMMAND, str(gate), "bench", str(config), "--out", str(out)]
 
     def inherit():
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -207,7 +217,7 @@ def start(config, out, gate, ignored=(), workers=2):
         [*command, "--workers", str(workers)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(gate), *sys.path])},
+        env=variables(),
         preexec_fn=inherit,
     )
 

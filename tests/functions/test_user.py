@@ -1,7 +1,6 @@
 """The user's own functions and the objects of other packages."""
 
 import numpy as np
-import pyproximal
 import pytest
 
 import dual2.functions as fn
@@ -68,6 +67,8 @@ def test_a_function_that_writes_to_its_argument_does_no_harm():
 
 
 def test_pyproximal_objects():
+    import pyproximal
+
     g = fn.as_function(pyproximal.L1(sigma=2.0))
     x = np.array([3.0, -0.5, 1.0])
     np.testing.assert_allclose(g.prox(x, 0.5), fn.L1Norm(2.0).prox(x, 0.5))
@@ -75,6 +76,8 @@ def test_pyproximal_objects():
 
 
 def test_pyproximal_sets_are_indicators():
+    import pyproximal
+
     box = fn.as_function(pyproximal.Box(-1.0, 1.0))
     assert box.value([0.5, -1.0]) == 0.0
     assert box.value([0.5, 1.0 + 1e-12]) == 0.0, "rounding, as for our own sets"

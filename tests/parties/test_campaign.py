@@ -1,12 +1,10 @@
 """Processes that are killed, paused, cut off and moved, by three fixed schedules."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-from party_offices import LIMIT
+from mpi_runs import run
+from ready import PYTHON
 
 SCRIPT = Path(__file__).resolve().parents[1] / "party_campaign.py"
 FIRST, COUNT = 3, 3
@@ -14,9 +12,7 @@ FIRST, COUNT = 3, 3
 
 def test_processes_survive_their_faults():
     """Everything that parties answer has the bits of one process without any fault."""
-    line = [sys.executable, str(SCRIPT), str(FIRST), str(COUNT)]
-    environment = os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(line, capture_output=True, text=True, timeout=LIMIT, env=environment)
+    done = run([*PYTHON, str(SCRIPT), str(FIRST), str(COUNT)])
     assert done.returncode == 0, done.stderr
     found = [json.loads(text) for text in done.stdout.splitlines()]
     assert [one["seed"] for one in found] == [*range(FIRST, FIRST + COUNT)]

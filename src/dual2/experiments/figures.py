@@ -92,6 +92,7 @@ def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -
     figure = plot_trace(named, title=title, styles=looks)
     for suffix in (".png", ".pdf"):
         write_figure(figure, stem.with_suffix(suffix))
+        figure.set_layout_engine("none")  # both files have the layout of the first
 
 
 def csv_text(runs: Sequence[StoredRun]) -> str:
