@@ -1,13 +1,16 @@
 """Running small programs in several processes, with a time limit so that nothing can hang."""
 
 import os
+import signal
 import subprocess
 import textwrap
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from dual2.processes.launch import command, environment, find_mpiexec
 from dual2.processes.progress_pipe import WATCHED
-from ready import PYTHON
+from ready import PASSED_ON, PYTHON
 
 LIMIT = 600
 """Seconds after which a run counts as hanging; far more than it takes beside other jobs."""
@@ -31,6 +34,22 @@ def run(
     return subprocess.run(
         line, capture_output=True, text=True, timeout=LIMIT, env=variables() | more, cwd=cwd
     )
+
+
+@contextmanager
+def ignoring(*ignored: signal.Signals) -> Iterator[None]:
+    """Processes started meanwhile ignore these signals and no other, whatever is inherited.
+
+    A function between fork and exec would do, but gRPC, where it is loaded, has words of its own
+    to say there.
+    """
+    wanted = {one: signal.SIG_IGN if one in ignored else signal.SIG_DFL for one in PASSED_ON}
+    before = {one: signal.signal(one, handler) for one, handler in wanted.items()}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def variables() -> dict[str, str]:

@@ -125,7 +125,7 @@ def test_a_terminal_without_greek_letters(folder, monkeypatch):
     assert b"Condition numbers" in screen.buffer.getvalue()
 
 
-def test_reproduce_quick(tmp_path, capsys):
+def test_reproduce_quick(tmp_path, capsys, monkeypatch):
     """From the command to stored runs, table, claims, figures and report; nothing twice."""
     out = tmp_path / "deep" / "results"
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
@@ -149,8 +149,12 @@ def test_reproduce_quick(tmp_path, capsys):
         assert all(set(p) == {"value", "source"} for p in entry["parameters"].values())
     assert run("reproduce", "exp1", "--out", out) == 2, "would replace the figures of other runs"
     assert "--force" in capsys.readouterr().err
+    drawn = []
+    write = lambda figure, path: drawn.append(path.name)  # noqa: E731
+    monkeypatch.setattr("dual2.experiments.figures.write_figure", write)
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
     assert "0 runs made, 12 kept" in capsys.readouterr().out
+    assert drawn == ["exp1.png", "exp1.pdf"]
 
 
 @pytest.mark.parametrize("command", [["reproduce", "exp1"], ["bench", "paper"]])

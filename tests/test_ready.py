@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from mpi_runs import variables
-from ready import ADDRESS, PASSED_ON, PYTHON
+from mpi_runs import ignoring, variables
+from ready import ADDRESS, PYTHON
 
 TELL = "import os, sys; print(sys.argv, os.getcwd(), os.environ['MARK'], sys.stdin.read())"
 LEFT = """
@@ -20,18 +20,11 @@ print("first")
 WAIT = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
 
 
-def start(*arguments: str, **more: str) -> "subprocess.Popen[str]":
+def start(*arguments: str, ignored: tuple = (), **more: str) -> "subprocess.Popen[str]":
     line = [*PYTHON, *arguments]
     pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    return subprocess.Popen(
-        line, **pipes, text=True, env=variables() | more, preexec_fn=listen_to_signals
-    )
-
-
-def listen_to_signals() -> None:
-    """Whatever a script that runs the tests has inherited."""
-    for number in PASSED_ON:
-        signal.signal(number, signal.SIG_DFL)
+    with ignoring(*ignored):
+        return subprocess.Popen(line, **pipes, text=True, env=variables() | more)
 
 
 @pytest.fixture(params=["server", "none"])
@@ -72,14 +65,9 @@ def test_signals_reach_the_process(server, number):
     assert process.returncode == -number
 
 
-def test_ignored_signals_stay_ignored(server, monkeypatch):
-    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        monkeypatch.setitem(globals(), "PASSED_ON", ())
-        process = start("-c", "import signal; print(signal.getsignal(signal.SIGHUP).name)")
-        assert process.communicate()[0] == "SIG_IGN\n"
-    finally:
-        signal.signal(signal.SIGHUP, handler)
+def test_ignored_signals_stay_ignored(server):
+    text = "import signal; print(signal.getsignal(signal.SIGHUP).name)"
+    assert start("-c", text, ignored=(signal.SIGHUP,)).communicate()[0] == "SIG_IGN\n"
 
 
 def test_who_kills_the_stub_kills_the_process(server):

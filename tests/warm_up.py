@@ -63,7 +63,7 @@ def run(wishes: list[dict[str, Any]]) -> None:
     for wish in wishes:
         for problem in problems():
             with suppress(d2.CapabilityError):
-                d2.solve(problem, network, max_rounds=20, record=False, **wish)
+                d2.solve(problem, network, max_rounds=20, record=False, progress=False, **wish)
 
 
 def load() -> None:

@@ -19,7 +19,7 @@ from dual2.solving import driver
 from dual2.solving.interrupts import ENDING
 from dual2.solving.result import Result, Status
 from dual2.solving.stopping import StoppingTest
-from mpi_runs import variables
+from mpi_runs import ignoring, variables
 from ready import PYTHON
 
 DEADLINE = 300
@@ -208,18 +208,10 @@ def start(config, out, gate, ignored=(), workers=2):
     """The command with its gate; standard output stays open as long as any of its processes."""
     (gate / "sitecustomize.py").write_text(GATE)
     command = [*PYTHON, "-c", GATE + COMMAND, str(gate), "bench", str(config), "--out", str(out)]
-
-    def inherit():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
-
-    return subprocess.Popen(
-        [*command, "--workers", str(workers)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        env=variables(),
-        preexec_fn=inherit,
-    )
+    command += ["--workers", str(workers)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with ignoring(*ignored):
+        return subprocess.Popen(command, **pipes, env=variables())
 
 
 def finished(out):

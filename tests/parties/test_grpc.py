@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import os
 import socket
 import ssl
 import subprocess
@@ -25,8 +24,10 @@ from dual2.runtime.peers.frames import Kind, frame_of
 from dual2.runtime.peers.hello import Meaning
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import fingerprint, make_certificate, make_key, make_trial
+from mpi_runs import variables
 from party_circle import RUN, STUDY, Circle
 from party_offices import Offices, bits
+from ready import PYTHON
 
 grpc = pytest.importorskip("grpc", reason="needs grpcio", exc_type=ImportError)
 EDGES = [(0, 1)]
@@ -54,6 +55,7 @@ def test_a_certificate_that_may_issue_others_is_no_pin(tmp_path):
 LISTEN = """
 import json, sys
 from pathlib import Path
+sys.path.insert(0, sys.argv[2])
 from party_circle import Circle
 while True:
     circle = Circle(Path(sys.argv[1]), [(0, 1)], masked=False, grpc=True)
@@ -72,14 +74,13 @@ class Listener:
     """Party 0 in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
-        line = [sys.executable, "-c", LISTEN, str(folder)]
-        tests = str(Path(__file__).resolve().parents[1])
+        tests = Path(__file__).resolve().parents[1]
         self.process = subprocess.Popen(
-            line,
+            [*PYTHON, "-c", LISTEN, str(folder), str(tests)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join([tests, *sys.path])},
+            env=variables(),
         )
         self.port = int(self._hear())
 
