@@ -301,7 +301,8 @@ def test_throw():
 def test_a_stall_is_a_status():
     """A tolerance below rounding level: told after some doublings, not after max_rounds."""
     problem, x, _ = known_problem(*PAIRS[1])
-    result = solve(problem, d2.Network(nx.path_graph(5)), max_rounds=10**8, **ENDLESS)
+    limits = {"max_rounds": 10**8, "record": False, **ENDLESS}
+    result = d2.solve(problem, d2.Network(nx.path_graph(5)), method="NPGA-ED", **limits)
     assert result.status == "STALLED"
     np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(x), atol=1e-9)
 

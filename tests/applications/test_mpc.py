@@ -66,17 +66,17 @@ def heating(count=4, horizon=6, limit=40.0, **options):
 
 
 @pytest.mark.slow
-def test_twenty_buildings_for_fifteen_steps():
-    made = mpc.heated_buildings(20)
-    graph = nx.random_regular_graph(4, 20, seed=1)
-    controller = mpc.Controller(made.subsystems, 15, 220.0, graph)
+def test_ten_buildings_for_twelve_steps():
+    made = mpc.heated_buildings(10)
+    graph = nx.random_regular_graph(4, 10, seed=1)
+    controller = mpc.Controller(made.subsystems, 12, 110.0, graph)
     warm, cold = (
-        controller.simulate(made.states, 15, warm=warm, forecast=lambda t: made.weather)
+        controller.simulate(made.states, 12, warm=warm, forecast=lambda t: made.weather)
         for warm in (True, False)
     )
-    assert str(warm).startswith("CONVERGED: 15 steps") and cold.failure is None
+    assert str(warm).startswith("CONVERGED: 12 steps") and cold.failure is None
     assert (warm.price > 1e-3).sum() >= 5
-    best = closed_loop(controller, made.states, made.weather, 15)
+    best = closed_loop(controller, made.states, made.weather, 12)
     assert warm.cost == pytest.approx(best, rel=1e-4)
     assert cold.cost == pytest.approx(best, rel=1e-4)
     assert warm.rounds.sum() < cold.rounds.sum() and 3 * warm.floats.sum() < cold.floats.sum()

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import dual2 as d2
+from dual2.compiled import compiled
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
 from dual2.engine.residual import Bounds, row_steps, worst_row
+from dual2.engine.unowned import unowned
 from dual2.functions.kernels import CALLBACK
 from dual2.problem.residual import (
     EPS,
@@ -29,6 +31,18 @@ RNG = np.random.default_rng(0)
 X = [RNG.standard_normal(d) for d in PROBLEM.dims]
 FLAT = np.concatenate(X)
 ROWS = RNG.standard_normal((N, P))
+
+
+@compiled
+def proxed(block, i, step, v, out, work):
+    """``prox_g`` in a kernel of its own, which is cached."""
+    return prox_g(unowned(block), i, step, v, out, work)
+
+
+@compiled
+def minimised(block, i, c, x, error, scratch, work):
+    """``minimise_local`` in a kernel of its own."""
+    return minimise_local(unowned(block), i, c, x, error, scratch, work)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +90,7 @@ def test_gradient_of_f(i, size, block):
 def test_prox_of_g(i, step, block):
     agent = PROBLEM.agents[i]
     out, work = np.full(agent.dim, 9.0), np.empty(100)
-    assert prox_g(block, i, step, X[i], out, work) == 0
+    assert proxed(block, i, step, X[i], out, work) == 0
     close(out, agent.g.prox(X[i], step))
 
 
@@ -89,7 +103,7 @@ def test_local_minimiser(i, block):
     def minimise(error):
         x = X[i].copy()
         room = np.empty((3, 20)), np.empty(100)
-        return x, minimise_local(block, i, c, x, error, *room)
+        return x, minimised(block, i, c, x, error, *room)
 
     best, many = minimise(0.0)
     still = agent.g.prox(best - (agent.f.grad(best) + c) / L, 1 / L)
