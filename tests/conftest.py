@@ -36,8 +36,8 @@ def pytest_collection(session):
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
-    """One more worker than processors: a fifth of the time tests wait for others."""
-    return (os.cpu_count() or 1) + 1
+    """Two more workers than processors: a quarter of the time tests wait for others."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_sessionstart(session) -> None:
