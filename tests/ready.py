@@ -14,9 +14,11 @@ Python. A process that a test will stop (SIGSTOP) must be an ordinary one.
 import array
 import json
 import os
+import select
 import signal
 import socket
 import sys
+from collections.abc import Iterator
 
 ADDRESS = "READY_PROCESSES"
 """Variable with the address of the server, if there is one."""
@@ -39,14 +41,35 @@ def main(arguments: list[str]) -> None:
     streams = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0, 1, 2]))]
     server.sendmsg([len(words).to_bytes(8, "little")], streams)
     server.sendall(words)
-    with server.makefile("r") as answer:
-        process = json.loads(answer.readline() or "null")  # nothing: the server could not load
-        if process is None:
-            become_python(arguments)
-        for one in PASSED_ON:
-            signal.signal(one, lambda number, _: os.kill(process, number))
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-        end(json.loads(answer.readline()))
+    bell, ring = os.pipe()  # a signal that comes just before the stub waits must wake it too
+    os.set_blocking(ring, False)
+    signal.set_wakeup_fd(ring, warn_on_full_buffer=False)
+    answers = lines(server, bell)
+    process = next(answers, None)  # nothing: the server could not load
+    if process is None:
+        become_python(arguments)
+    for one in PASSED_ON:
+        signal.signal(one, lambda number, _: os.kill(process, number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
+    end(next(answers))
+
+
+def lines(server: socket.socket, bell: int) -> Iterator[int | None]:
+    """What the server says, line by line; between, handlers run for whatever has rung the bell."""
+    heard = b""
+    while True:
+        line, found, rest = heard.partition(b"\n")
+        if found:
+            heard = rest
+            yield json.loads(line)
+            continue
+        ready = select.select([server, bell], [], [])[0]
+        if bell in ready:
+            os.read(bell, 64)
+        if server in ready:
+            if not (more := server.recv(64)):
+                return
+            heard += more
 
 
 def become_python(arguments: list[str]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from dual2.experiments.case import Case
 from dual2.experiments.run_case import machine_of, run_case
 from dual2.experiments.store import FAILED, Store, StoredRun
-from dual2.solving.interrupts import ENDING
+from dual2.solving.interrupts import ENDING, LOOK
 
 ONE_THREAD = ("DUAL2_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 """Set to 1 in workers that share the machine, unless the caller has set them."""
@@ -101,7 +101,7 @@ class Crew:
             while waiting and len(self.team) < self.size:
                 self.team.append(Worker(self.store.folder, self.size))
                 self.team[-1].give(waiting.pop())
-            ready = wait([worker.line for worker in self.team])
+            ready = wait([worker.line for worker in self.team], LOOK)
             for worker in [worker for worker in self.team if worker.line in ready]:
                 news = self._hear(worker)
                 yield news

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,7 @@ from dual2.processes.failure import agents_in_words
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import WATCHED, ProgressReader
 from dual2.runtime.partition import Assignment, assign
-from dual2.solving.interrupts import ENDING
+from dual2.solving.interrupts import ENDING, LOOK
 from dual2.solving.storage import load_public
 
 PROGRAM = (sys.executable, "-m", "dual2.cli")
@@ -142,11 +143,12 @@ def launch(ranks: int, program: Sequence[str]) -> End:
     with _passing_on(process) as asked:
         for reader in readers:
             reader.start()
-        code = process.wait()
+        while process.poll() is None:
+            readers[0].join(LOOK) if readers[0].is_alive() else time.sleep(0.01)
         for reader in readers:
             reader.join(5.0)
     print(printed.decode(errors="replace").replace(_RESET, ""), end="", flush=True)
-    end = _end(code, asked, notices)
+    end = _end(process.returncode, asked, notices)
     if end.code != 0 and not (end.signal or said.strip() or printed.strip()):
         print(notices.decode(errors="replace"), end="", file=sys.stderr)
     return end

@@ -15,6 +15,9 @@ ENDING = tuple(
     signal.Signals[name] for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
 """The signals that ask a command to end."""
+LOOK = 0.5
+"""Seconds after which who waits looks up: a signal that came just before the waiting began, or to
+another thread, is heard only then."""
 
 
 @contextmanager

@@ -1,0 +1,53 @@
+"""Signals that no waiting is cut short by: who waits looks up from time to time."""
+
+import signal
+import threading
+import time
+from multiprocessing import Pipe
+from types import SimpleNamespace
+
+import pytest
+
+from dual2.experiments import workers
+from dual2.processes import launch
+from dual2.solving.interrupts import ending_on_request
+
+MOST = 60.0
+"""Seconds after which what is waited for ends by itself."""
+
+
+def strike(number, begun):
+    """Once it has ``begun``, from another thread: the main one is not woken by it."""
+
+    def work():
+        while not begun():
+            time.sleep(0.01)
+        time.sleep(0.2)  # by now the main thread waits; before, it would hear in any case
+        signal.pthread_kill(threading.get_ident(), number)
+
+    threading.Thread(target=work, daemon=True).start()
+
+
+def test_of_a_launcher(tmp_path, monkeypatch):
+    text = f"trap 'exit 7' USR1; touch begun; for k in $(seq {MOST:g}0); do sleep 0.1; done; exit 9"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(launch, "find_mpiexec", lambda: "")
+    monkeypatch.setattr(launch, "command", lambda mpiexec, ranks, program: list(program))
+    strike(signal.SIGTERM, (tmp_path / "begun").exists)
+    assert launch.launch(1, ["sh", "-c", text]).code == 7
+
+
+def test_of_a_crew(monkeypatch):
+    """Its only worker says nothing."""
+    (line, other), given = Pipe(), threading.Event()
+    silent = SimpleNamespace(line=line, give=lambda case: given.set(), stop=lambda: None)
+    monkeypatch.setattr(workers, "Worker", lambda folder, size: silent)
+    monkeypatch.setattr(workers.Crew, "_hear", lambda self, worker: pytest.fail("not heard"))
+    late = threading.Timer(MOST, other.close)
+    late.daemon = True
+    late.start()
+    with pytest.raises(KeyboardInterrupt), ending_on_request():
+        strike(signal.SIGINT, given.is_set)
+        list(workers.Crew(SimpleNamespace(folder=None), 1).run([None]))
+    assert late.is_alive(), "heard only when something else woke it"
+    late.cancel()
