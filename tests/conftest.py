@@ -36,7 +36,7 @@ def pytest_collection(session):
 
 
 def pytest_xdist_auto_num_workers(config) -> int:
-    """Two more workers than processors: a quarter of the time tests wait for others."""
+    """Two more workers than processors, which tests that wait for something leave idle."""
     return (os.cpu_count() or 1) + 2
 
 

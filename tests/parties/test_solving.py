@@ -1,7 +1,6 @@
 """Solves between parties in one process: the same bits, liars, and the page that shows them."""
 
 import json
-import shutil
 import urllib.error
 import urllib.request
 from types import SimpleNamespace
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
+from chromium import needs_chromium
 from dual2.errors import PeerError
 from dual2.processes.parties.status import Board, serve
 from dual2.runtime import Share
@@ -126,32 +126,15 @@ def test_the_page_tells_and_takes_nothing(board):
             urllib.request.urlopen(request, timeout=20)
 
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-
-
-@pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs Chromium and its driver")
-def test_the_page_refreshes_itself_in_a_browser(board, tmp_path):
-    from selenium import webdriver
+@needs_chromium
+def test_the_page_refreshes_itself_in_a_browser(board, browser):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM  # type: ignore[assignment]
-    flags = ("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage")
-    for flag in (*flags, "--disable-background-networking", f"--user-data-dir={tmp_path / 'p'}"):
-        options.add_argument(flag)
-    browser = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
-    try:
-        with serve(("127.0.0.1", 0), board) as port:
-            browser.get(f"http://127.0.0.1:{port}/")
-            assert "41" in browser.find_element(By.ID, "facts").text
-            assert "down for 12.0 s" in browser.find_element(By.ID, "links").text
-            board.now["sums"] = 4242
-
-            def shown(page: webdriver.Chrome) -> bool:
-                return page.execute_script("return document.body.innerText.includes('4242')")
-
-            WebDriverWait(browser, 60, 0.1).until(shown)
-    finally:
-        browser.quit()
+    shown = "return document.body.innerText.includes('4242')"
+    with serve(("127.0.0.1", 0), board) as port:
+        browser.get(f"http://127.0.0.1:{port}/")
+        assert "41" in browser.find_element(By.ID, "facts").text
+        assert "down for 12.0 s" in browser.find_element(By.ID, "links").text
+        board.now["sums"] = 4242
+        WebDriverWait(browser, 60, 0.1).until(lambda page: page.execute_script(shown))

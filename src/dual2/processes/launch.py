@@ -144,7 +144,10 @@ def launch(ranks: int, program: Sequence[str]) -> End:
         for reader in readers:
             reader.start()
         while process.poll() is None:
-            readers[0].join(LOOK) if readers[0].is_alive() else time.sleep(0.01)
+            if readers[0].is_alive():
+                readers[0].join(LOOK)
+            else:
+                time.sleep(0.01)
         for reader in readers:
             reader.join(5.0)
     print(printed.decode(errors="replace").replace(_RESET, ""), end="", flush=True)
