@@ -419,3 +419,9 @@ def test_counts():
     assert agreed > 0 and c.agree_rounds > 0
     height = NETWORK.tree.height
     assert c.agree_rounds % (2 * height) == 0 and agreed % (2 * 7) == 0
+
+
+def test_a_result_is_shown_in_one_paragraph_however_many_agents_it_has():
+    result = solve(PROBLEM, NETWORK, max_rounds=3)
+    assert repr(result) == f"<Result: {result.summary}>"
+    assert len(repr(result)) < 500

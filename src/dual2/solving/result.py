@@ -166,6 +166,9 @@ class Result:
     owned: list[int] = field(default_factory=list)
     setting: dict[str, Any] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        return f"<Result: {self.summary}>"
+
     @property
     def advice(self) -> str:
         """What to do about the status."""
