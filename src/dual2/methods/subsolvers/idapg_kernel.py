@@ -176,7 +176,7 @@ def dual_step(block, i, at, beta, state, z, rule, room):
 def iterate(block, i, at, last, state, z, rule, room):
     """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
     lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], room.v, rule.beta[i]
-    if state.since[i] == 0:
+    if state.since[i] == 0:  # apart, or the compiler divides in every row
         beta = 0.0
     elif beta < 0.0:
         beta = state.since[i] / (state.since[i] + 3.0)
