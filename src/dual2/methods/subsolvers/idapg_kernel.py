@@ -105,12 +105,12 @@ def solve_coordinates(block, i, x, v, ax):
 
 
 class Room(NamedTuple):
-    """Scratch: v, A_i x, ∇h*(v), the clip's factor with the t it belongs to; for local problems."""
+    """Scratch: v, A_i x, ∇h*(v), parameters of a clip in rows; for local problems."""
 
     v: Array
     ax: Array
     slope: Array
-    shrink: Array
+    clip: Array
     pull: Array
     vectors: Array
     work: Array
@@ -118,11 +118,17 @@ class Room(NamedTuple):
 
 @spliced
 def new_room(block):
-    """Room for the largest agent of the block."""
+    """Room for the largest agent of the block.
+
+    Arrays of their own begin at a multiple of 32 bytes, rows of one do not: stores into them would
+    straddle cache lines. An entry of ``clip`` has a place that cannot be negative, one of ``hpar``,
+    p·r + k, may for all that the compiler knows, which then reads it one by one.
+    """
     p, width = block.cols.shape[1], max(1, block.inbox.shape[0])
-    rows, work = np.empty((3, p)), np.empty(3 * width + 8)
-    shrink, vectors = np.full(p + 1, -1.0), np.empty((4, width))
-    return Room(rows[0], rows[1], rows[2], shrink, vectors[0], vectors[1:], work)
+    clip, vectors, work = np.empty((7, p)), np.empty((4, width)), np.empty(3 * width + 8)
+    copy(block.hpar, clip.reshape(clip.size), min(clip.size, block.hpar.shape[0]))
+    v, ax, slope = np.empty(p), np.empty(p), np.empty(p)
+    return Room(v, ax, slope, clip, vectors[0], vectors[1:], work)
 
 
 @spliced
@@ -144,22 +150,17 @@ def minimise(block, i, state, rule, room):
 @spliced
 def dual_step(block, i, at, beta, state, z, rule, room):
     """λ⁺ from v and A_i x, into the place of λ_prev; 0, or FAILED."""
-    t, p, rho, h = rule.step[i], z.shape[1], rule.rho, block.hpar
+    t, p, rho, clip = rule.step[i], z.shape[1], rule.rho, room.clip
     s, v, ax, new = t * rule.share, room.v, room.ax, state.lam[1 - at, i]
-    mixed, before, shrink = state.mixed[at, i], state.mixed[1 - at, i], room.shrink
-    if rule.mode == CLIP_H:
-        if t != shrink[p]:
-            shrink[p] = t
-            for k in range(p):
-                shrink[k] = 1.0 / (1.0 + s * h[k])
-        for k in range(p):
-            cv = mixed[k] + beta * (mixed[k] - before[k])
-            w = v[k] - t * (rho * cv + z[i, k] - ax[k])
-            new[k] = min(max((w - s * h[p + k]) * shrink[k], h[5 * p + k]), h[6 * p + k])
-        return 0
+    mixed, before = state.mixed[at, i], state.mixed[1 - at, i]
     for k in range(p):
         cv = mixed[k] + beta * (mixed[k] - before[k])
         ax[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
+    if rule.mode == CLIP_H:
+        for k in range(p):
+            w = (ax[k] - s * clip[1, k]) * (1.0 / (1.0 + s * clip[0, k]))
+            new[k] = min(max(w, clip[5, k]), clip[6, k])
+        return 0
     if rule.mode >= SMOOTH_H:
         if grad_h(block, v, room.slope):
             return FAILED
@@ -175,7 +176,9 @@ def dual_step(block, i, at, beta, state, z, rule, room):
 def iterate(block, i, at, last, state, z, rule, room):
     """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
     lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], room.v, rule.beta[i]
-    if state.since[i] == 0 or beta < 0.0:
+    if state.since[i] == 0:  # apart, or the compiler divides in every row
+        beta = 0.0
+    elif beta < 0.0:
         beta = state.since[i] / (state.since[i] + 3.0)
     state.since[i] += 1
     for k in range(v.shape[0]):
