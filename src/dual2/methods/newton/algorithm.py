@@ -404,7 +404,10 @@ class Newton(OverSums):
         self.now.end = "CONVERGED" if found.nearly or final else "STALLED"
 
     def _move_anchors(self, stuck: bool) -> None:
-        """x̄ = x with weaker proximal terms, or stronger ones where the inner problem is stuck."""
+        """x̄ = x with weaker proximal terms, or stronger ones where the inner problem is stuck.
+
+        Where that happens again, they become so strong that no row feels the agents' own rounding.
+        """
         now, springs = self.now, self.springs
         if stuck and now.retreats >= springs_of.RETREATS:
             self._give_up()
@@ -413,14 +416,16 @@ class Newton(OverSums):
         pulls = springs_of.pulls_of(self.agents, self.flat, now.lam)
         anchor = springs_of.next_anchor(self.sizes, springs, pulls, self.runtime.block.xptr)
         springs.anchor[:] = anchor
+        widest = group_norm(now.widest, self.h.groups(len(now.widest)))
+        scale = springs_of.row_scales(widest, now.M, float(self.point.numbers[MOVED]))
         if stuck:
-            now.retreats += 1
-            self.floor = 3.0 * springs.r
-            springs.r = 10.0 * springs.r
+            r = 10.0 * springs.r
+            if now.retreats:
+                tol = max(self.tol, _FINEST)
+                r = np.maximum(r, springs_of.heard(self.agents, self.flat, springs.x, scale, tol))
+            now.retreats, self.floor, springs.r = now.retreats + 1, 0.3 * r, r
         else:
             tol = max(self.tol, 1e-13)
-            widest = group_norm(now.widest, self.h.groups(len(now.widest)))
-            scale = springs_of.row_scales(widest, now.M, float(self.point.numbers[MOVED]))
             grow = springs_of.growth(now.steps, now.M, now.lam, scale, tol)
             least = np.where(self.flat, springs_of.LEAST * self.runtime.block.lip, 0.0)
             usual = springs_of.usual_growth(now.steps)
