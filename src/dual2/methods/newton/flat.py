@@ -12,9 +12,10 @@ import numpy as np
 
 from dual2.functions import Function, IndicatorBall, IndicatorSimplex
 from dual2.functions.domains import inside_value
-from dual2.methods.newton.agents import Agents, Springs, row_sizes
+from dual2.methods.newton.agents import Agents, Springs
 from dual2.methods.newton.coupling import EPS
 from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
+from dual2.methods.newton.rays import row_sizes
 from dual2.problem.residual import group_norm
 
 Array = np.ndarray
@@ -128,8 +129,9 @@ def target_of(h: Function, columns: Array) -> Array:
     Examples
     --------
     >>> from dual2.functions import AbsoluteLoss
-    >>> [target_of(AbsoluteLoss([3.0], scale), np.ones(1)).tolist() for scale in (1e-9, 1.0, 1e9)]
-    [[3.0], [1.0], [3.0]]
+    >>> losses = [AbsoluteLoss([3.0], scale) for scale in (1e-9, 1.0, 1e9)]
+    >>> [target_of(loss, np.ones(1)).round(9).tolist() for loss in losses]
+    [[1.0], [1.0], [3.0]]
     """
     log, groups = np.log(np.where(columns > 0, columns, 1.0)), h.groups(len(columns))
     steps = np.exp(2.0 * np.bincount(groups, log) / np.maximum(np.bincount(groups), 1))[groups]
