@@ -189,3 +189,18 @@ def test_rounding_of_own_forces_is_heard_in_the_rows():
     least = heard(agents, np.array([True, True, False]), x, scale, 1e-8)
     eps = np.finfo(float).eps
     np.testing.assert_allclose(least, [eps * 25.0 * 10.0 * 0.1 / 1e-9, 0.0, 0.0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_without_a_price_beside_one_that_has(seed):
+    """An agent without costs meets all its rows; the only row that has a price is not its own."""
+    rng = np.random.default_rng([seed, 35])
+    A, B, x = rng.standard_normal((4, 3)), rng.standard_normal((4, 4)), rng.random(4)
+    A[2], M = 0.0, rng.standard_normal((2, 4))
+    y = A @ rng.standard_normal(3) + B @ x
+    y[2] += 5.0
+    costs = d2.LeastSquares(M, M @ x, 0.1)
+    agents = [d2.Agent(B, costs, d2.IndicatorNonnegative()), d2.Agent(A, linear(np.zeros(3)))]
+    result = newton(d2.Problem(agents, d2.AbsoluteLoss(y)))
+    assert result.status == "CONVERGED"
+    assert not (A.T @ result.dual).any()

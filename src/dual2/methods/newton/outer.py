@@ -105,8 +105,17 @@ class Outer(OverSums):
         self._prepare()
 
     def reconsider(self) -> None:
-        """Go on after an end to which the definitions did not consent."""
-        self.now.end = ""
+        """Go on after an end to which the definitions did not consent.
+
+        First without the prices of rows that are nothing but rounding beside those of others: an
+        agent who feels only such prices has nothing to compare them with.
+        """
+        now, costs = self.now, self.now.widest * np.abs(self.now.lam)
+        kept = np.where(costs <= _NO_PRICE * costs.max(initial=0.0), 0.0, now.lam)
+        now.end = "" if np.array_equal(kept, now.lam) else "CONVERGED"
+        now.lam = kept
+        if now.end and now.phase in (TRIALS, JACOBIAN):
+            self.point = self._look(kept, now.S, now.load, now.numbers)
 
     # -- what others read -------------------------------------------------------------------------
     @property
