@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from dual2 import functions as fn
-from dual2.functions.derivatives import dense, hessian, least_curvature, prox_jacobian
+from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
+from dual2.functions.hessians import dense, hessian, least_curvature
 from dual2.functions.lowering import Kind, prox_blocks
 from dual2.functions.values import value_at_prox
 

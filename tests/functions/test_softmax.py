@@ -5,7 +5,8 @@ import pytest
 
 from dual2.errors import ProblemError
 from dual2.functions import SoftmaxLoss
-from dual2.functions.derivatives import dense, hessian, prox_jacobian
+from dual2.functions.derivatives import prox_jacobian
+from dual2.functions.hessians import dense, hessian
 from dual2.testing import check_function
 
 RNG = np.random.default_rng(3)

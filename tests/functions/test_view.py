@@ -5,7 +5,8 @@ import pytest
 
 import dual2 as d2
 from dual2.functions import SoftmaxLoss
-from dual2.functions.derivatives import hessian, jacobian_axes, prox_jacobian, view
+from dual2.functions.derivatives import jacobian_axes, prox_jacobian
+from dual2.functions.hessians import hessian, view
 
 SIGNS = np.tile([1.0, -1.0], 5)
 FUNCTIONS = {

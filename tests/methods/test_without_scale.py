@@ -1,10 +1,13 @@
 """Where a relative test has nothing to compare with: no price, no force, no bound."""
 
+from types import SimpleNamespace
+
 import networkx as nx
 import numpy as np
 import pytest
 
 import dual2 as d2
+from dual2.methods.newton.flat import heard
 
 
 def newton(problem, **options):
@@ -125,3 +128,79 @@ def test_fixed_variables_of_a_cost_without_curvature():
     assert result.status == "CONVERGED"
     np.testing.assert_allclose(result.x[0], [-0.5, 2.0], atol=1e-7)
     np.testing.assert_allclose(result.x[1], [1.5], atol=1e-7)
+
+
+def met(rng, n, p, unit=1.0):
+    """Agents whose costs and rows can all be met at once, by points of this unit; the rows."""
+    agents, s = [], np.zeros(p)
+    for _ in range(n):
+        x = unit * rng.standard_normal(4)
+        A, M = (rng.standard_normal((rows, 4)) / unit for rows in (p, 2))
+        agents.append((A, d2.LeastSquares(M, M @ x)))
+        s += A @ x
+    return agents, s
+
+
+@pytest.mark.parametrize("h", [d2.SquaredLoss, d2.AbsoluteLoss, lambda s: d2.HuberLoss(s, 0.5)])
+@pytest.mark.parametrize("unit", [1e-7, 1e-3, 1e4])
+def test_the_objective_has_units_of_its_own(h, unit):
+    """How far agents without a known size may go does not depend on the unit of the objective."""
+    rng = np.random.default_rng(33)
+    agents, s = met(rng, 2, 3, 1e5)
+    sums = []
+    for factor in (1.0, unit):
+        whole = [d2.Agent(A, factor * f) for A, f in agents]
+        result = newton(d2.Problem(whole, factor * h(s)), max_sums=200)
+        assert result.status == "CONVERGED"
+        sums.append(result.counts.sums)
+    assert max(sums) <= 3 * min(sums)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("loss", ["squared", "hinge"])
+def test_who_has_no_costs_feels_no_rounding(seed, loss):
+    """Nothing but the price pulls at one agent: at its optimum the price is 0, not rounding."""
+    rng = np.random.default_rng([seed, 34])
+    p, unit = 5, 1e4
+    rows = 10.0 ** rng.permutation(np.linspace(-6, 6, p)) if loss == "squared" else np.ones(p)
+    x = [rng.standard_normal(3) for _ in range(2)]
+    A = [rng.standard_normal((p, 3)) for _ in range(2)]
+    s = A[0] @ x[0] + A[1] @ x[1]
+    if loss == "hinge":
+        A, h = [B / np.abs(s)[:, None] for B in A], d2.HingeLoss(np.sign(s))
+    else:
+        A, h = [rows[:, None] * B for B in A], d2.SquaredLoss(rows * s, 1.0 / rows**2)
+    M = rng.standard_normal((5, 3))
+    costs = [unit * d2.LeastSquares(M, M @ x[0]), linear(np.zeros(3))]
+    problem = d2.Problem([d2.Agent(B, f) for B, f in zip(A, costs, strict=True)], unit * h)
+    result = newton(problem)
+    assert result.status == "CONVERGED"
+    assert result.objective <= 1e-10 * unit
+
+
+def test_rounding_of_own_forces_is_heard_in_the_rows():
+    """εL|x||A_j|/r is a tenth of tol of what a row is made of; diagonal costs round nothing."""
+    M, A = np.array([[3.0, 4.0]]), np.array([[1.0, 0.0], [0.0, 2.0]])
+    full, diagonal = d2.LeastSquares(M, [1.0]), d2.Quadratic([25.0, 0.0])
+    problem = SimpleNamespace(agents=[d2.Agent(A, f) for f in (full, diagonal, full)])
+    block = SimpleNamespace(xptr=np.array([0, 2, 4, 6]))
+    agents = SimpleNamespace(problem=problem, runtime=SimpleNamespace(block=block))
+    x, scale = np.tile([6.0, 8.0], 3), np.array([10.0, 0.0])
+    least = heard(agents, np.array([True, True, False]), x, scale, 1e-8)
+    eps = np.finfo(float).eps
+    np.testing.assert_allclose(least, [eps * 25.0 * 10.0 * 0.1 / 1e-9, 0.0, 0.0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_rows_without_a_price_beside_one_that_has(seed):
+    """An agent without costs meets all its rows; the only row that has a price is not its own."""
+    rng = np.random.default_rng([seed, 35])
+    A, B, x = rng.standard_normal((4, 3)), rng.standard_normal((4, 4)), rng.random(4)
+    A[2], M = 0.0, rng.standard_normal((2, 4))
+    y = A @ rng.standard_normal(3) + B @ x
+    y[2] += 5.0
+    costs = d2.LeastSquares(M, M @ x, 0.1)
+    agents = [d2.Agent(B, costs, d2.IndicatorNonnegative()), d2.Agent(A, linear(np.zeros(3)))]
+    result = newton(d2.Problem(agents, d2.AbsoluteLoss(y)))
+    assert result.status == "CONVERGED"
+    assert not (A.T @ result.dual).any()

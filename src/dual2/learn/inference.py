@@ -16,7 +16,7 @@ from scipy import stats
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, SquaredLoss
-from dual2.functions.derivatives import hessian
+from dual2.functions.hessians import hessian
 from dual2.learn.design import Design
 from dual2.learn.training import predictions
 from dual2.methods.newton.reduced import weigh

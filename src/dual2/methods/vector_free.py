@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dual2.functions.derivatives import is_quadratic
+from dual2.functions.hessians import is_quadratic
 from dual2.methods.parameters import Parameter, number
 from dual2.methods.sum_loop import POINT, SumLoop, combined, sum_loop_method
 from dual2.theory.conditions import LIPSCHITZ_F, SMOOTH_H, ZERO_G, Needs

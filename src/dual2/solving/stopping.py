@@ -178,7 +178,7 @@ class StoppingTest:
         least = _NEARLY * self.tol * self.runtime.judge(x, none, self._bounds)[:, 1]
         felt = problem.anywhere(bool(np.any(pulls > least)))
         rows, enough = self._rows, _SURELY * self.tol
-        for price in (dual,) if felt else (none, dual):
+        for price in (dual, none) if felt else (none, dual):
             proof = evaluate_kkt(problem, parts, price, self._atol, rows)
             found = Residual(proof.kkt, proof.kkt <= enough, price, found.request, proof)
             if found.met:

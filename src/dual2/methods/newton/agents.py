@@ -10,7 +10,7 @@ from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
 from dual2.engine.pack import Block
 from dual2.engine.sparsity import sparsified
 from dual2.functions.base import Indicator
-from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
+from dual2.functions.domains import inside_value, to_barrier
 from dual2.functions.kernels import KINKLESS
 from dual2.functions.lowering import Kind
 from dual2.methods.newton.by_gradients import make_local
@@ -46,8 +46,8 @@ from dual2.methods.newton.message import (
     lower,
 )
 from dual2.methods.newton.polyhedra import make_faces, respond_faces, support_faces
+from dual2.methods.newton.rays import own_ray, told_of_ray
 from dual2.methods.newton.semismooth import make_desk, respond_others
-from dual2.problem import Agent
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -56,14 +56,6 @@ NOISE = 16.0 * float(np.finfo(np.float64).eps)
 """Errors of an answer relative to the terms of its optimality condition."""
 STRONG = 1e-10
 """Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
-
-
-LEAST_PART = 1e-6
-"""Length of what may fall for ever in a direction of length one, below which it is rounding."""
-RESTING = 1e-3
-"""Least move of the anchor, beside the size of x, of an agent that runs away."""
-SLIGHT = 1e-12
-"""Entries of such a move, beside its largest one, that are rounding."""
 
 
 @dataclass(frozen=True)
@@ -312,64 +304,15 @@ class Agents:
     def find_ray(self, springs: Springs, D: Array, spare: float, fall: float) -> Array:
         """x - x̄ of each agent, as far as f_i + g_i may fall along it for ever.
 
-        Left out are those who come to rest, moving by little beside where they are, those who
-        matter neither to the rows, up to ``spare``, nor to the ``fall`` of the objective, and
-        entries of a move that are nothing but rounding, by which rows would seem to change.
+        Left out are those who matter neither to the rows, up to ``spare``, nor to the ``fall`` of
+        the objective; see :func:`.rays.own_ray`.
         """
         ray, xptr = np.zeros_like(springs.x), self.runtime.block.xptr
-        for i, agent in enumerate(self.problem.agents):
+        for i in np.flatnonzero(springs.r > 0).tolist():
             own = slice(xptr[i], xptr[i + 1])
-            d = springs.x[own] - springs.anchor[own]
-            d[np.abs(d) <= SLIGHT * np.abs(d).max(initial=0.0)] = 0.0
-            size = float(np.linalg.norm(d))
-            if springs.r[i] > 0 and size > RESTING * float(np.linalg.norm(springs.x[own])):
-                part, rate = straight_part(agent, d)
-                slow = bool(np.linalg.norm(D * agent.apply(part)) <= spare)
-                ray[own] = 0.0 if rate > -fall and slow else part
+            x, anchor = springs.x[own], springs.anchor[own]
+            ray[own] = own_ray(self.problem.agents[i], x, anchor, D, spare, fall)
         return ray
-
-
-def straight_part(agent: Agent, d: Array) -> tuple[Array, float]:
-    """What of a direction f + g grows along at most linearly for ever, and the rate of that.
-
-    Examples
-    --------
-    >>> import dual2 as d2
-    >>> agent = d2.Agent([[1.0, 1.0]], d2.Quadratic([1.0, 0.0], [0.0, -2.0]))
-    >>> part, rate = straight_part(agent, np.array([4.0, 3.0]))
-    >>> part.round(9).tolist(), round(rate, 9)
-    ([0.0, 3.0], -6.0)
-    """
-    size = float(np.linalg.norm(d))
-    unit = to_recession(agent.g, to_recession(agent.f, d / size)) if size > 0 else 0.0 * d
-    length = float(np.linalg.norm(unit))
-    if not length > LEAST_PART:
-        return np.zeros_like(d), 0.0
-    rate = rate_along(agent.f, unit / length) + rate_along(agent.g, unit / length)
-    return (size * unit, size * length * rate) if np.isfinite(rate) else (np.zeros_like(d), 0.0)
-
-
-def told_of_ray(agent: Agent, d: Array) -> Array:
-    """A d, |A||d|, the rate at which f + g falls along d, and its magnitude.
-
-    Of an operator, whose entries are unknown, the lengths of the rows stand for |A|: entries of A d
-    that cancel are none beside |A d|, which is all rounding then.
-    """
-    size = float(np.linalg.norm(d))
-    if not size > 0:
-        return np.zeros(2 * agent.p + 2)
-    rate = size * (rate_along(agent.f, d / size) + rate_along(agent.g, d / size))
-    magnitude = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
-    operator = isinstance(agent.A, LinearOperator)
-    sizes = agent.row_norms * size if operator else row_sizes(agent, d)
-    return np.concatenate([agent.apply(d), sizes, [rate, magnitude]])
-
-
-def row_sizes(agent: Agent, x: Array) -> Array:
-    """|A||x|, entry by entry; |A x| where A is an operator."""
-    if isinstance(agent.A, LinearOperator):
-        return np.abs(agent.apply(x))
-    return abs(agent.A) @ np.abs(x)
 
 
 def _prox_kinds(block: Block) -> Array:

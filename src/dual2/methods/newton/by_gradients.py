@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.derivatives import prox_jacobian
+from dual2.functions.hessians import hessian
 from dual2.methods.newton.local import EPS, Force, Local, Look
 from dual2.problem import Agent
 

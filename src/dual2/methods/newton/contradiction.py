@@ -10,13 +10,13 @@ directions runs away; every agent tells how fast its own part falls along the wa
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import View
 from dual2.functions.domains import rate_along, to_barrier, to_recession
-from dual2.methods.newton.agents import straight_part, told_of_ray
+from dual2.functions.hessians import View
 from dual2.methods.newton.closed_form import CONE
 from dual2.methods.newton.coupling import Scaling
 from dual2.methods.newton.factors import factorise
 from dual2.methods.newton.message import DIRECTION, MISSED, OUTSIDE, SUPPORT, SUPPORT_SIZE
+from dual2.methods.newton.rays import straight_part, told_of_ray
 from dual2.methods.newton.reduced import Gram, Reduced, minimise
 from dual2.methods.newton.stopping import FALL, falls_along, proves_infeasible
 from dual2.problem import Agent

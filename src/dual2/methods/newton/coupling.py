@@ -12,8 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import dense, prox_jacobian
+from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_values
+from dual2.functions.hessians import dense
 from dual2.methods.newton.message import MAGNITUDE, OBJECTIVE, VALUE
 
 Array = np.ndarray

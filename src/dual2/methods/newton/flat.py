@@ -11,9 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function, IndicatorBall, IndicatorSimplex
-from dual2.methods.newton.agents import Agents, Springs, row_sizes
+from dual2.functions.domains import inside_value
+from dual2.methods.newton.agents import Agents, Springs
 from dual2.methods.newton.coupling import EPS
 from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
+from dual2.methods.newton.rays import row_sizes
+from dual2.problem.residual import group_norm
 
 Array = np.ndarray
 GROWTH = ((2, 10.0), (5, 4.0), (24, 2.0), (10**9, 0.3))
@@ -27,6 +30,8 @@ _SMALL = 0.1
 """Part of M up to which an agent's own does not matter."""
 _STIFF = 1e-3
 """Steps of h's prox, relative to the usual, between which a demand stays the same up to as much."""
+_GROWS, _LADDER = 10.0, 12
+"""Growth of what h wishes, with such a step more, that is in proportion to it; most of them."""
 _NOISE, _NOTHING = 64.0, 1e-11
 """Units in the last place of the force, and share of x_i's size, up to which x_j is rounding."""
 
@@ -91,35 +96,57 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
     """r_i from the sizes of the variables and of the forces on them, and the sums of a survey.
 
     r_i = max(o_i/w_i², 1e-3 L_i), w_i the size of x_i and o_i = |∇f_i|w_i that of its cost, so that
-    all units cancel.
+    all units cancel. Of an agent without any cost o_i is what h may fall by.
     """
-    p, own = agents.p, agents.problem.agents
+    p, own, h = agents.p, agents.problem.agents, agents.problem.h
     columns, known, count = total[:p], total[p + WIDTHS], total[p + KNOWN]
-    target = np.abs(_target(agents.problem.h, columns))
-    both = (columns > 0) & (target > 0)
-    share = float(np.median(target[both] / columns[both])) if both.any() else 0.0
+    target = target_of(h, columns)
+    both = (columns > 0) & (target != 0)
+    share = float(np.median(np.abs(target[both]) / columns[both])) if both.any() else 0.0
     mean, usual = (known / count, total[p + COSTS] / count) if count else (0.0, 0.0)
     r = np.zeros(len(flat))
     for i in np.flatnonzero(flat):
         L, force = float(own[i].f.L), sizes.force[i]
         w = sizes.size[i] or np.sqrt(own[i].dim) * share or (force / L if L > 0 else 0.0) or mean
         w = w or 1.0
-        r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or 1.0
+        r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or _fall(h, target) / w**2 or 1.0
     return r
 
 
-def _target(h: Function, columns: Array) -> Array:
+def _fall(h: Function, target: Array) -> float:
+    """How much lower h is at the ``target`` than at 0; 0 if that is unknown, or nothing."""
+    fall = inside_value(h, np.zeros_like(target)) - inside_value(h, target)
+    return fall if 0 < fall < np.inf else 0.0
+
+
+def target_of(h: Function, columns: Array) -> Array:
     """prox_h(0) with steps in the square of the rows' units, alike within the blocks of h.
 
     Where h demands something of some rows, which is the same whatever the step, only these count:
-    a wish of other rows says less about the size of x.
+    a wish of other rows says less about the size of x. Where nothing is demanded, steps grow while
+    what is wished grows with them: the objective has units of its own.
+
+    Examples
+    --------
+    >>> from dual2.functions import AbsoluteLoss
+    >>> losses = [AbsoluteLoss([3.0], scale) for scale in (1e-9, 1.0, 1e9)]
+    >>> [target_of(loss, np.ones(1)).round(9).tolist() for loss in losses]
+    [[1.0], [1.0], [3.0]]
     """
     log, groups = np.log(np.where(columns > 0, columns, 1.0)), h.groups(len(columns))
     steps = np.exp(2.0 * np.bincount(groups, log) / np.maximum(np.bincount(groups), 1))[groups]
     origin = np.zeros(len(columns))
     least, found, most = (h.prox(origin, factor * steps) for factor in (_STIFF, 1.0, 1.0 / _STIFF))
     demanded = (found != 0) & (np.abs(most - least) <= _STIFF * np.abs(found))
-    return np.where(demanded, found, 0.0) if demanded.any() else found
+    if demanded.any():
+        return np.where(demanded, found, 0.0)
+    for _ in range(_LADDER):
+        grows = group_norm(most, groups) > _GROWS * group_norm(found, groups)
+        if not grows.any():
+            break
+        steps = np.where(grows, steps / _STIFF, steps)
+        found, most = np.where(grows, most, found), h.prox(origin, steps / _STIFF)
+    return found
 
 
 def next_anchor(sizes: Sizes, springs: Springs, pulls: Array, xptr: Array) -> Array:
@@ -198,6 +225,23 @@ def growth(steps: int, M: Array, lam: Array, scale: Array, tol: float) -> float:
     seen = (noise > 0) & (scale > 0)
     limits = np.divide(0.1 * tol * scale, noise, out=np.full_like(noise, np.inf), where=seen)
     return float(max(min(grow, limits.min(initial=np.inf)), min(grow, 1.0 / 3.0)))
+
+
+def heard(agents: Agents, flat: Array, x: Array, scale: Array, tol: float) -> Array:
+    """The r_i below which the rounding of an agent's own forces moves a row by a tenth of ``tol``.
+
+    P_i x_i + q_i is known up to εL_i|x_i|, also where P_i has no curvature, in which directions the
+    answer is off by up to εL_i|x_i|/r_i and row j by |A_i,j| times that. Where f_i splits by
+    coordinate there is nothing to round in those without curvature.
+    """
+    least, xptr = np.zeros(len(flat)), agents.runtime.block.xptr
+    for i in np.flatnonzero(flat).tolist():
+        agent = agents.problem.agents[i]
+        if agent.f.form is None:
+            noise = EPS * float(agent.f.L * np.linalg.norm(x[xptr[i] : xptr[i + 1]]))
+            rows = np.divide(agent.row_norms, scale, out=np.zeros_like(scale), where=scale > 0)
+            least[i] = noise * float(rows.max(initial=0.0)) / (0.1 * tol)
+    return least
 
 
 def row_scales(widest: Array, M: Array, moved: float) -> Array:

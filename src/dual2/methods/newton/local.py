@@ -13,8 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions.base import Indicator
-from dual2.functions.derivatives import dense, hessian, least_curvature, prox_jacobian
+from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_value
+from dual2.functions.hessians import dense, hessian, least_curvature
 from dual2.problem import Agent
 from dual2.problem.matrices import as_dense
 

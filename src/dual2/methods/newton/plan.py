@@ -7,7 +7,8 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.functions import Function, PiecewiseQuadratic
-from dual2.functions.derivatives import hessian, is_quadratic, jacobian_axes
+from dual2.functions.derivatives import jacobian_axes
+from dual2.functions.hessians import hessian, is_quadratic
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.algorithm import Newton
 from dual2.methods.newton.faces import Faces

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.functions.derivatives import dense, hessian
+from dual2.functions.hessians import dense, hessian
 from dual2.methods.newton.factors import factorise, solve_half, solve_with
 from dual2.methods.newton.reduced import weigh
 from dual2.problem import Agent

@@ -19,8 +19,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.derivatives import View, hessian, prox_jacobian, view
+from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_value
+from dual2.functions.hessians import View, hessian, view
 from dual2.methods.newton.factors import factorise, solve_with
 from dual2.problem.residual import coupling_step
 

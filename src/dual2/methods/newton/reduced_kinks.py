@@ -185,7 +185,7 @@ def _finish(
     over, under = at.parts
     size = float(np.abs(plain.base).max(initial=0.0)) + float(np.abs(over - under).max())
     inside = at.room.min(axis=0) / spread
-    held = inside > at.parts.max(axis=0) / size
+    held = inside * size > at.parts.max(axis=0)
     mu = np.where(over > under, kinks.high, kinks.low)
     rows = plain.S[:, held]
     count, many = len(at.c), int(held.sum())
