@@ -139,7 +139,7 @@ class Runtime:
         """Largest values over the processes; for what serves the observer, not counted."""
         if self.agreement.size == 1:
             return values
-        with self.agreement.uncounted():
+        with self.agreement.having(counted=False):
             return self.largest(np.broadcast_to(values, (self.n, len(values))))
 
     # -- local evaluations ----------------------------------------------------------------

@@ -157,8 +157,9 @@ class Driver:
         self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
         if self._judging is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
-        running = self.runtime.agreement.running
-        with running(), on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+        agreement, request = self.runtime.agreement, on_interrupt(self.interrupt)
+        agreement.transport.settled = True
+        with agreement.having(strict=True), request, np.errstate(over="ignore", invalid="ignore"):
             self._trace()
             while (status := self._limit()) is None:
                 found = self._advance()
@@ -313,7 +314,7 @@ class Driver:
         rt = self.runtime
         rows = np.zeros((rt.n, 2))
         rows[0] = [float(v @ v) for v in (self.algorithm.x * self.lengths - reference, reference)]
-        with rt.agreement.uncounted():
+        with rt.agreement.having(counted=False):
             distance, size = np.sqrt(rt.total(rows))
         return float(distance / size) if size > 0 else float(distance)
 

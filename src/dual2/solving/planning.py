@@ -162,7 +162,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
     _try_values(problem, x)
     if start is not None:
         x, lam = x / driver.lengths, lam / driver.units
-    with problem.agreement.beginning():
+    with problem.agreement.having(cold=problem.agreement.cold):
         driver.algorithm.start(x, lam)
     if earlier is not None:
         _recall(driver, problem, earlier)

@@ -16,7 +16,7 @@ from dual2.methods.parameters import Settings
 from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
-from dual2.runtime import Transport, find_transport, share_of
+from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.balance import balanced
 from dual2.solving.choice import Choice, choose
@@ -149,7 +149,7 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
-    share = share_of(problem, network, find_transport(runtime, sums), cold=start is None)
+    share = share_of(problem, Agreement(network, find_transport(runtime, sums), start is None))
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     if isinstance(method, str) and method.lower() == AUTO:
         choice = choose(share, network, settings, tol, start)

@@ -1,6 +1,5 @@
 """The stopping test: the KKT residual of the original problem, agreed over the network."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -103,7 +102,7 @@ class StoppingTest:
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
         if self._weights is None:
-            with self.runtime.agreement.uncounted() if self.aside else nullcontext():
+            with self.runtime.agreement.having(counted=not self.aside):
                 self._weights = self.runtime.total(self._norms**2)
         return self._weights
 
@@ -127,7 +126,7 @@ class StoppingTest:
 
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
-        with self.runtime.agreement.uncounted():
+        with self.runtime.agreement.having(counted=False):
             return self._measure(x, duals, self.runtime.judge(x, duals, self._bounds))
 
     def _agree(self, judged: Array, request: Request) -> tuple[float, Request]:
@@ -167,7 +166,7 @@ class StoppingTest:
 
         As the certificate of which it is the first look, it is not counted.
         """
-        with self.runtime.agreement.uncounted():
+        with self.runtime.agreement.having(counted=False):
             return self._by_definition(found, x)
 
     def _by_definition(self, found: Residual, x: Array) -> Residual:
