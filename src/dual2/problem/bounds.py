@@ -289,7 +289,7 @@ def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualP
     base = coupling_step(s, lam)
     for t in (0.01 * base, base, 100.0 * base):
         y = coupling_response(problem.h, s, lam, t)
-        change = (s - y) / t if problem.h.proximable else None
+        change = (s - y) / t if problem.dual_term.prox_of_h else None
         price, residuals = lam if change is None else lam + change, _lengths(problem, step, change)
         bracket = fenchel_young(h, s, price, value)
         points.append(DualPoint(price, residuals + step.noise, y, bracket))
@@ -354,7 +354,7 @@ def saddle_bound(problem: Problem, known: Evidence, step: ProximalStep) -> float
 
 def dual_strong_convexity(problem: Problem) -> float:
     """μ_φ = μ_h* + λ_min(Σ A_i A_iᵀ/L_i), the sum over agents with L_i-smooth f_i + g_i."""
-    conjugate = 1.0 / max((problem.h.form or problem.h).L, 1.0 / RIGID)
+    conjugate = 1.0 / max(problem.dual_term.L_of_h, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
     curvatures = [group.f.L + group.g.L for group in problem.groups]

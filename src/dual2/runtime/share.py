@@ -42,6 +42,8 @@ class Share(Problem):
     (3, [1], False)
     """
 
+    placed = False
+    """Whether it is known how all agents agree."""
     whole: Problem
     """The problem with all agents where these are here and sums are plain, else the share."""
 
@@ -66,12 +68,8 @@ class Share(Problem):
     # -- over all agents ----------------------------------------------------------------------
     def place(self, agreement: Agreement) -> None:
         """From now on all that concerns all agents is agreed with the others."""
+        self.placed = True
         self.agreement, self.total, self.largest = agreement, agreement.total, agreement.largest
-
-    @property
-    def placed(self) -> bool:
-        """Whether it is known how all agents agree."""
-        return "agreement" in vars(self)
 
     @cached_property
     def agreement(self) -> Agreement:
@@ -127,19 +125,20 @@ def share_of(problem: Problem, where: AnyNetwork | Agreement) -> Share:
             f"Process {where.rank} owns agents {owned.tolist()}, but {problem!r} lacks agent "
             f"{missing[0]}."
         )
-    share = _take(problem, [own[int(i)] for i in owned], owned)
-    share.place(where)
-    share.whole = problem if share.complete and not where.transport.exact else share
+    share = _take(problem, [own[int(i)] for i in owned], where)
     if where.size > 1:
         _compare_couplings(share)
     return share
 
 
-def _take(problem: Problem, agents: list[Agent], owned: NDArray[np.int64]) -> Share:
-    """These agents of a problem, which have been checked."""
+def _take(problem: Problem, agents: list[Agent], agreement: Agreement) -> Share:
+    """The agents of a problem that are in this process; they have been checked with it."""
     share = Share.__new__(Share)
-    share.agents, share.owned = tuple(agents), owned
+    share.place(agreement)
+    share.agents, share.owned = tuple(agents), agreement.owned
     share.n, share.p, share.h = problem.n, problem.p, problem.h
+    share.dual_term = problem.dual_term
+    share.whole = problem if share.complete and not agreement.transport.exact else share
     if len(agents) == len(problem.agents):
         share._take_over(problem)
     else:

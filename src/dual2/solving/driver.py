@@ -154,12 +154,12 @@ class Driver:
         ``update(rounds, kkt)`` is told how far the run has come.
         """
         x, duals = self.point
-        self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
         if self._judging is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
         agreement, request = self.runtime.agreement, on_interrupt(self.interrupt)
         agreement.transport.settled = True
         with agreement.having(strict=True), request, np.errstate(over="ignore", invalid="ignore"):
+            self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
             self._trace()
             while (status := self._limit()) is None:
                 found = self._advance()
