@@ -252,7 +252,7 @@ def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> 
     )
     return (
         f"{settings.method} with {name}. Case {c.case.name}: {c.case.reason}.\n"
-        f"{where}; {exchange}, κ_C = {network.spectral.kappa:.4g}.\n"
+        f"{where}; κ_C = {network.spectral.kappa:.4g}, {exchange}.\n"
         f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}.\n"
         f"Subproblem solver {name}: {reason}."
     )
