@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.errors import CapabilityError
+from dual2.errors import CapabilityError, counted
 from dual2.methods.accuracy import Options
 from dual2.methods.method import Plan
 from dual2.methods.parameters import Settings, Sources, unknown_parameter
@@ -234,7 +234,9 @@ def _describe(
 
 def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> str:
     (name, reason), c, network = choice, solver.constants, solver.runtime.network
-    exchange = f"rounds of communication per product with the gossip matrix: {network.rounds}"
+    exchange = (
+        f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
+    )
     rate = (
         f"F_ρ is strongly convex with κ_F = {c.kappa_F:.4g}, so the outer loop converges linearly"
         if math.isfinite(c.kappa_F)
@@ -252,7 +254,7 @@ def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> 
     )
     return (
         f"{settings.method} with {name}. Case {c.case.name}: {c.case.reason}.\n"
-        f"{where}; κ_C = {network.spectral.kappa:.4g}, {exchange}.\n"
+        f"{where}; {exchange}, κ_C = {network.spectral.kappa:.4g}.\n"
         f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}.\n"
         f"Subproblem solver {name}: {reason}."
     )
