@@ -26,7 +26,7 @@ def made(f=None, g=None, h=None, A=None, n=4):
 
 def chosen(problem, settings=None, **more):
     share = share_of(problem, PATH)
-    return choose("auto", share, PATH, settings or Settings(), 1e-8, **more)
+    return choose(share, PATH, settings or Settings(), 1e-8, **more)
 
 
 @pytest.mark.parametrize(

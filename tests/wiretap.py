@@ -44,7 +44,7 @@ def tap(name: str) -> None:
     original = getattr(Agreement, name)
 
     def tapped(self: Agreement, rows: np.ndarray) -> np.ndarray:
-        AGREED.append((place_in_source(), name, np.shape(rows)[1], self._counting))
+        AGREED.append((place_in_source(), name, np.shape(rows)[1], self.transport.counted))
         tapped.agreement = self  # type: ignore[attr-defined]
         return original(self, rows)
 

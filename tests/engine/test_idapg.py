@@ -98,7 +98,7 @@ def test_twenty_iterations_for_every_way_h_enters(name, restart):
     h, mapping = COUPLINGS[name]
     here, where, sub, z = make(h, mapping, ["separable", "box", "dense", "sparse"], restart=restart)
     lam, x, v = transcript(here, sub, z, 20, where.mix, sub.constants.rho)
-    assert sub.advance(z, 20) == 20
+    sub.advance(z, 20)
     agree(sub.lam, lam)
     agree(sub.state.x, x)
     agree(sub.state.v, v)
@@ -175,7 +175,7 @@ def test_it_reaches_the_saddle_point(rho):
         sub.begin()
         assert sub.advance_local(z, np.full(2, 1e-11))
     else:
-        sub.advance(z, 5000, seconds=60.0)
+        sub.advance(z, 5000)
         assert max(part.max() for part in sub.residuals(z)) <= 1e-9
     x = here.split(sub.state.x)
     for i, agent in enumerate(here.agents):

@@ -36,7 +36,7 @@ def test_threads_give_the_same_bits(names, wishes, monkeypatch):
 
 @pytest.mark.parametrize("room", [600, 500_000], ids=["some at a time", "all at once"])
 def test_threads_give_the_same_sums(room, monkeypatch):
-    monkeypatch.setattr("dual2.runtime.share.ROOM", room)
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", room)
     rng, unit = np.random.default_rng(5), sp.csc_array(sp.eye_array(8))
     agents = [
         d2.Agent(unit, d2.SquaredNorm(w), d2.IndicatorBox(0.0, most))

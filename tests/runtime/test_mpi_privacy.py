@@ -24,8 +24,8 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 3): "the coupling length, and whether there is a starting point",
-    ("solving.balance._balanced_rows", P): "lengths of the rows",
-    ("solving.balance._balanced_agents", 2): "largest and smallest curvature",
+    ("solving.balance.balanced", P): "lengths of the rows",
+    ("solving.balance.balanced", 2): "largest and smallest curvature",
     ("solving.stopping.StoppingTest._weigh", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",
@@ -47,7 +47,7 @@ LOOP = {
 }
 END = {
     ("solving.solve._judge", P): "the price",
-    ("problem.bounds.proximal_step", P + 1): "certificate",
+    ("problem.bounds.gather_evidence", P + 1): "certificate",
     ("problem.bounds.gather_evidence", 10): "certificate, consensus, counts",
     ("problem.bounds.gather_evidence", 11): "certificate, objective",
 }

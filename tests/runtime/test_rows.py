@@ -95,7 +95,7 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
     expected = Runtime(whole, where).mix(rows)
 
     def work(transport):
-        runtime = Runtime(share_of(whole, network, transport), where)
+        runtime = Runtime(share_of(whole, Agreement(network, transport)), where)
         owned = runtime.agreement.owned
         for _ in range(3):
             found = runtime.mix(rows[owned])
@@ -158,8 +158,7 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
     long = d2.Network(nx.random_labeled_tree(300, seed=1))
     values = np.random.default_rng(5).standard_normal((300, width)) ** 7
     expected = Agreement(long).total(values)
-    for module in ("share", "transport"):
-        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
     found, asked, _ = total(Agreement(long))
     assert len(asked) == 5 and np.array_equal(found, expected)
     assert np.array_equal(Agreement(long).total(values), expected)  # without a copy of all rows
@@ -174,8 +173,7 @@ def test_threads_share_the_columns_of_a_sum(threads, monkeypatch):
     network, width = d2.Network(nx.random_labeled_tree(300, seed=2)), 71
     values = np.random.default_rng(6).standard_normal((300, width)) ** 7
     agreement, expected = Agreement(network), Agreement(network).total(values)
-    for module in ("share", "transport"):
-        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
     agreement.run = Team(threads).run
     found = agreement.total_of(width, lambda rows, out: np.copyto(out, values[rows]))
     assert np.array_equal(found, expected)
@@ -194,8 +192,7 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
             return rows[0]
 
     network, width, most = d2.Network(nx.path_graph(300)), 70, []
-    for module in ("share", "transport"):
-        monkeypatch.setattr(f"dual2.runtime.{module}.ROOM", 65 * width)
+    monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
     values = np.random.default_rng(7).standard_normal((300, width))
 
     def fill(rows, out):
@@ -222,9 +219,9 @@ def test_nobody_is_asked_for_a_start_where_all_know_that_there_is_none(warm):
     whole = problem(6)
 
     def work(transport):
-        share = share_of(whole, network, transport, cold=transport.rank not in warm)
+        share = share_of(whole, Agreement(network, transport, transport.rank not in warm))
         runtime, x = Runtime(share, network), np.full(2, float(transport.rank in warm))
-        with share.agreement.beginning():
+        with share.agreement.having(cold=share.agreement.cold):
             return share.agreement.cold, runtime.which(x, 0 * x)
 
     answers, sent = in_threads(network, 2, work)
@@ -287,7 +284,7 @@ def test_an_exchange_that_fails_raises_after_the_loop():
                 array[...] = [P, -P, 0.0][: array.shape[-1]]
 
     transport = Broken(0, [[], []], [], np.array([0, 0, 1, 1]))
-    runtime = Runtime(share_of(whole, network, transport), network.chebyshev(6))
+    runtime = Runtime(share_of(whole, Agreement(network, transport)), network.chebyshev(6))
     with pytest.raises(TimeoutError, match="nobody there"):
         runtime.mix(np.ones((2, P)))
     assert len(transport.calls) == 3

@@ -16,7 +16,6 @@ from dual2.compiled import cache_directory
 from dual2.errors import counted
 from dual2.methods import METHODS, Method, Settings, find_method
 from dual2.methods.guide import GUIDES
-from dual2.methods.registry import AUTO
 from dual2.problem import Problem
 from dual2.runtime import share_of
 from dual2.solving.choice import choose
@@ -57,7 +56,7 @@ def methods(
         problem, network, options = load_problem(folder)
         Console().print(_verdicts(problem))
         share, tol = share_of(problem, network), float(options.get("tol", 1e-8))
-        print(f"auto: {choose(AUTO, share, network, Settings(), tol).reason}.")
+        print(f"auto: {choose(share, network, Settings(), tol).reason}.")
         return
     Console().print(_conditions())
     print(METHODS_LEGEND)

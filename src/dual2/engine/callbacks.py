@@ -7,8 +7,8 @@ keeps it, answers 1, the kernel returns early, and :meth:`Callbacks.check` raise
 """
 
 import ctypes
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
@@ -42,6 +42,23 @@ def call_python(address, what, who):
     return _call(address, what, who)  # pyright: ignore[reportCallIssue]
 
 
+class Call(NamedTuple):
+    """A function of ``taken`` entries of the inbox with ``given`` in answer.
+
+    A ``prox`` takes a step besides, the inbox's last entry.
+    """
+
+    what: int
+    who: int
+    function: Callable[..., Array]
+    taken: int
+    given: int
+    prox: bool = False
+
+
+Calls = list[Call]
+
+
 class Callbacks:
     """Python functions reachable from a kernel by (what, who).
 
@@ -49,6 +66,8 @@ class Callbacks:
     ----------
     width : int
         Length of ``inbox`` and ``outbox``, through which operands and answers pass.
+    calls : list of Call
+        The functions.
 
     Examples
     --------
@@ -59,34 +78,28 @@ class Callbacks:
     0
     """
 
-    def __init__(self, width: int = 1) -> None:
+    def __init__(self, width: int = 1, calls: Sequence[Call] = ()) -> None:
         self.handlers: dict[tuple[int, int], Callable[[], object]] = {}
         self.inbox, self.outbox = np.zeros(width), np.zeros(width)
         self._error: BaseException | None = None
         self._trampoline = _SIGNATURE(self._answer)
         pointer = ctypes.cast(self._trampoline, ctypes.c_void_p).value
         self.address = int(pointer or 0)
+        for call in calls:
+            self.handlers[call.what, call.who] = self._handler(call)
 
     def add(self, what: int, who: int, handler: Callable[[], object]) -> None:
         """Let ``handler()`` answer ``call_python(address, what, who)``."""
         self.handlers[what, who] = handler
 
-    def add_function(
-        self, what: int, who: int, function: Callable[[Array], Array], taken: int, given: int
-    ) -> None:
-        """The same for a function of ``taken`` entries of the inbox with ``given`` in answer."""
+    def _handler(self, call: Call) -> Callable[[], None]:
+        taken, given, inbox, outbox = call.taken, call.given, self.inbox, self.outbox
 
         def handler() -> None:
-            self.outbox[:given] = function(self.inbox[:taken].copy())
+            step = (float(inbox[-1]),) if call.prox else ()
+            outbox[:given] = call.function(inbox[:taken].copy(), *step)
 
-        self.add(what, who, handler)
-
-    def add_prox(
-        self, what: int, who: int, prox: Callable[[Array, float], Array], size: int
-    ) -> None:
-        """The same for a prox of ``size`` entries; the step is the inbox's last entry."""
-        step = lambda v: prox(v, float(self.inbox[-1]))  # noqa: E731
-        self.add_function(what, who, step, size, size)
+        return handler
 
     def _answer(self, what: int, who: int) -> int:
         if self._error is not None:

@@ -21,7 +21,9 @@ from dual2.engine.callbacks import (
     GRAD_H,
     PROX_G,
     PROX_H,
+    Call,
     Callbacks,
+    Calls,
 )
 from dual2.engine.local import (
     CALLBACK_F,
@@ -132,14 +134,14 @@ class Packed:
         Whether prox_{h*} is one scaled clip.
     smooth : Function
         What ``grad_h`` gives the gradient of: h*, or a term of its own beside it.
-    callbacks : Callbacks
-        The Python functions that the kernels call.
+    callbacks : Callbacks or None
+        The Python functions that the kernels call, if there are any.
     """
 
     block: Block
     clip: bool
     smooth: Function
-    callbacks: Callbacks
+    callbacks: Callbacks | None
 
     @property
     def n(self) -> int:
@@ -157,11 +159,6 @@ class Packed:
         return int(self.block.xptr[-1])
 
     @property
-    def has_callbacks(self) -> bool:
-        """Whether a loop over this block ever leaves compiled code."""
-        return bool(self.callbacks.handlers)
-
-    @property
     def work(self) -> float:
         """Multiply-adds of one iteration, roughly."""
         b = self.block
@@ -173,18 +170,24 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     agents, p, groups = problem.agents, problem.p, problem.groups
     dims = np.array(problem.dims, dtype=np.int64)
     xptr = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
-    dual = prox_blocks(problem.h_star, p)
-    smooth = problem.h_star if smooth is None else smooth
-    by_gradient = _smooth_blocks(smooth.conjugate, p)
-    callbacks = Callbacks(int(max(p, dims.max(), 1)) + 1)
-    parts = {"xptr": xptr, "inbox": callbacks.inbox, "outbox": callbacks.outbox}
-    parts |= pack_matrices(agents, p, callbacks)
-    parts |= pack_smooth(agents, groups, xptr, callbacks)
-    parts |= pack_proximable(agents, groups, parts, callbacks)
-    parts |= _pack_blocks("h", dual, PROX_H, callbacks)
-    parts |= _pack_blocks("s", by_gradient, GRAD_H, callbacks)
+    star, calls = problem.dual_term, []
+    dual, primal = prox_blocks(star.function, p), star.primal
+    if smooth is not None:
+        primal = smooth.conjugate
+    smooth = smooth or star.function
+    by_gradient = _smooth_blocks(primal, p) if smooth.smooth else []
+    parts = {"xptr": xptr} | pack_matrices(agents, p, calls)
+    parts |= pack_smooth(agents, groups, xptr, calls)
+    parts |= pack_proximable(agents, groups, parts, calls)
+    parts |= _pack_blocks("h", dual, PROX_H, calls)
+    parts |= _pack_blocks("s", by_gradient, GRAD_H, calls)
     parts |= {"lip": problem.sizes.L, "mu": problem.sizes.mu, "sigma": np.sqrt(problem.sigma.max2)}
-    block = Block(**parts, address=callbacks.address)
+    width = int(max(p, dims.max(), 1)) + 1
+    callbacks = Callbacks(width, calls) if calls else None
+    parts["inbox"], parts["outbox"] = np.zeros((2, width))
+    if callbacks is not None:
+        parts |= {"inbox": callbacks.inbox, "outbox": callbacks.outbox}
+    block = Block(**parts, address=callbacks.address if callbacks else 0)
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
@@ -199,25 +202,23 @@ def _is_clip(block: ProxBlock) -> bool:
 
 def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
     """Blocks of h whose conjugate has a compiled gradient; otherwise a callback."""
-    if not h.conjugate.smooth:
-        return []
     if h.form is not None and h.form.mu > 0:
         return prox_blocks(h, p)
     return [ProxBlock(Kind.CALLBACK, 0, p, np.zeros(0), h)]
 
 
-def _pack_blocks(name: str, blocks: Sequence[ProxBlock], what: int, callbacks: Callbacks) -> Parts:
+def _pack_blocks(name: str, blocks: Sequence[ProxBlock], what: int, calls: Calls) -> Parts:
     """The table of a public function's blocks, and their parameters."""
     table = np.zeros((len(blocks), 6), np.int64)
     pool = nonempty(np.zeros(sum(block.params.size for block in blocks)))
-    write_blocks(blocks, (table, 0), (pool, 0), what, callbacks)
+    write_blocks(blocks, (table, 0), (pool, 0), what, calls)
     return {f"{name}tab": table, f"{name}par": pool}
 
 
 # -- agents --------------------------------------------------------------------------------------
 
 
-def pack_matrices(agents: Sequence[Agent], p: int, callbacks: Callbacks) -> Parts:
+def pack_matrices(agents: Sequence[Agent], p: int, calls: Calls) -> Parts:
     """The A_i, each distinct one once; see :class:`dual2.engine.pack.Block`."""
     known: dict[int, tuple[int, Array]] = {}
     dense, values, indices = [np.zeros((0, p))], [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
@@ -240,8 +241,8 @@ def pack_matrices(agents: Sequence[Agent], p: int, callbacks: Callbacks) -> Part
             entries += csc.nnz
         else:
             kind, place = OPERATOR_A, np.zeros((d, 2), dtype=np.int64)
-            callbacks.add_function(APPLY, i, agent.apply, d, p)
-            callbacks.add_function(ADJOINT, i, agent.adjoint, p, d)
+            calls.append(Call(APPLY, i, agent.apply, d, p))
+            calls.append(Call(ADJOINT, i, agent.adjoint, p, d))
         known[id(agent.A)] = kind, place
     found = [known[id(agent.A)] for agent in agents]
     cols = np.ascontiguousarray(np.vstack(dense), dtype=np.float64)
@@ -257,7 +258,7 @@ def _places(group: Group, first: Array) -> Array:
 
 
 def pack_smooth(
-    agents: Sequence[Agent], groups: Sequence[Group], xptr: Array, callbacks: Callbacks
+    agents: Sequence[Agent], groups: Sequence[Group], xptr: Array, calls: Calls
 ) -> Parts:
     """The f_i: diagonal and linear parts, then matrices of those that have any."""
     n, others = len(agents), []
@@ -278,7 +279,7 @@ def pack_smooth(
         known[key] = form
         if form is None:
             fkind[i] = CALLBACK_F
-            callbacks.add_function(GRAD_F, i, agent.f.grad, agent.dim, agent.dim)
+            calls.append(Call(GRAD_F, i, agent.f.grad, agent.dim, agent.dim))
             continue
         fcoef[:, xptr[i] : xptr[i + 1]] = form.diagonal, form.linear
         parts, fkind[i], fsize[i] = _coupled_parts(form)
@@ -302,7 +303,7 @@ def _coupled_parts(form: SmoothForm) -> tuple[list[Array], int, int]:
 
 
 def pack_proximable(
-    agents: Sequence[Agent], groups: Sequence[Group], parts: Parts, callbacks: Callbacks
+    agents: Sequence[Agent], groups: Sequence[Group], parts: Parts, calls: Calls
 ) -> Parts:
     """The g_i as blocks; with the diagonal of f_i, the coordinates of those that split."""
     n, xptr = len(agents), parts["xptr"]
@@ -314,7 +315,7 @@ def pack_proximable(
     gptr, start = (np.concatenate([[0], np.cumsum(v)]).astype(np.int64) for v in (counts, sizes))
     gtab, gpar = np.zeros((gptr[-1], 6), np.int64), nonempty(np.zeros(start[-1]))
     for i, own in blocks.items():
-        write_blocks(own, (gtab, int(gptr[i])), (gpar, int(start[i])), PROX_G, callbacks)
+        write_blocks(own, (gtab, int(gptr[i])), (gpar, int(start[i])), PROX_G, calls)
     coef, easy = np.zeros((PARAMETERS, int(xptr[-1]))), np.zeros(n, np.int64)
     coef[0] = 1.0
     plain = (parts["akind"] == DENSE_A) & (parts["fkind"] == SIMPLE_F)
@@ -345,7 +346,7 @@ def write_blocks(
     table: tuple[Array, int],
     pool: tuple[Array, int],
     what: int,
-    callbacks: Callbacks,
+    calls: Calls,
 ) -> None:
     """Rows (kind, flags, start, size, first parameter, end of parameters) and their parameters.
 
@@ -355,9 +356,9 @@ def write_blocks(
     for block in blocks:
         if block.kind == Kind.CALLBACK and what == GRAD_H:
             gradient = block.function.conjugate.grad
-            callbacks.add_function(what, row, gradient, block.size, block.size)
+            calls.append(Call(what, row, gradient, block.size, block.size))
         elif block.kind == Kind.CALLBACK:
-            callbacks.add_prox(what, row, block.function.prox, block.size)
+            calls.append(Call(what, row, block.function.prox, block.size, block.size, True))
         end = used + block.params.size
         rows[row] = int(block.kind), block.flags, start, block.size, used, end
         numbers[used:end] = block.params

@@ -120,9 +120,8 @@ def _block(f: Function, dim: int) -> ProxBlock:
     if form is None:
         form, flags = _dual_form(f), kernels.CONJUGATED
     if form is not None:
-        columns = [np.broadcast_to(part, (dim,)) for part in form.columns]
         flags |= 0 if form.kinked else kernels.KINKLESS
-        return ProxBlock(Kind.SEPARABLE, flags, dim, np.concatenate(columns), f)
+        return ProxBlock(Kind.SEPARABLE, flags, dim, form.parameters(dim), f)
     inner, flags = f, 0
     if isinstance(f, Conjugate | Max):
         inner, flags = f.conjugate, kernels.CONJUGATED

@@ -106,6 +106,16 @@ class PiecewiseQuadratic(Function):
         slopes = self.slope_left, self.slope_right, self.kink
         return self.curvature, self.linear, *slopes, self.lower, self.upper
 
+    def parameters(self, dim: int) -> Array:
+        """The columns on R^dim, one after the other.
+
+        Examples
+        --------
+        >>> PiecewiseQuadratic(curvature=2.0, lower=0.0).parameters(1).tolist()
+        [2.0, 0.0, 0.0, 0.0, 0.0, 0.0, inf]
+        """
+        return np.concatenate([np.broadcast_to(part, (dim,)) for part in self.columns])
+
     @cached_property
     def kinked(self) -> bool:
         """Whether some coordinate has a kink."""

@@ -63,10 +63,8 @@ class ID2A:
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
-        parts = {"outer": vars(self.at), "oracle": self.oracle.state()}
-        parts["inner"] = self.subsolver.as_dict()
-        named = {f"{part}_{k}": v for part, own in parts.items() for k, v in own.items()}
-        return named | {"rounds": self.rounds}
+        outer = {f"outer_{name}": value for name, value in vars(self.at).items()}
+        return outer | self.oracle.state() | {"rounds": self.rounds}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
@@ -74,8 +72,7 @@ class ID2A:
             k.removeprefix(mark): _native(v) for k, v in state.items() if k.startswith(mark)
         }
         self.rounds, self.at = int(state["rounds"]), Iterate(**part("outer_"))
-        self.subsolver.restore(part("inner_"))
-        self.oracle.restore(part("oracle_"))
+        self.oracle.restore(part("oracle_"), part("inner_"))
         self.oracle.aim(self.at.k)
 
     # -- what others read ---------------------------------------------------------------------
@@ -129,19 +126,19 @@ def plan_id2a(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan
     network = _network(network, settings.method, extra)
     options = _options(settings, extra)
     asked = find_subsolver(settings.subsolver)
-    facts = gather_facts(problem)
+    spectral, facts = network.spectral, gather_facts(problem)
     record = SUBSOLVERS.get(asked) if isinstance(asked, str) else None
     rho, mapping = settings.rho, options.mapping
     if record is not None and record.local and rho == "auto":
         rho = 0.0
     if record is not None and record.mapping and mapping == "auto":
         mapping = record.mapping
-    constants = analyse(problem, network, rho, settings.constants, mapping, facts)
+    constants = analyse(problem, spectral, rho, settings.constants, mapping, facts)
     runtime = Runtime(problem, network)
     name, reason = _choose(asked, runtime, facts, constants, cost, options.mapping)
     chosen = SUBSOLVERS.get(name)
     if record is None and chosen is not None and chosen.mapping and options.mapping == "auto":
-        constants = analyse(problem, network, constants.rho, constants.kind, chosen.mapping, facts)
+        constants = analyse(problem, spectral, constants.rho, constants.kind, chosen.mapping, facts)
     own, maker = {}, asked
     if not callable(maker):
         maker, by_dual = SUBSOLVERS[name].make, SUBSOLVERS[name].by_dual
@@ -215,8 +212,8 @@ def _describe(
         "method": (settings.method, "given or default"),
         "subsolver": choice,
         "rho": (c.rho, "n = 1 needs none" if network.n == 1 else chosen),
-        "lambda_max": (float(network.lambda_max), "spectrum of the gossip matrix"),
-        "lambda_min": (float(network.lambda_min), "spectrum of the gossip matrix"),
+        "lambda_max": (float(network.spectral.lambda_max), "spectrum of the gossip matrix"),
+        "lambda_min": (float(network.spectral.lambda_min), "spectrum of the gossip matrix"),
         "rounds_per_mix": (int(network.rounds), "degree of the Chebyshev polynomial, 1 for C"),
         "constants": (c.kind, "given or default"),
         "L_F": (c.L_F, c.sources["L_F"]),
@@ -257,7 +254,7 @@ def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> 
     )
     return (
         f"{settings.method} with {name}. Case {c.case.name}: {c.case.reason}.\n"
-        f"{where}; {exchange}, κ_C = {network.kappa:.4g}.\n"
+        f"{where}; {exchange}, κ_C = {network.spectral.kappa:.4g}.\n"
         f"{rate}; {inner}. h* enters by its {'prox' if c.mapping == 'prox' else 'gradient'}.\n"
         f"Subproblem solver {name}: {reason}."
     )

@@ -122,7 +122,8 @@ class Method:
     parameters, ``parameters`` what the caller chose of them. ``reconstructed`` says that the update
     was rebuilt from its family, not read from the authors' listing; ``aliases`` are other methods
     that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent;
-    ``scale_free`` methods need no balance of rows and variables beforehand.
+    ``scale_free`` methods need no balance of rows and variables beforehand; ``remark`` is what
+    every list says beside the name: aliases, and whether it is reconstructed.
     """
 
     name: str
@@ -137,6 +138,12 @@ class Method:
     reveals: str = "dual vectors"
     scale_free: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    remark: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        parts = [f"= {', '.join(self.aliases)}"] if self.aliases else []
+        parts += ["reconstructed"] if self.reconstructed else []
+        vars(self).update(remark="; ".join(parts))
 
     def __call__(self, **parameters: Any) -> "Method":
         """The same method with parameters of the caller's choice."""
@@ -156,9 +163,3 @@ class Method:
         """Where the parameters that may be given come from otherwise, those alike together."""
         groups = groupby((p for p in self.declared if p.free), lambda p: p.source)
         return {", ".join(p.name for p in same): source for source, same in groups}
-
-    @property
-    def remark(self) -> str:
-        """What every list says beside the name: aliases, and whether it is reconstructed."""
-        parts = [f"= {', '.join(self.aliases)}"] if self.aliases else []
-        return "; ".join([*parts, *(["reconstructed"] if self.reconstructed else [])])

@@ -127,7 +127,9 @@ def solve(
     first = now = measure()
     done = 0
     while now > tol * first and done < max_iterations:
-        done += solver.advance(z, min(every, max_iterations - done), 1.0)
+        steps = min(every, max_iterations - done)
+        solver.advance(z, steps)
+        done += steps
         if restart and solver.restarts:
             solver.residuals(z, with_primal=False)
             if solver.uphill()[0] > 0:

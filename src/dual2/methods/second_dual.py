@@ -9,6 +9,7 @@ agent), each agent alone (ρ = 0), or exactly, whole outer iterations in one com
 """
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -143,12 +144,12 @@ class SecondDual(ABC):
     """The oracle: ``init``, then ``advance`` and ``measure`` until it answers, then ``next``."""
 
     memory: ClassVar[tuple[str, ...]] = ()
-    """Attributes that are the state, beside those of solver and rule."""
+    """Attributes that are the state, as solver and rule have theirs."""
 
     def __init__(self, options: Options, solver: Subsolver) -> None:
         self.options, self.solver, self.runtime = options, solver, solver.runtime
         self.facts, self.constants = facts, constants = solver.facts, solver.constants
-        self.per_mix, top = self.runtime.network.rounds, self.runtime.network.lambda_max
+        self.per_mix, top = self.runtime.network.rounds, self.runtime.network.spectral.lambda_max
         length, beta = 1.0 / constants.L_F if constants.L_F > 0 else 0.0, constants.outer_momentum
         self.rule = accuracy_rule(options, constants, facts, top, length)
         self.nesterov = Nesterov(length, beta, restarts=self.rule.adaptive or beta is None)
@@ -183,12 +184,16 @@ class SecondDual(ABC):
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue, by name; what is not known yet is left out."""
-        own = {name: getattr(self, name) for name in self.memory}
-        rule = {f"rule_{name}": getattr(self.rule, name) for name in self.rule.memory}
-        return {name: value for name, value in (own | rule).items() if value is not None}
+        sub, rule = self.solver, self.rule
+        own = {f"oracle_{name}": getattr(self, name) for name in self.memory}
+        own |= {f"oracle_rule_{name}": getattr(rule, name) for name in rule.memory}
+        inner = {f"inner_{name}": value for name, value in sub.state._asdict().items()}
+        inner |= {f"inner_{name}": getattr(sub, name) for name in sub.memory}
+        return {name: value for name, value in own.items() if value is not None} | inner
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue from a saved :meth:`state`."""
+    def restore(self, state: dict[str, Any], inner: dict[str, Any]) -> None:
+        """Continue from the two parts of a saved :meth:`state`, ``inner`` the solver's."""
+        self.solver.restore(inner)
         for name in self.memory:
             setattr(self, name, state.get(name))
         for name in self.rule.memory:
@@ -216,6 +221,7 @@ class Together(SecondDual):
     memory = ("inner", "check", "tested", "restarted", "residual")
     check, tested, restarted = 1, 0, 0
     residual: float | None = None
+    _seconds = 1e-6  # of one inner iteration, as far as is known
     SOONEST, SHARE = 4, 0.75
     """Where tests are foretold: fewest inner iterations between two, and how much of the last
     subproblem's iterations the first test of the next one waits: subproblems take about equally
@@ -224,8 +230,11 @@ class Together(SecondDual):
     def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
         """Inner iterations up to the next test."""
         allowed = max(1, rounds // self.per_mix)
-        steps = min(self.check - self.inner, allowed)
-        steps = self.solver.advance(at.z, steps, seconds)
+        steps = min(self.check - self.inner, allowed, max(1, int(seconds / self._seconds)))
+        begun = time.perf_counter()
+        self.solver.advance(at.z, steps)
+        if steps >= 10:
+            self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
         self.inner += steps
         return steps * self.per_mix
 
@@ -255,7 +264,7 @@ class Together(SecondDual):
         sub = self.solver
         primal, dual = sub.residuals(at.z, with_primal=self.rule.by_parts)
         uphill = sub.uphill()
-        rows = dual if self.rule.by_parts else sub.combined(primal, dual)
+        rows = dual if self.rule.by_parts else dual + sub.weight * primal
         step, turn = self.nesterov.descend(at, sub.mixed) - at.w, at.z - at.past
         return agreed(
             self.runtime,

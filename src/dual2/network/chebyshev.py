@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dual2.errors import NetworkError
+from dual2.network.spectrum import Spectral
 
 if TYPE_CHECKING:
     from dual2.network.gossip import Network, Tree
@@ -129,15 +130,22 @@ class ChebyshevNetwork:
         """Largest eigenvalue of P_K(C), or its upper bound."""
         return self._extremes[1]
 
+    @cached_property
+    def spectral(self) -> Spectral:
+        """Extreme eigenvalues of P_K(C) or their bounds, their ratio, and λ_max for every agent."""
+        least, most = self._extremes
+        kappa = most / least if self.n > 1 else 1.0
+        return Spectral(least, most, kappa, np.full(self.n, most))
+
     @property
     def majorant(self) -> NDArray[np.float64]:
         """m with P_K(C) ≤ diag(m): λ_max for every agent."""
-        return np.full(self.n, self.lambda_max)
+        return self.spectral.majorant
 
     @property
     def kappa(self) -> float:
         """Condition number λ_max/λ_min⁺ of P_K(C), or its bound."""
-        return self.lambda_max / self.lambda_min if self.n > 1 else 1.0
+        return self.spectral.kappa
 
     def polynomial(self, t: ArrayLike) -> NDArray[np.float64]:
         """P_K(t), by the same recurrence as :meth:`mix`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, dijkstra
 from dual2.errors import NetworkError, counted
 from dual2.network.chebyshev import ChebyshevNetwork, SpectrumKind
 from dual2.network.reading import read
-from dual2.network.spectrum import extreme_eigenvalues
+from dual2.network.spectrum import Spectral, extreme_eigenvalues
 
 SWEEPS = 8
 """Most landmarks that the search for a centre adds."""
@@ -38,25 +38,25 @@ class Tree:
         Agents by depth, deepest level first; the root itself is in none.
     height : int
         Largest depth = number of levels.
+    upwards : pair of ndarrays
+        All but the root, the deepest first, and their parents: the order of a sum.
+
+    Examples
+    --------
+    >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
+    >>> [part.tolist() for part in tree.upwards]
+    [[0, 2, 3], [1, 1, 1]]
     """
 
     root: int
     parent: NDArray[np.int64]
     levels: list[NDArray[np.int64]]
     height: int
+    upwards: tuple[NDArray[np.int64], NDArray[np.int64]] = field(init=False)
 
-    @cached_property
-    def upwards(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All but the root, the deepest first, and their parents: the order of a sum.
-
-        Examples
-        --------
-        >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
-        >>> [part.tolist() for part in tree.upwards]
-        [[0, 2, 3], [1, 1, 1]]
-        """
+    def __post_init__(self) -> None:
         children = np.concatenate([np.empty(0, np.int64), *self.levels])
-        return children, self.parent[children]
+        vars(self).update(upwards=(children, self.parent[children]))
 
     @cached_property
     def walk(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -267,20 +267,28 @@ class Network:
         return self._extremes[1]
 
     @cached_property
-    def majorant(self) -> NDArray[np.float64]:
-        """m with C ≤ diag(m): m_i = 2Σ_j max(c_ij, 0), because (a-b)² ≤ 2a² + 2b².
+    def spectral(self) -> Spectral:
+        """Extreme eigenvalues, condition number and majorant of C.
 
-        It is λ_max for all where that is smaller for each of them.
+        m_i = 2Σ_j max(c_ij, 0), because (a-b)² ≤ 2a² + 2b²; it is λ_max for all where that is
+        smaller for each of them.
         """
+        least, most = self._extremes
         weights = np.repeat(np.maximum(self.weights, 0.0), 2)
         sums = np.bincount(self.edges.ravel(), weights=weights, minlength=self.n)
         twice = np.asarray(2.0 * sums, dtype=np.float64)
-        return np.minimum(twice, self.lambda_max) if twice.min() >= self.lambda_max else twice
+        majorant = np.minimum(twice, most) if twice.min() >= most else twice
+        return Spectral(least, most, most / least if self.n > 1 else 1.0, majorant)
+
+    @property
+    def majorant(self) -> NDArray[np.float64]:
+        """m with C ≤ diag(m), see :attr:`spectral`."""
+        return self.spectral.majorant
 
     @property
     def kappa(self) -> float:
         """Condition number κ_C = λ_max/λ_min⁺ (1 for a single agent)."""
-        return self.lambda_max / self.lambda_min if self.n > 1 else 1.0
+        return self.spectral.kappa
 
     # -- matrices and products --------------------------------------------------------------
 

@@ -13,6 +13,7 @@ which has no cancellation: its relative error is the square of the error of v.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +27,19 @@ TOLERANCE = 1e-10
 """Relative tolerance asked of the eigensolver."""
 
 Vector = NDArray[np.float64]
+
+
+class Spectral(NamedTuple):
+    """What methods ask of the spectrum of a gossip matrix."""
+
+    lambda_min: float
+    """Smallest nonzero eigenvalue, or a lower bound; 0 for a single agent."""
+    lambda_max: float
+    """Largest eigenvalue, or an upper bound."""
+    kappa: float
+    """Their ratio, 1 for a single agent."""
+    majorant: Vector
+    """m with C ≤ diag(m)."""
 
 
 def extreme_eigenvalues(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,14 @@ class ProximalStep:
     noise: Vector
     s: Vector
     moved: float
+
+
+class OwnSteps(NamedTuple):
+    """A :class:`ProximalStep` before sums are agreed on; rows are |x_i − x̂_i|² and A_i x̂_i."""
+
+    r: list[Vector]
+    noise: Vector
+    rows: Vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,26 +230,30 @@ def gather_evidence(
 ) -> Evidence:
     """Agree on all that :func:`gap` and :func:`x_error_bound` need."""
     strong, count = strong_convexity(problem), len(problem.agents)
-    odd = np.full(count, not finite(lam, np.concatenate(x)))
+    known = finite(lam, np.concatenate(x))
+    own = own_steps(problem, x, lam) if known else None
+    values = _values(problem, x) if valued and known else np.zeros((count, 2))
     numbers = np.zeros((count, 0)) if numbers is None else numbers
+    odd = np.full(count, not known)
     somewhere, lowest, *rest = problem.largest(np.column_stack([odd, -strong, numbers]))
     mu, most = -float(lowest), np.array(rest)
-    if somewhere:
+    if somewhere or own is None:
         return Evidence(mu, most)
-    step = proximal_step(problem, x, lam)
+    moved, *s = problem.total(own.rows)
+    step = ProximalStep(own.r, own.noise, np.array(s), float(np.sqrt(moved)))
     points = dual_points(problem, step, lam)
     told = [response_gaps(point, strong, step.noise) for point in points]
     told += [point.residuals**2 for point in points]
     spread = mu > 0 and dual_strong_convexity(problem) > 0
     told.append(problem.sizes.sigma.max2 if spread else np.zeros(count))
-    told += [_values(problem, x)] if valued else []
+    told += [values] if valued else []
     total = problem.total(np.column_stack(told))
     gaps, squares = total[: 2 * len(points)].reshape(2, len(points))
     sigma2, *rest = total[2 * len(points) :].tolist()
     value = None if not rest else rest[0] if rest[1] == 0 else np.nan
     agreed = zip(points, gaps.tolist(), np.sqrt(squares).tolist(), strict=True)
-    known = tuple(replace(point, gap=gap, residual=size) for point, gap, size in agreed)
-    return Evidence(mu, most, value, step, known, sigma2)
+    found = tuple(replace(point, gap=gap, residual=size) for point, gap, size in agreed)
+    return Evidence(mu, most, value, step, found, sigma2)
 
 
 def _values(problem: Problem, x: list[Vector]) -> Vector:
@@ -252,21 +264,20 @@ def _values(problem: Problem, x: list[Vector]) -> Vector:
         return np.tile([0.0, 1.0], (len(problem.agents), 1))
 
 
-def proximal_step(problem: Problem, x: list[Vector], lam: Vector) -> ProximalStep:
-    """Take the step of :class:`ProximalStep` for every agent."""
+def own_steps(problem: Problem, x: list[Vector], lam: Vector) -> OwnSteps:
+    """Take the step of :class:`ProximalStep` for every agent of this process."""
     residuals, noise = [], np.empty(len(problem.agents))
     rows = np.empty((len(problem.agents), problem.p + 1))
     for group in problem.groups:
         X = group.take(x)
         gradient, pull = group.f.gradients(X), group.A.adjoint(lam)
         L = step_constants(group, X, gradient, pull)
-        new = group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L)
+        new = group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L[:, None])
         residuals.append(L[:, None] * (X - new) + group.f.gradients(new) - gradient)
         forces = 2 * norms_of(gradient) + norms_of(pull)
         noise[group.at] = 4 * EPS * (L * (norms_of(X) + norms_of(new)) + forces)
         rows[group.at, 0], rows[group.at, 1:] = norms_of(X - new) ** 2, group.A.apply(new)
-    total = problem.total(rows)
-    return ProximalStep(residuals, noise, total[1:], float(np.sqrt(total[0])))
+    return OwnSteps(residuals, noise, rows)
 
 
 def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualPoint]:
@@ -278,7 +289,7 @@ def dual_points(problem: Problem, step: ProximalStep, lam: Vector) -> list[DualP
     base = coupling_step(s, lam)
     for t in (0.01 * base, base, 100.0 * base):
         y = coupling_response(problem.h, s, lam, t)
-        change = (s - y) / t if problem.h.proximable else None
+        change = (s - y) / t if problem.dual_term.prox_of_h else None
         price, residuals = lam if change is None else lam + change, _lengths(problem, step, change)
         bracket = fenchel_young(h, s, price, value)
         points.append(DualPoint(price, residuals + step.noise, y, bracket))
@@ -301,7 +312,7 @@ def fenchel_young(h: Function, s: Vector, lam: Vector, value: float) -> float:
     terms = value, _number(h._conjugate_value, lam), -float(lam @ s)
     if not np.isfinite(terms).all():
         return np.inf
-    return abs(sum(terms)) + 8 * EPS * sum(abs(term) for term in terms)
+    return abs(sum(terms)) + 8 * EPS * sum(map(abs, terms))
 
 
 def _number(function: Callable[[Vector], Any], x: Vector) -> float:
@@ -343,7 +354,7 @@ def saddle_bound(problem: Problem, known: Evidence, step: ProximalStep) -> float
 
 def dual_strong_convexity(problem: Problem) -> float:
     """μ_φ = μ_h* + λ_min(Σ A_i A_iᵀ/L_i), the sum over agents with L_i-smooth f_i + g_i."""
-    conjugate = 1.0 / max((problem.h.form or problem.h).L, 1.0 / RIGID)
+    conjugate = 1.0 / max(problem.dual_term.L_of_h, 1.0 / RIGID)
     if problem.p > GRAM_LIMIT or not problem.complete:
         return conjugate
     curvatures = [group.f.L + group.g.L for group in problem.groups]

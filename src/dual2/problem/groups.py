@@ -43,6 +43,9 @@ MATRICES = 2_000_000
 class Forms:
     """Functions that split by coordinate, one for each row.
 
+    Their ``values`` and ``gradients`` at the rows X and their ``prox`` with steps (rows, 1) are
+    those of the one ``form`` that they make together.
+
     Parameters
     ----------
     forms : sequence of PiecewiseQuadratic
@@ -62,23 +65,12 @@ class Forms:
         names = [field.name for field in fields(PiecewiseQuadratic)]
         columns = {name: rows_of([getattr(form, name) for form in forms], d) for name in names}
         self.form, self.shape = PiecewiseQuadratic(**columns), (len(forms), d)
-
-    def values(self, X: Array) -> Array:
-        """The value of each row."""
-        return self.form._value(X)
+        self.values, self.gradients, self.prox = self.form._value, self.form._grad, self.form._prox
 
     def magnitudes(self, X: Array) -> Array:
         """|f| of each row; 0 outside the domain."""
         values = np.abs(self.values(X))
         return np.where(np.isfinite(values), values, 0.0)
-
-    def gradients(self, X: Array) -> Array:
-        """The gradient at each row."""
-        return self.form._grad(X)
-
-    def prox(self, V: Array, steps: Array) -> Array:
-        """The prox at each row, with its own step."""
-        return self.form._prox(V, steps[:, None])
 
     @cached_property
     def mu(self) -> Array:
@@ -116,8 +108,8 @@ class Each:
         return np.array([f.grad(x) for f, x in zip(self.functions, X, strict=True)])
 
     def prox(self, V: Array, steps: Array) -> Array:
-        """The prox at each row, with its own step."""
-        parts = zip(self.functions, V, steps.tolist(), strict=True)
+        """The prox at each row, with its own step; steps (rows, 1)."""
+        parts = zip(self.functions, V, steps.ravel().tolist(), strict=True)
         return np.array([f.prox(v, step) for f, v, step in parts])
 
     @cached_property
@@ -211,8 +203,9 @@ class Group:
     def ask(self, x: Sequence[Array], lam: Array) -> Answers:
         """All that the definitions of optimality ask of the agents, but their prox."""
         X = self.take(x)
+        own, other = self.f.magnitudes(X), self.g.magnitudes(X)
         gradient = self.f.gradients(X)
-        magnitude = np.abs((gradient * X).sum(axis=1)) + self.f.magnitudes(X) + self.g.magnitudes(X)
+        magnitude = np.abs((gradient * X).sum(axis=1)) + own + other
         products = self.A.apply(X)
         sizes = self.A.sizes(X, products)
         return Answers(X, gradient, self.A.adjoint(lam), products, sizes, magnitude)

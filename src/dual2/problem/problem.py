@@ -16,6 +16,7 @@ from dual2.functions import Function, as_function
 from dual2.problem import bounds, residual
 from dual2.problem.agent import Agent
 from dual2.problem.bounds import ErrorBound
+from dual2.problem.dual_term import find_dual_term
 from dual2.problem.groups import Group, Sizes, find_groups, measure
 from dual2.problem.matrices import Sigma
 from dual2.problem.residual import KKT
@@ -49,6 +50,8 @@ class Problem:
         Numbers of the ``agents``: 0 … n-1, or fewer in a :class:`dual2.runtime.Share`.
     dims : tuple of int
         d_1, …, d_n.
+    dual_term : DualTerm
+        The conjugate of h, and what is known of it.
 
     Examples
     --------
@@ -85,10 +88,11 @@ class Problem:
         self.p = agents[0].p if h.dim is None else h.dim
         self.dims: tuple[int, ...] = tuple(agent.dim for agent in agents)
         self._check_coupling()
+        self.dual_term = find_dual_term(h, self.p)
 
     def _take_over(self, other: Problem) -> None:
         """What is known of the same agents in another problem needs no second look."""
-        self.dims, self.h_star, self.sizes = other.dims, other.h_star, other.sizes
+        self.dims, self.sizes = other.dims, other.sizes
         self.groups, self.sigma = other.groups, other.sizes.sigma
 
     def __repr__(self) -> str:
@@ -170,11 +174,6 @@ class Problem:
     def sizes(self) -> Sizes:
         """Constants of the agents of this process: ``mu``, ``L``, ``rows`` and ``sigma``."""
         return measure(self.groups, self.agents, self.p)
-
-    @cached_property
-    def h_star(self) -> Function:
-        """The conjugate of h."""
-        return self.h.conjugate
 
     @cached_property
     def offsets(self) -> NDArray[np.int64]:

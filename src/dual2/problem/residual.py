@@ -144,7 +144,7 @@ def local_terms(group: Group, told: Answers) -> Local:
     """What the agents know."""
     X, gradient, pull = told[:3]
     L = step_constants(group, X, gradient, pull)
-    moved = X - group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L)
+    moved = X - group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L[:, None])
     residual = np.where(np.isfinite(moved).all(axis=1), L * norms_of(moved), np.inf)
     return Local(residual, norms_of(gradient), norms_of(pull), norms_of(X), L)
 
@@ -171,13 +171,14 @@ def longer_steps(
     X, level = told.X, ROUNDING * EPS * local.L * local.size
     if not np.any(forceless | (level > KNOWN * usual)):
         return local
-    first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], 1.0 / local.L)
+    steps = 1.0 / local.L[:, None]
+    first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], steps)
     usual = np.maximum(usual, local.L * norms_of(first))
     hidden = (forceless | (level > KNOWN * usual)) & (usual > 0)
     L = np.where(hidden, quotients(usual, local.size), local.L)
     force = told.gradient + told.pull
     with np.errstate(over="ignore", invalid="ignore"):
-        moved = L * norms_of(X - group.g.prox(X - force / L[:, None], 1.0 / L))
+        moved = L * norms_of(X - group.g.prox(X - force / L[:, None], 1.0 / L[:, None]))
     seen = hidden & np.isfinite(moved)
     return local._replace(
         residual=np.where(seen, moved, local.residual), L=np.where(seen, L, local.L)

@@ -2,9 +2,9 @@
 
 from dual2.runtime.faults import Faults
 from dual2.runtime.rows import Runtime
-from dual2.runtime.share import Agreement, Share, share_of
+from dual2.runtime.share import Share, share_of
 from dual2.runtime.simulated import SimulatedNetwork
-from dual2.runtime.transport import Transport, find_transport
+from dual2.runtime.transport import Agreement, Transport, find_transport
 
 __all__ = [
     "Agreement",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dual2.engine import pack as packing
-from dual2.engine.callbacks import SHIP
+from dual2.engine.callbacks import SHIP, Callbacks
 from dual2.engine.gossip import STAGE, Links, mix_rows
 from dual2.engine.residual import (
     Bounds,
@@ -69,7 +69,8 @@ class Runtime:
         self.total_of = self.agreement.total_of
         self.packed = packed = packing.pack(self.problem, smooth)
         self.block, self.n, self.p = packed.block, packed.n, packed.p
-        self._connect(packed.work, packed.has_callbacks)
+        self.callbacks = packed.callbacks
+        self._connect(packed.work, alone=packed.callbacks is not None)
         self.agreement.run = self.team.run
 
     def _connect(self, work: float, alone: bool) -> None:
@@ -97,7 +98,8 @@ class Runtime:
         buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
         self.links = Links(*found.neighbours, recurrence, buffers)
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
-        callbacks, exchange = self.packed.callbacks, self.agreement.transport.exchange
+        self.callbacks = callbacks = self.callbacks or Callbacks()
+        exchange = self.agreement.transport.exchange
         ship = exchange(buffers[STAGE], found.outgoing, found.incoming)
         guard = Guard(buffers[STAGE], found.ghosts, owners)
         callbacks.add(SHIP, 0, lambda: (ship(), guard.check()))
@@ -109,8 +111,8 @@ class Runtime:
         Errors of user functions and of the exchange surface here.
         """
         answer = self.team.run(kernel, *args)
-        if self.packed.has_callbacks:
-            self.packed.callbacks.check()
+        if self.callbacks is not None:
+            self.callbacks.check()
         return answer
 
     # -- exchange -------------------------------------------------------------------------
@@ -139,15 +141,15 @@ class Runtime:
         """Largest values over the processes; for what serves the observer, not counted."""
         if self.agreement.size == 1:
             return values
-        with self.agreement.uncounted():
+        with self.agreement.having(counted=False):
             return self.largest(np.broadcast_to(values, (self.n, len(values))))
 
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
         """Run ``kernel(block, *args)``; errors of user functions surface here."""
         kernel(*self.team.lend(kernel, (self.block, *args)))
-        if self.packed.has_callbacks:
-            self.packed.callbacks.check()
+        if self.callbacks is not None:
+            self.callbacks.check()
 
     def stationarity(self, x: Array, dual: Array) -> Local:
         """What each agent knows of its own optimality at (x_i, λ_i)."""

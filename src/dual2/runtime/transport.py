@@ -1,20 +1,32 @@
-"""The processes that hold the agents: who owns which, and what travels between them."""
+"""The processes that hold the agents: who owns which, what travels, and how all agree."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from dual2.engine.gossip import climb
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
 from dual2.runtime.exact import Encode, ExactSums, add_on_route
-from dual2.runtime.tree import ROOM, Route, combine, find_route, run_alone, sum_on_a_walk
+from dual2.runtime.tree import (
+    LEAST,
+    ROOM,
+    Fill,
+    Route,
+    combine,
+    find_route,
+    run_alone,
+    sum_in_parts,
+    sum_on_a_walk,
+)
 
 Array = np.ndarray
 Messages = Mapping[int, Array]
@@ -145,6 +157,130 @@ class Transport:
     def abort(self, code: int) -> None:
         """End all processes at once."""
         raise SystemExit(code)
+
+
+class Agreement:
+    """All agents of a network, wherever they live.
+
+    A maximum or a sum goes up the spanning tree and its value down again: 2·height rounds and
+    2(n-1) messages, counted so whatever the processes do instead. A few numbers are agreed on
+    (``agree_rounds``); arrays of p or p² numbers are summed (``sums``, whose rounds are those of
+    any exchange of p-vectors).
+
+    Parameters
+    ----------
+    network : Network or ChebyshevNetwork
+        Its graph has the tree.
+    transport : Transport
+        The processes; by default this one alone.
+    cold : bool
+        Whether this process has no starting point.
+
+    Attributes
+    ----------
+    owned : ndarray of int64
+        Numbers of the agents in this process, ascending.
+    agree_rounds, agree_floats : int
+        What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
+    sums : int
+        How often ``total_of`` was called.
+    run : callable
+        ``run(kernel, *args)`` on the threads of this process; by default there is one.
+    cold : bool
+        Whether nobody has a starting point, and all know it.
+
+    Examples
+    --------
+    >>> from dual2.network import Network
+    >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
+    >>> agreement.total([[1.0], [2.0], [4.0]]).tolist(), agreement.agree_rounds
+    ([7.0], 2)
+    """
+
+    def __init__(
+        self, network: AnyNetwork, transport: Transport | None = None, cold: bool = False
+    ) -> None:
+        self.network, self.transport = network, transport or Transport()
+        self.rank, self.size = self.transport.rank, self.transport.size
+        self.owners = self.transport.owners(network)
+        self.owned: NDArray[np.int64] = np.flatnonzero(self.owners == self.rank)
+        self.agree_rounds = self.agree_floats = self.sums = 0
+        self._room, self.run, self.cold = np.empty(0), run_alone, cold
+
+    def total_of(
+        self, width: int, fill: Fill, sent: int | None = None, least: int = LEAST
+    ) -> Array:
+        """Exact sum over the agents of one array each: the verb of methods over sums.
+
+        ``fill(rows, out)`` writes the arrays of the agents in places ``rows`` of this process into
+        the rows of ``out``, for some agents at a time where there are many, ``least`` at least.
+        What they write must depend on the agent alone. Everybody gets the same bits, in one process
+        or in several. What is counted are the ``sent`` numbers, if arrays are shorter because zeros
+        are left out.
+
+        Examples
+        --------
+        >>> from dual2.network import Network
+        >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
+        >>> def fill(rows, out):
+        ...     out[:] = rows[:, None] + [1.0, 10.0]
+        >>> agreement.total_of(2, fill).tolist(), agreement.sums
+        ([6.0, 33.0], 1)
+        """
+        self.sums += self.transport.counted
+        numbers = width if sent is None else sent
+        self.agree_floats += 2 * (self.network.n - 1) * numbers * self.transport.counted
+        count, transport = len(self.owned), self.transport
+        here = self.size == 1 and not transport.exact
+        tree = transport.travel(self.network) if here else self.network.tree
+        if here and count * width > ROOM:
+            return sum_on_a_walk(width, fill, tree, ROOM, self.run, least)
+        if transport.any_order and count * width > ROOM:
+            own = sum_in_parts(width, fill, count, ROOM)
+            return transport.sum(own[None], self.network)
+        if self._room.size < count * width:
+            self._room = np.empty(count * width)
+        rows = self._room[: count * width].reshape(count, width)
+        fill(np.arange(count), rows)
+        return sum_here(rows, tree) if here else transport.sum(rows, self.network)
+
+    def total(self, rows: ArrayLike) -> Array:
+        """Sum over the agents, column by column; (rows, m) to (m,)."""
+        return self.transport.sum(self._counted(rows), self.network)
+
+    def largest(self, rows: ArrayLike) -> Array:
+        """Largest value over the agents, column by column; (rows, m) to (m,)."""
+        return self.transport.max(self._counted(rows), self.network)
+
+    @contextmanager
+    def having(self, **flags: bool) -> Iterator[None]:
+        """Flags of the :class:`Transport` for a while.
+
+        ``counted=False`` where it serves the observer alone, a trace for instance; ``strict=True``
+        during the iterations; ``cold=True`` while a method begins and nobody has a starting point.
+
+        Examples
+        --------
+        >>> from dual2.network import Network
+        >>> agreement = Agreement(Network([(0, 1)]))
+        >>> with agreement.having(counted=False):
+        ...     total = agreement.total([[1.0], [2.0]])
+        >>> total.tolist(), agreement.agree_rounds
+        ([3.0], 0)
+        """
+        before = {name: getattr(self.transport, name) for name in flags}
+        vars(self.transport).update(flags)
+        try:
+            yield
+        finally:
+            vars(self.transport).update(before)
+
+    def _counted(self, rows: ArrayLike) -> Array:
+        values = np.asarray(rows, dtype=np.float64)
+        if self.transport.counted:
+            self.agree_rounds += 2 * self.network.tree.height
+            self.agree_floats += 2 * (self.network.n - 1) * values.shape[1]
+        return values
 
 
 def sum_here(total: Array, tree: Tree) -> Array:

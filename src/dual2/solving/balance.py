@@ -75,8 +75,17 @@ def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balan
     if scale == "none" or free:
         one = np.ones(1)
         return Balance(problem, np.ones(problem.p), np.broadcast_to(one, sum(problem.dims)))
-    units, h, rows = _balanced_rows(problem)
-    factors, agents, columns = _balanced_agents(problem)
+    lengths = np.sqrt(problem.total(problem.sizes.rows**2))
+    L = problem.sizes.L
+    logs = np.log2(np.where((L > 0) & (L < np.inf), L, np.nan))
+    ends = problem.largest(np.where(np.isnan(logs), -np.inf, [logs, -logs]).T)
+    units, h, rows = np.ones(problem.p), problem.h, ""
+    factors, agents, columns = np.ones(len(L)), list(problem.agents), ""
+    known = lengths[lengths > 0]
+    if known.size and SPREAD < known.max() / known.min() < np.inf:
+        units, h, rows = _balanced_rows(problem, lengths)
+    if np.log2(CURVATURES) < ends.sum() < np.inf:
+        factors, agents, columns = _balanced_agents(problem, logs, ends)
     if rows or columns:
         agents = [Agent(_scaled(a.A, units), a.f, a.g) for a in agents] if rows else agents
         problem = problem.with_agents(agents, h)
@@ -84,37 +93,28 @@ def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balan
     return Balance(problem, units, np.repeat(factors, problem.dims), said)
 
 
-def _balanced_rows(problem: Problem) -> tuple[Array, Function, str]:
+def _balanced_rows(problem: Problem, lengths: Array) -> tuple[Array, Function, str]:
     """Factors of the rows, h in those units, and what to say."""
-    none = np.ones(problem.p), problem.h, ""
-    lengths = np.sqrt(problem.total(problem.sizes.rows**2))
-    known = lengths[lengths > 0]
-    spread = float(known.max() / known.min()) if known.size else 1.0
-    if not SPREAD < spread < np.inf:
-        return none
     units, h = _units(problem.h, lengths)
     if np.all(units == units[0]):
-        return none
-    return (
-        units,
-        h,
-        (
-            f"the rows of the coupling, which differ in length by a factor of {spread:.0e}, were "
-            f"multiplied by powers of two from {units.min():.3g} to {units.max():.3g}"
-        ),
+        return np.ones(problem.p), problem.h, ""
+    known = lengths[lengths > 0]
+    said = (
+        "the rows of the coupling, which differ in length by a factor of "
+        f"{known.max() / known.min():.0e}, were multiplied by powers of two from "
+        f"{units.min():.3g} to {units.max():.3g}"
     )
+    return units, h, said
 
 
-def _balanced_agents(problem: Problem) -> tuple[Array, list[Agent], str]:
-    """Factors e_i of the agents' variables, the agents in those units, and what to say."""
-    L = problem.sizes.L
-    bends = np.where((L > 0) & (L < np.inf), L, np.nan)
-    logs = np.log2(bends)
-    ends = np.where(np.isnan(logs), -np.inf, [logs, -logs]).T
-    most, least = problem.largest(ends)
-    factors, agents = np.ones(len(bends)), list(problem.agents)
-    if not np.log2(CURVATURES) < most + least < np.inf:
-        return factors, agents, ""
+def _balanced_agents(problem: Problem, logs: Array, ends: Array) -> tuple[Array, list[Agent], str]:
+    """Factors e_i of the agents' variables, the agents in those units, and what to say.
+
+    ``logs`` are those of the L_i, NaN where there is none, ``ends`` the largest of them and of
+    their negatives over all agents.
+    """
+    most, least = ends
+    factors, agents = np.ones(len(logs)), list(problem.agents)
     for i, agent in enumerate(problem.agents):
         factor = 1.0 if np.isnan(logs[i]) else 2.0 ** round(((most - least) / 2 - logs[i]) / 2)
         old = np.full(agent.dim, 1.0 / factor)

@@ -23,7 +23,7 @@ from dual2.methods.method import Method
 from dual2.methods.newton.message import Layout, half_size
 from dual2.methods.newton.plan import PANOC_NEEDS, PRIMAL, SOME, prefers_primal
 from dual2.methods.parameters import Settings
-from dual2.methods.registry import AUTO, METHODS, find_method, untaken_options
+from dual2.methods.registry import METHODS, untaken_options
 from dual2.network import AnyNetwork
 from dual2.problem import Agent
 from dual2.runtime import Share
@@ -161,14 +161,9 @@ _LAST = "iD2A"
 
 # -- the choice --------------------------------------------------------------------------------
 def choose(
-    method: Any,
-    share: Share,
-    network: AnyNetwork,
-    settings: Settings,
-    tol: float,
-    state: Any = None,
+    share: Share, network: AnyNetwork, settings: Settings, tol: float, state: Any = None
 ) -> Choice:
-    """The method asked for, or for ``"auto"`` the one that ``share`` is solved by.
+    """The method that ``share`` is solved by where none is named.
 
     A state that is continued was made by one method, and that goes on. Settings and parameters
     that one of the candidates declares and those before it do not decide for it.
@@ -179,14 +174,12 @@ def choose(
     >>> from dual2.runtime import share_of
     >>> agents, network = [d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Network([(0, 1)])
     >>> share = share_of(d2.Problem(agents, d2.IndicatorPoint([1.0])), network)
-    >>> found = choose("auto", share, network, Settings(), 1e-8)
+    >>> found = choose(share, network, Settings(), 1e-8)
     >>> found.method.name, found.able
     ('Newton', True)
-    >>> choose("auto", share, network, Settings(rho=0.0), 1e-8).reason
+    >>> choose(share, network, Settings(rho=0.0), 1e-8).reason
     'iD2A, which knows rho'
     """
-    if not (isinstance(method, str) and method.lower() == AUTO):
-        return Choice(find_method(method))
     if isinstance(state, Mapping) and (begun := method_of_mark(str(state.get("mark", "")))):
         return Choice(METHODS[begun], f"{begun}, with which the run that is continued began")
     if wishes := _wishes(settings):

@@ -7,8 +7,8 @@ the loop pauses. So a run that was cut and continued equals one that was not.
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from dual2.methods.method import Judging, Plan
 from dual2.solving.balance import Balance
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import CALLS, Counts, Status
+from dual2.solving.schedule import MILESTONE, Schedule, StateKeeper
 from dual2.solving.stopping import Request, Residual, StoppingTest
 
 Array = np.ndarray
@@ -24,54 +25,22 @@ Point = tuple[Array, Array]
 CHUNK = 0.1
 """Seconds of compiled work between two looks at the clock."""
 _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
-_MILESTONE, _PATIENCE = 1000, 5
-"""At rounds 1000, 2000, 4000, … feasibility and progress are judged; this many without any
-progress of the KKT residual, the price at rest, are a stall."""
 _TESTS = ("tests", "sums")
 _REFUSALS = 20
 """How often an algorithm that judges itself may be wrong before that is a stall."""
 _ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
 
 
-@dataclass
-class Schedule:
-    """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
+class Outcome(NamedTuple):
+    """What a run leaves, in the units of what was solved."""
 
-    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one,
-    ``forced`` is 1 if the last row of the trace is there only because the run ended.
-    """
-
-    test: int
-    milestone: int
-    trace: int = 0
-    best: float = math.inf
-    judged: float = math.inf
-    idle: int = 0
-    forced: int = 0
-    tests: int = 0
-    sums: int = 0
-    agree_rounds: int = 0
-    agree_floats: int = 0
-    seconds: float = 0.0
-    anchor: Array = field(default_factory=lambda: np.zeros(0))
-
-
-class StateKeeper(Protocol):
-    """Where the state of a run is kept from time to time."""
-
-    @property
-    def due(self) -> bool:
-        """Whether it is time to save, by the clock of this process."""
-        ...
-
-    @property
-    def held(self) -> bool:
-        """Whether saving has failed here, so that no process may go on saving."""
-        ...
-
-    def save(self, rounds: int, state: dict[str, Any]) -> None:
-        """Keep the state after so many rounds."""
-        ...
+    status: Status
+    counts: Counts
+    """Calls of this process."""
+    trace: dict[str, Array]
+    state: dict[str, Any]
+    x: Array
+    duals: Array
 
 
 class Driver:
@@ -128,7 +97,7 @@ class Driver:
         self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
         anchor = np.zeros(plan.runtime.p)
-        self.schedule = Schedule(10 * stride, _MILESTONE * stride, anchor=anchor)
+        self.schedule = Schedule(10 * stride, MILESTONE * stride, anchor=anchor)
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
         self.ray: Array | None = None
@@ -179,17 +148,18 @@ class Driver:
         return [getattr(self.stopping, name) + getattr(self.schedule, name) for name in _TESTS]
 
     # -- the loop -------------------------------------------------------------------------
-    def run(self, update: Callable[[int, float], None] | None = None) -> Status:
-        """Advance until a limit, the test or an interrupt; returns the status.
+    def run(self, update: Callable[[int, float], None] | None = None) -> Outcome:
+        """Advance until a limit, the test or an interrupt.
 
         ``update(rounds, kkt)`` is told how far the run has come.
         """
         x, duals = self.point
-        self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
         if self._judging is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
-        running = self.runtime.agreement.running
-        with running(), on_interrupt(self.interrupt), np.errstate(over="ignore", invalid="ignore"):
+        agreement, request = self.runtime.agreement, on_interrupt(self.interrupt)
+        agreement.transport.settled = True
+        with agreement.having(strict=True), request, np.errstate(over="ignore", invalid="ignore"):
+            self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
             self._trace()
             while (status := self._limit()) is None:
                 found = self._advance()
@@ -202,7 +172,10 @@ class Driver:
         if self.record and self.algorithm.rounds > last and self._finite():
             self._record()
             self.schedule.forced = 1
-        return status
+        counts, trace, state = self.own_counts(), self.trace(), self.state()
+        with np.errstate(over="ignore", invalid="ignore"):
+            x, duals = self.point if status == Status.CONVERGED else self.best_point()
+        return Outcome(status, counts, trace, state, x, duals)
 
     def _advance(self) -> Residual | None:
         """Work up to the next pause, by the clock; test where a test is due."""
@@ -280,8 +253,12 @@ class Driver:
                 return Status.STALLED if self._refused > _REFUSALS else None
             if end:
                 return Status(end)
-        elif self.algorithm.rounds >= s.milestone and (status := self._milestone(found)):
-            return status
+        elif self.algorithm.rounds >= s.milestone:
+            assert found.dual is not None, "milestones form the sums"
+            separates = self.runtime.problem.separates
+            status, self.separator = s.pass_milestone(self.algorithm.rounds, found.dual, separates)
+            if status is not None:
+                return status
         if found.request == Request.SAVE and self.checkpoints is not None:
             self.checkpoints.save(self.algorithm.rounds, self.state())
         return None
@@ -293,20 +270,6 @@ class Driver:
             return x.copy(), copied(duals)
         np.copyto(self.best[0], x)
         return self.best[0], copied(duals)
-
-    def _milestone(self, found: Residual) -> Status | None:
-        """Decide, each time the rounds have doubled, whether there is hope."""
-        s = self.schedule
-        s.milestone = 2 * self.algorithm.rounds
-        assert found.dual is not None, "milestones form the sums"
-        change = found.dual - s.anchor
-        s.anchor = found.dual
-        if self._separated(found.dual, change):
-            return Status.INFEASIBLE
-        moves = np.abs(change) > np.maximum(0.1 * np.abs(s.anchor), 1e-3 * np.abs(s.anchor).max())
-        s.idle = 0 if s.best < 0.9 * s.judged or moves.any() else s.idle + 1
-        s.judged = s.best
-        return Status.STALLED if s.idle >= _PATIENCE else None
 
     def _own_finite(self) -> bool:
         """Whether the iterates of this process are finite."""
@@ -328,16 +291,6 @@ class Driver:
             if self.best is None or self.stopping.observe(*self.point).kkt <= self.schedule.best:
                 return self.point
         return self.best or self.origin
-
-    def _separated(self, price: Array, change: Array) -> bool:
-        """Whether the direction in which the price grows proves the coupling infeasible."""
-        size = float(np.linalg.norm(change))
-        if not 0 < 0.2 * float(np.linalg.norm(price)) <= size:
-            return False
-        direction = change / size
-        if self.runtime.problem.separates(direction) < 0:
-            self.separator = direction
-        return self.separator is not None
 
     def interrupt(self) -> None:
         """Ask the loop to end at its next pause."""
@@ -361,7 +314,7 @@ class Driver:
         rt = self.runtime
         rows = np.zeros((rt.n, 2))
         rows[0] = [float(v @ v) for v in (self.algorithm.x * self.lengths - reference, reference)]
-        with rt.agreement.uncounted():
+        with rt.agreement.having(counted=False):
             distance, size = np.sqrt(rt.total(rows))
         return float(distance / size) if size > 0 else float(distance)
 

@@ -49,10 +49,11 @@ def plan_for(
     if not choice.able and method.needs.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
+    sourced = {k: (float(v), v.source) for k, v in given.items() if isinstance(v, Sourced)}
     plan = method.plan(inside, network, settings)
-    algorithm, runtime, told, said = plan.algorithm, plan.runtime, plan.parameters, []
-    sourced = {k: v for k, v in given.items() if isinstance(v, Sourced) and k in told}
-    told = told | {k: (float(v), v.source) for k, v in sourced.items()}
+    algorithm, runtime, told, said = plan.algorithm, plan.runtime, dict(plan.parameters), []
+    for name in sourced.keys() & told.keys():
+        told[name] = sourced[name]
     if choice.reason:
         told = told | {"method": (told["method"][0], "auto")}
         said.append(f"Method: {choice.reason}.")
@@ -162,7 +163,7 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
     _try_values(problem, x)
     if start is not None:
         x, lam = x / driver.lengths, lam / driver.units
-    with problem.agreement.beginning():
+    with problem.agreement.having(cold=problem.agreement.cold):
         driver.algorithm.start(x, lam)
     if earlier is not None:
         _recall(driver, problem, earlier)

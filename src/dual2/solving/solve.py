@@ -13,16 +13,18 @@ import numpy as np
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
+from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
-from dual2.runtime import Transport, find_transport, share_of
+from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.balance import balanced
-from dual2.solving.choice import choose
-from dual2.solving.driver import Driver, StateKeeper
+from dual2.solving.choice import Choice, choose
+from dual2.solving.driver import Driver, Outcome
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
+from dual2.solving.schedule import StateKeeper
 from dual2.solving.version import __version__
 
 Array = np.ndarray
@@ -147,9 +149,12 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
-    share = share_of(problem, network, find_transport(runtime, sums), cold=start is None)
+    share = share_of(problem, Agreement(network, find_transport(runtime, sums), start is None))
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
-    choice = choose(method, share, network, settings, tol, start)
+    if isinstance(method, str) and method.lower() == AUTO:
+        choice = choose(share, network, settings, tol, start)
+    else:
+        choice = Choice(find_method(method))
     found = choice.method
     settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
     balance = balanced(share, scale, found.scale_free)
@@ -175,11 +180,11 @@ def solve(
         from dual2.solving.progress import Bar  # the terminal library, only where someone watches
 
         with Bar(found.name, tol) as bar:
-            status = driver.run(bar.update)
+            outcome = driver.run(bar.update)
     else:
-        status = driver.run()
+        outcome = driver.run()
     with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, share.whole, status, (tol, atol))
+        result = _assemble(driver, plan, share.whole, outcome, (tol, atol))
     result = replace(result, setting=_setting(found.name, problem.p, network))
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
@@ -232,14 +237,11 @@ def _check_requests(
 
 
 def _assemble(
-    driver: Driver, plan: Plan, problem: Problem, status: Status, tolerances: tuple[float, float]
+    driver: Driver, plan: Plan, problem: Problem, outcome: Outcome, tolerances: tuple[float, float]
 ) -> Result:
     """The answer in the units of ``problem``, judged there."""
-    tol, atol = tolerances
-    counts, trace = driver.own_counts(), driver.trace()
-    state = driver.state()
-    x, duals = driver.point if status == Status.CONVERGED else driver.best_point()
-    x, duals = x * driver.lengths, duals * driver.units
+    (tol, atol), status = tolerances, outcome.status
+    x, duals = outcome.x * driver.lengths, outcome.duals * driver.units
     if status == Status.CONVERGED and driver.priceless:
         duals[:] = 0.0
     parts = problem.split(x)
@@ -248,8 +250,7 @@ def _assemble(
         if kkt.kkt > tol:
             parts, kkt = _or_zero(problem, parts, dual, kkt, tolerances)
         status = Status.CONVERGED if kkt.kkt <= tol else Status.STALLED  # the definitions decide
-    certificate, most, value = _certify(problem, parts, dual, duals, kkt, counts)
-    counts = replace(counts, **most)
+    certificate, most, value = _certify(problem, parts, dual, duals, kkt, outcome.counts)
     if driver.separator is not None:
         certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
     if driver.ray is not None:
@@ -262,14 +263,14 @@ def _assemble(
         duals=duals,
         objective=_objective(problem, parts, kkt, status, value),
         status=status,
-        counts=counts,
+        counts=replace(outcome.counts, **most),
         certificate=certificate,
-        trace=trace,
+        trace=outcome.trace,
         parameters=plan.parameters,
         seconds=driver.schedule.seconds,
         explanation=plan.explanation,
         versions=versions(),
-        state=state,
+        state=outcome.state,
         owned=problem.owned.tolist(),
     )
 

@@ -1,6 +1,5 @@
 """The stopping test: the KKT residual of the original problem, agreed over the network."""
 
-from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import IntEnum
 
@@ -15,7 +14,6 @@ from dual2.problem.residual import (
     RowSums,
     coupling_response,
     judge_rows,
-    separates,
 )
 from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
@@ -98,12 +96,12 @@ class StoppingTest:
         self._rows = np.array(np.broadcast_to(self.atol * np.asarray(self.units), p))
         self._rounding = ROUNDING if self.tol > 0 else 0.0  # else what atol forgives, no more
         self._bounds = Bounds(self._norms, self._atol, EPS * self._rounding)
-        self._separate = separates(self.runtime.problem.h, p)
+        self._separate = self.runtime.problem.dual_term.separate
 
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
         if self._weights is None:
-            with self.runtime.agreement.uncounted() if self.aside else nullcontext():
+            with self.runtime.agreement.having(counted=not self.aside):
                 self._weights = self.runtime.total(self._norms**2)
         return self._weights
 
@@ -127,8 +125,8 @@ class StoppingTest:
 
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
-        with self.runtime.agreement.uncounted():
-            return self._measure(x, duals, self.runtime.judge(x, duals, self._bounds))
+        with self.runtime.agreement.having(counted=False):
+            return self._measure(x, duals)
 
     def _agree(self, judged: Array, request: Request) -> tuple[float, Request]:
         """The largest ratio and the largest request."""
@@ -138,10 +136,15 @@ class StoppingTest:
         return float(worst), _wish(asked)
 
     def _measure(
-        self, x: Array, duals: Array, judged: Array, request: Request = Request.NONE
+        self,
+        x: Array,
+        duals: Array,
+        judged: Array | None = None,
+        request: Request = Request.NONE,
     ) -> Residual:
-        """The residual of agents and rows at λ̄; what is ``judged`` are the λ_i."""
+        """The residual of agents and rows at λ̄; what is ``judged``, if known, are the λ_i."""
         rt, weight = self.runtime, self._weigh()
+        judged = rt.judge(x, duals, self._bounds) if judged is None else judged
         felt = self._norms * judged[:, 1:]
         total = rt.total(np.concatenate([duals, *rt.loads(x), felt], axis=1)).reshape(4, -1)
         dual, sums = total[0] / rt.problem.n, total[1:]
@@ -167,7 +170,7 @@ class StoppingTest:
 
         As the certificate of which it is the first look, it is not counted.
         """
-        with self.runtime.agreement.uncounted():
+        with self.runtime.agreement.having(counted=False):
             return self._by_definition(found, x)
 
     def _by_definition(self, found: Residual, x: Array) -> Residual:

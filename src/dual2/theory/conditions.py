@@ -259,7 +259,7 @@ TABLE = (
 class Condition(NamedTuple):
     """A condition in words, and a test: from an agent, or from h, to what it lacks.
 
-    ``met`` looks at all agents at once; it may say no where none of them lacks anything.
+    ``met`` looks at the whole problem at once; it may say no where nothing is lacking.
     """
 
     words: str
@@ -350,6 +350,11 @@ def cone_h(h: Function) -> str:
     return f"each row of h must be z = b, z ≤ b or z ≥ b; found {h!r}"
 
 
+def has_dual(problem: Problem) -> bool:
+    """Whether :func:`dual_h` finds nothing lacking."""
+    return problem.dual_term.proximable or problem.dual_term.smooth
+
+
 def all_strong(problem: Problem) -> bool:
     """Whether :func:`strong` finds nothing lacking, of all agents at once."""
     return bool(np.all((problem.sizes.mu > 0) & (problem.sizes.L < np.inf)))
@@ -363,8 +368,8 @@ SET_G = Condition("indicator of a closed set", closed_set)
 LIPSCHITZ_H = Condition("smooth, L known", lipschitz_h)
 SMOOTH_H = Condition("smooth", lambda h: "" if h.smooth else f"h must be smooth; found {h!r}")
 POINT_H = Condition("a point", point_h)
-PROX_H = Condition("prox-friendly", prox_h)
-DUAL_H = Condition("with prox or smooth conjugate", dual_h)
+PROX_H = Condition("prox-friendly", prox_h, lambda problem: problem.dual_term.proximable)
+DUAL_H = Condition("with prox or smooth conjugate", dual_h, has_dual)
 CONE_H = Condition("z = b, z ≤ b or z ≥ b in each row", cone_h)
 ANY_A = Condition("", met=lambda problem: True)
 IDENTITY_A = Condition("identity", identity_A)
@@ -381,7 +386,7 @@ class Needs:
 
     def lack(self, problem: Problem) -> str:
         """The first thing that the problem lacks, empty if nothing."""
-        lack = self.h.lack(problem.h)
+        lack = "" if self.h.met(problem) else self.h.lack(problem.h)
         if lack:
             return lack
         own = {"f": self.f, "g": self.g, "A": self.A}

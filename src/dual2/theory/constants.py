@@ -69,7 +69,7 @@ def gather_facts(problem: Problem) -> Facts:
     >>> facts.coupling, facts.row_rank, facts.h_linear
     (0.5, 0.5, True)
     """
-    conjugate, mu, L = problem.h_star, problem.sizes.mu, problem.sizes.L
+    dual, mu, L = problem.dual_term, problem.sizes.mu, problem.sizes.L
     curved = [not isinstance(a.g, Zero) for a in problem.agents]
     sigma2, rank2 = np.asarray(problem.sigma, dtype=float)
     known = np.nan_to_num(rank2)
@@ -83,12 +83,12 @@ def gather_facts(problem: Problem) -> Facts:
         problem.n,
         *(mu, L, sigma2, rank2),
         *bounds,
-        mu_h=float(conjugate.mu),
-        L_h=float(conjugate.L),
+        mu_h=dual.mu,
+        L_h=dual.L,
         g_is_zero=not some_g,
-        h_prox=problem.h.proximable or conjugate.proximable,
-        h_smooth=conjugate.smooth,
-        h_linear=conjugate.smooth and conjugate.L == 0,
+        h_prox=dual.proximable,
+        h_smooth=dual.smooth,
+        h_linear=dual.smooth and dual.L == 0,
     )
 
 

@@ -134,7 +134,7 @@ def test_subproblem_with_augmentation(kind, subsolver, chebyshev):
         *parts, method=subsolver, start=(x, lam.ravel()), tol=0.0, max_iterations=40
     )
     solver.start(x, lam)
-    assert solver.advance(z, 40, 60.0) == 40
+    solver.advance(z, 40)
     np.testing.assert_allclose(solver.x, alone.x, rtol=0, atol=1e-10)
     np.testing.assert_allclose(solver.lam.ravel(), alone.y, rtol=0, atol=1e-10)
     np.testing.assert_allclose(solver.mixed, network.mix(solver.lam), rtol=0, atol=1e-10)
@@ -171,7 +171,7 @@ def test_residuals_are_proximal_gradient_mappings(subsolver, mapping):
     rng = np.random.default_rng(2)
     z, lam = NETWORK.mix(rng.standard_normal((N, P))), rng.standard_normal((N, P))
     solver.start(rng.standard_normal(10), lam)
-    solver.advance(z, 7, 60.0)
+    solver.advance(z, 7)
     primal, dual = solver.residuals(z)
     conjugate, cy = where.h.conjugate, NETWORK.mix(solver.lam)
     for i, agent in enumerate(where.agents):
@@ -186,7 +186,7 @@ def test_residuals_are_proximal_gradient_mappings(subsolver, mapping):
             r = (y - conjugate.prox(y - t * down, t / N)) / t
         assert dual[i] == pytest.approx(np.linalg.norm(r), rel=1e-9)
     weighted = dual + np.sqrt(gather_facts(where).sigma2.max()) / gather_facts(where).mu_f * primal
-    np.testing.assert_allclose(solver.combined(primal, dual), weighted)
+    np.testing.assert_allclose(dual + solver.weight * primal, weighted)
 
 
 # -- iDAPG: a step per agent, a start ahead ------------------------------------------------------
@@ -211,7 +211,7 @@ def test_idapg_begins_ahead_by_the_share_asked_for():
     rng = np.random.default_rng(4)
     z, first = NETWORK.mix(rng.standard_normal((N, P))), rng.standard_normal((N, P))
     solver.start(np.zeros(10), first)
-    solver.advance(z, 7, 60.0)
+    solver.advance(z, 7)
     second = solver.lam.copy()
     solver.begin(0.5)
     few = 4 * N * EPS * np.abs(solver.lam).max()

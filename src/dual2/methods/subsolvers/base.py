@@ -1,6 +1,5 @@
 """What iD2A asks of a subproblem solver, and the constants all of them start from."""
 
-import time
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -96,7 +95,9 @@ class Subsolver(ABC):
     layout: ClassVar[type[Any]]
     """The named tuple of arrays that is its state: x (flat), lam, mixed, … ."""
     state: Any
-    """Where it is."""
+    """Where it is,"""
+    memory: ClassVar[tuple[str, ...]] = ()
+    """with these attributes beside it."""
     restarts = False
     """Whether the solver wants its momentum restarted when it points uphill."""
     cap = 2_000_000
@@ -104,7 +105,8 @@ class Subsolver(ABC):
     dual_step: Array
     """Step of the dual update, per row; its inverse scales rounding errors of the residual."""
     weight: Array
-    """What the residual of x counts in units of that of λ; 0 where x follows λ exactly enough."""
+    """What the residual of x counts in units of that of λ: D_λ + (σ̄/μ)D_x is what Lemma 12 (error
+    of a saddle point) divides by μ_φ; 0 where x follows λ exactly enough."""
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         self.runtime, self.facts, self.constants = runtime, facts, constants
@@ -112,7 +114,6 @@ class Subsolver(ABC):
         self.works = "alone" if self.local else "together"
         self.momentum = constants.inner_momentum
         self.floor, self.weight = 0.0, np.zeros(runtime.n)
-        self._seconds = 1e-6
 
     # -- state --------------------------------------------------------------------------------
     @property
@@ -145,10 +146,6 @@ class Subsolver(ABC):
         """After local solves: 𝐂λ by one exchange."""
         self.mixed[:] = self.runtime.mix(self.lam)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return self.state._asdict()
-
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
         arrays = {name: np.array(state[name]) for name in self.layout._fields}
@@ -160,21 +157,12 @@ class Subsolver(ABC):
 
     # -- iterations ---------------------------------------------------------------------------
     @abstractmethod
-    def _steps(self, z: Array, steps: int) -> None:
+    def advance(self, z: Array, steps: int) -> None:
         """That many iterations with an exchange each."""
 
     @abstractmethod
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
         """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
-
-    def advance(self, z: Array, steps: int, seconds: float = 0.1) -> int:
-        """At most ``steps`` iterations and about ``seconds``; returns how many were made."""
-        steps = min(steps, max(1, int(seconds / self._seconds)))
-        begun = time.perf_counter()
-        self._steps(z, steps)
-        if steps >= 10:
-            self._seconds = max((time.perf_counter() - begun) / steps, 1e-8)
-        return steps
 
     def restart(self) -> None:
         """Forget the momentum; asked only of solvers with ``restarts``."""
@@ -188,14 +176,11 @@ class Subsolver(ABC):
         Without ``with_primal`` the first may be zero where the solver needs it for nothing.
         """
 
-    def combined(self, primal: Array, dual: Array) -> Array:
-        """D_λ + (σ̄/μ)D_x, what Lemma 12 (error of a saddle point) divides by μ_φ."""
-        return dual + self.weight * primal
-
     def uphill(self) -> Array:
         """Per agent <v-λ, λ-λ_prev>: a positive sum says that the momentum points uphill."""
         return np.zeros(self.runtime.n)
 
     def local_size(self) -> Array:
-        """Per agent, the combined residual at the last test."""
-        return self.combined(*self.state.residual[:, :2].T)
+        """Per agent, the residual D_λ + ``weight``·D_x at the last test."""
+        primal, dual = self.state.residual[:, :2].T
+        return dual + self.weight * primal

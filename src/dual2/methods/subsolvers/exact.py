@@ -132,13 +132,14 @@ class Exact(Subsolver):
         rt.run(exact_steps, rt.block, rt.links, self.state, outer, task, steps)
         return ascent
 
-    def _steps(self, z: Array, steps: int) -> None:
+    def advance(self, z: Array, steps: int) -> None:
+        """That many iterations with an exchange each."""
         """One solve is all it takes: z is left as it is."""
         self.iterate(z.copy(), z.copy(), 1, 0.0, 0.0, 0)
 
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
         """Solve every local problem; always done."""
-        self._steps(z, 1)
+        self.advance(z, 1)
         return True
 
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:

@@ -43,7 +43,7 @@ class IDAPG(Subsolver):
         Use k/(k+3) with adaptive restart even where μ_φ is known.
     """
 
-    name, layout = "iDAPG", State
+    name, layout, memory = "iDAPG", State, ("now", "extra")
     now: int
     """Which half of ``lam`` is λ."""
     extra: int
@@ -65,7 +65,7 @@ class IDAPG(Subsolver):
         own = self.local or (constants.rho > 0 and constants.kind == "tight")
         if own:
             bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
-            bound += constants.rho * runtime.network.majorant[runtime.problem.owned]
+            bound += constants.rho * runtime.network.spectral.majorant[runtime.problem.owned]
             bound = np.where(bound > 0, bound, 1.0)
         self.dual_step = 1.0 / bound
         if self.local:
@@ -123,10 +123,6 @@ class IDAPG(Subsolver):
         """Forget the momentum."""
         self.state.since[:] = 0
 
-    def as_dict(self) -> dict[str, Any]:
-        """The state by name, for saving."""
-        return super().as_dict() | {"now": self.now, "extra": self.extra}
-
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
         super().restore(state)
@@ -139,7 +135,8 @@ class IDAPG(Subsolver):
         return {"grad_f": local, "prox_g": local, "AT": steps + self.extra} | rest
 
     # -- iterations -------------------------------------------------------------------------------
-    def _steps(self, z: Array, steps: int) -> None:
+    def advance(self, z: Array, steps: int) -> None:
+        """That many iterations with an exchange each."""
         self._run(z, steps, np.zeros(1), local=False)
         self.now = (self.now + steps) % 2
 

@@ -98,7 +98,8 @@ class PrimalDual(Subsolver):
         return calls | {"A": both, "AT": both, "iterations": iterations}
 
     # -- iterations -------------------------------------------------------------------------------
-    def _steps(self, z: Array, steps: int) -> None:
+    def advance(self, z: Array, steps: int) -> None:
+        """That many iterations with an exchange each."""
         self._run(z, steps, np.zeros(self.runtime.n), alone=False)
 
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:

@@ -171,7 +171,8 @@ class Salim(Subsolver):
         )
         return most | {"AT": most["A"]}
 
-    def _steps(self, z: Array, steps: int) -> None:
+    def advance(self, z: Array, steps: int) -> None:
+        """That many iterations with an exchange each."""
         """Iterations without a stopping test, for a single agent."""
         self._run(z, np.full(self.runtime.n, -1.0), steps)
 
