@@ -171,11 +171,10 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     dims = np.array(problem.dims, dtype=np.int64)
     xptr = np.concatenate([[0], np.cumsum(dims)]).astype(np.int64)
     star, calls = problem.dual_term, []
-    dual, primal = prox_blocks(star.function, p), star.primal
-    if smooth is not None:
-        primal = smooth.conjugate
+    primal = star.primal if smooth is None else smooth.conjugate
     smooth = smooth or star.function
     by_gradient = _smooth_blocks(primal, p) if smooth.smooth else []
+    dual = prox_blocks(star.function, p)
     parts = {"xptr": xptr} | pack_matrices(agents, p, calls)
     parts |= pack_smooth(agents, groups, xptr, calls)
     parts |= pack_proximable(agents, groups, parts, calls)

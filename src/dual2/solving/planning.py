@@ -49,11 +49,11 @@ def plan_for(
     if not choice.able and method.needs.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
-    sourced = {k: (float(v), v.source) for k, v in given.items() if isinstance(v, Sourced)}
     plan = method.plan(inside, network, settings)
     algorithm, runtime, told, said = plan.algorithm, plan.runtime, dict(plan.parameters), []
-    for name in sourced.keys() & told.keys():
-        told[name] = sourced[name]
+    for name, value in given.items():
+        if isinstance(value, Sourced) and name in told:
+            told[name] = float(value), value.source
     if choice.reason:
         told = told | {"method": (told["method"][0], "auto")}
         said.append(f"Method: {choice.reason}.")
