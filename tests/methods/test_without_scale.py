@@ -204,3 +204,22 @@ def test_rows_without_a_price_beside_one_that_has(seed):
     result = newton(d2.Problem(agents, d2.AbsoluteLoss(y)))
     assert result.status == "CONVERGED"
     assert not (A.T @ result.dual).any()
+
+
+@pytest.mark.parametrize("free", [False, True])
+def test_a_minimum_of_h_at_zero_says_nothing_of_units(free):
+    """h falls by 1e-12 from 0 to its minimum beside it: neither who has costs in g, nor who has
+    none, may take that for the size of the objective."""
+    near = d2.NegativeLog().shift(-1.0).tilt(1.0 - 1e-6)
+    h = d2.Stacked([d2.IndicatorAtMost([3.0, 4.0]), near], [2, 2])
+    A = [np.vstack([np.eye(2), np.zeros((2, 2))]) for _ in range(3)]
+    A[2][2:] = np.eye(2)
+    costs = linear(np.zeros(2)), linear(np.zeros(2)), linear(np.full(2, 1e-6 - 1.0))
+    parts = d2.NegativeLog(), d2.NegativeLog(scale=2.0), d2.IndicatorNonnegative()
+    agents = [d2.Agent(*one) for one in zip(A, costs, parts, strict=True)]
+    if free:
+        agents.append(d2.Agent(A[0], linear(np.zeros(2)), d2.IndicatorBox(0.1, np.inf)))
+    result = newton(d2.Problem(agents, h))
+    assert result.status == "CONVERGED"
+    left = 3.0 if not free else 2.9
+    np.testing.assert_allclose(result.x[0], [left / 3.0, 1.25 if not free else 1.225], atol=1e-6)

@@ -96,7 +96,8 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
     """r_i from the sizes of the variables and of the forces on them, and the sums of a survey.
 
     r_i = max(o_i/w_i², 1e-3 L_i), w_i the size of x_i and o_i = |∇f_i|w_i that of its cost, so that
-    all units cancel. Of an agent without any cost o_i is what h may fall by.
+    all units cancel. For an agent without any cost r_i is the curvature with which h falls over the
+    size that it wishes.
     """
     p, own, h = agents.p, agents.problem.agents, agents.problem.h
     columns, known, count = total[:p], total[p + WIDTHS], total[p + KNOWN]
@@ -107,9 +108,12 @@ def first_weights(agents: Agents, sizes: Sizes, flat: Array, total: Array) -> Ar
     r = np.zeros(len(flat))
     for i in np.flatnonzero(flat):
         L, force = float(own[i].f.L), sizes.force[i]
-        w = sizes.size[i] or np.sqrt(own[i].dim) * share or (force / L if L > 0 else 0.0) or mean
+        wished = np.sqrt(own[i].dim) * share
+        w = sizes.size[i] or wished or (force / L if L > 0 else 0.0) or mean
         w = w or 1.0
-        r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L) or _fall(h, target) / w**2 or 1.0
+        r[i] = max(max(force * w, 1e-2 * usual) / w**2, 1e-3 * L)
+        if not r[i]:
+            r[i] = (_fall(h, target) / wished**2 if wished else 0.0) or 1.0
     return r
 
 
