@@ -2,11 +2,13 @@
 
 Three processes on a path, each a party with its own state folder. Blocks of both kinds alternate:
 ``sums`` go through :class:`dual2.runtime.peers.parties.Parties` (encoded, masked, logged on disk
-before they leave, checked, decoded), ``plain`` ones send as many bytes up and down the same path
-over bare asyncio streams with the same certificates, each way in one piece. ``synced`` ones are the
-plain ones of parties that each write some bytes to the disk and sync them before they send: what
-nobody can spare, since no masked word may leave before. A sync of one process alone stands beside,
-and the same sums with state folders in memory (``--memory DIR``), where it costs nothing. With
+before they leave, checked, decoded), ``plain`` ones send the words of exact sums, 16 bytes for a
+number, up and down the same path over bare asyncio streams with the same certificates, each way in
+one piece. ``same bytes`` are those that send 8 bytes a number down, as masked sums do, whose root
+decodes the total for all. ``synced`` ones are the plain ones of parties that each write some bytes
+to the disk and sync them before they send: what nobody can spare, since no masked word may leave
+before. A sync of one process alone stands beside, and the same sums with state folders in memory
+(``--memory DIR``), where it costs nothing. With
 ``--delay 0.04`` also Experiment I between eight processes and logistic regression between five from
 end to end, every link through a proxy that holds all bytes for so long.
 """
@@ -81,29 +83,30 @@ class Plain:
             self.links.append(await asyncio.open_connection(*where, ssl=self._context(False)))
         return self.server.sockets[0].getsockname()[1]
 
-    def sums(self, size: int, count: int, file: BinaryIO | None = None) -> float:
+    def sums(self, up: int, down: int, count: int, file: BinaryIO | None = None) -> float:
         """Seconds of one, over ``count`` of them; each with a sync of ``file`` if there is one."""
-        return asyncio.run_coroutine_threadsafe(self._sums(size, count, file), self.loop).result()
+        work = self._sums(up, down, count, file)
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
-    async def _sums(self, size: int, count: int, file: BinaryIO | None) -> float:
+    async def _sums(self, up: int, down: int, count: int, file: BinaryIO | None) -> float:
         while len(self.links) < (2 if self.me == 1 else 1):
             self.came.clear()
             await self.came.wait()
-        data, begun = bytes(size), time.perf_counter()
+        data, begun = bytes(down if self.me == 1 else up), time.perf_counter()
         for _ in range(count):
             if file is not None:
                 os.write(file.fileno(), bytes(_RECORD))
                 os.fdatasync(file.fileno())
             if self.me == 1:
                 for reader, _ in self.links:
-                    await reader.readexactly(size)
+                    await reader.readexactly(up)
                 for _, writer in self.links:
                     writer.write(data)
                     await writer.drain()
             else:
                 self.links[0][1].write(data)
                 await self.links[0][1].drain()
-                await self.links[0][0].readexactly(size)
+                await self.links[0][0].readexactly(down)
         return (time.perf_counter() - begun) / count
 
 
@@ -138,10 +141,11 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
                 for _ in range(count):
                     party.sum(values, circle.network)
                 between = time.perf_counter(), time.process_time()
-                bare = plain.sums(16 * p, count)
+                bare = plain.sums(16 * p, 16 * p, count)
                 own = (between[1] - busy) / count, (time.process_time() - between[1]) / count
-                synced = plain.sums(16 * p, count, file)
-                times.append(((between[0] - begun) / count, bare, *own, synced))
+                same = plain.sums(16 * p, 8 * p, count)
+                synced = plain.sums(16 * p, 16 * p, count, file)
+                times.append(((between[0] - begun) / count, bare, *own, same, synced))
             file.close()
             found.append((p, right, times))
         return found
@@ -264,7 +268,7 @@ def report_wan(
     report.expect(same, f"{title}: the parties answer with the bits of one process")
     exchanges, cores = 2 * network.tree.height * len(sums), len(os.sched_getaffinity(0))
     light, opening = delay * exchanges, delay * OPENING
-    numbers = 2 * len(pairs) * sum(math.prod(one["shape"]) for one in sums)
+    numbers = len(pairs) * sum(math.prod(one["shape"]) + one["shape"][0] for one in sums)
     between, told = sums[-1]["t"] - sums[0]["t"], light + opening + busy / cores
     rows = [
         ("sums of the method", here.counts.sums),
@@ -301,13 +305,16 @@ def report_sums(report: Report, widths: list[int], found: list[Any], where: str 
     for k, p in enumerate(widths):
         times = np.array([one[k][2] for one in found])  # process, block, what
         report.expect(all(one[k][1] for one in found), f"sums of {p} numbers equal math.fsum")
-        masked, bare, *_, synced = 1e3 * np.median(times[1], axis=0)
-        ratio = np.median(times[1, :, :1] / times[1, :, [1, 4]].T, axis=0)
+        masked, bare, _, _, same, synced = 1e3 * np.median(times[1], axis=0)
+        ratio = np.median(times[1, :, :1] / times[1, :, [1, 4, 5]].T, axis=0)
         busy = 1e3 * np.median(times[:, :, 2:4].sum(axis=0), axis=0)
-        row = p, masked, bare, ratio[0], synced, ratio[1], *busy, busy[0] / busy[1]
+        row = p, masked, bare, ratio[0], same, ratio[1], synced, ratio[2]
+        row += (*busy, busy[0] / busy[1])
         rows.append((*row, 1e3 * time_of_sync(where)))
     head = ("numbers", "masked, ms", "plain asyncio + TLS, ms", "ratio")
     head += (
+        "same bytes, ms",
+        "ratio",
         "plain, synced, ms",
         "ratio",
         "CPU of all three, ms",

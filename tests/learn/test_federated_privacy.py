@@ -48,6 +48,7 @@ class Seen:
     models: dict[str, Any]
     made: dict[str, Any]
     wire: bytes  # all that any party sent, before it was encrypted
+    trained: int  # bytes of it that were sent before anything was predicted
     prices: dict[int, np.ndarray]  # λ, as each party knows it
     totals: dict[int, np.ndarray]  # what each party reads of the sum of the scores
 
@@ -73,8 +74,9 @@ def study(tmp_path_factory) -> Iterator[Seen]:
         offices = Offices(tmp_path_factory.mktemp("wire") / "all", make_world(40, 8), policy="psi")
         done(offices.everyone(lambda own: align(own, **quiet)))
         models = done(offices.everyone(lambda own: fit(own, **quiet)))
+        trained = sum(map(len, sent))
         made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
-        yield Seen(offices, models, made, b"".join(sent), dict(prices), dict(totals))
+        yield Seen(offices, models, made, b"".join(sent), trained, dict(prices), dict(totals))
 
 
 def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
@@ -91,7 +93,11 @@ def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
 
 
 def test_no_id_feature_or_coefficient_is_on_the_wire(study):
-    """Nor scores of predictions; labels are, which is why a study must accept it."""
+    """Nor scores of predictions; labels are, which is why a study must accept it.
+
+    So are the joint scores of the rows of the training, sums that all parties see; here they are
+    those of the prediction too.
+    """
     said, world = study.wire, study.offices.world
     assert len(said) > 50_000 and b"incarnation" in said  # the tap works
     ids = {one.encode() for table in world.tables.values() for one in table["patient"]}
@@ -101,8 +107,9 @@ def test_no_id_feature_or_coefficient_is_on_the_wire(study):
     numbers = [v for v in private if isinstance(v, float)]
     numbers += [v for model in study.models.values() for v in model.coefficients.ravel()]
     numbers += [c.mean for model in study.models.values() for c in model.preparation.columns]
-    numbers += study.made["hospital"].scores.ravel().tolist()
     assert not found_in(said, numbers)
+    scores = study.made["hospital"].scores.ravel().tolist()
+    assert not found_in(said[study.trained :], scores)
     for form in (struct.pack("<d", numbers[7]), repr(numbers[7]).encode()):
         assert found_in(said[:1001] + b" " + form + said[1001:9000], numbers) == [numbers[7]]
 

@@ -61,13 +61,16 @@ def wait_until_told(party: Parties, links: list[Link]) -> None:
     """Until the others know what has come and what they may forget, unless somebody is away."""
     others, talks = party.test_parties, party.hub._talks  # type: ignore[attr-defined]
     end = time.monotonic() + 10.0
-    for link, came in [(link, link.next_in) for link in links]:
+    for link, came, kept in [(link, link.next_in, link.durable) for link in links]:
         while time.monotonic() < end and party.hub.failure is None:
             if link.peer in talks:
                 talks[link.peer]._told = 0  # say it once more
                 party.hub.flush([link.peer])
             hub = others[link.peer].hub
-            knows = lambda own=hub.links[ROOT], came=came: own.acknowledged >= came  # noqa: E731
+            own = hub.links[ROOT]
+            knows = lambda own=own, came=came, kept=kept: (  # noqa: E731
+                own.acknowledged >= came and own.forgotten >= kept
+            )
             with hub.changed:
                 if hub.changed.wait_for(lambda hub=hub, knows=knows: hub.failure or knows(), 0.05):
                     break
@@ -145,7 +148,7 @@ LONG = ["before write said", "after sync", "before send UP", "before send DOWN",
 @pytest.mark.parametrize("point", LONG)
 def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, point):
     """Sums in several frames, which are not copies: what is sent again is what was said."""
-    monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 24)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 24)
     monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
     monkeypatch.setattr("dual2.runtime.peers.frames.SHORT", 0)
     monkeypatch.setattr("dual2.runtime.peers.link.SHORT", 0)
@@ -218,14 +221,25 @@ def change_what_was_sent(patch) -> None:
             sent.setdefault(self.rank, []).append(values)
         send(self, peer, kind, values, tag)
 
-    def receive(self, like, index):
-        total = right(self, like, index)
+    def receive(self, *rest):
+        total = right(self, *rest)
         for values in sent.pop(self.rank, []):
             values[...] = 0
         return total
 
     patch.setattr(Parties, "_send", remember)
     patch.setattr(Parties, "_receive", receive)
+
+
+def settle_before_the_total(patch) -> None:
+    """(H) Words are called stable before the total that they went into is logged."""
+    right = Link.settle
+
+    def settle(self):
+        self.log()
+        return right(self)
+
+    patch.setattr(Link, "settle", settle)
 
 
 def send_twice(patch) -> None:
@@ -236,6 +250,19 @@ def send_twice(patch) -> None:
         return right(self, *parts) and (parts[0][4] not in NUMBERED or right(self, *parts) or True)
 
     patch.setattr(Connection, "put", put)
+
+
+def sync_before_handing_down(patch) -> None:
+    """As the root does where it has to wait for room; its children hear of it."""
+    right = Parties._send_all
+
+    def send(self, peers, kind, values, tag):
+        if kind.name == "DOWN" and self.rank == ROOT:
+            self.sync()
+            wait_until_told(self, [self.hub.links[peer] for peer in peers])
+        return right(self, peers, kind, values, tag)
+
+    patch.setattr(Parties, "_send_all", send)
 
 
 def test_frames_that_arrive_twice_are_consumed_once(make, monkeypatch):
@@ -249,15 +276,18 @@ DEATHS = {
     forget_on_ack: {(ROOT, "before write said", 3): ()},
     never_sync: {(ROOT, "before write said", 3): ()},
     take_twice: {},
+    settle_before_the_total: {(ROOT, "before send DOWN", 7): ()},
 }
+CONDITIONS = {take_twice: send_twice, settle_before_the_total: sync_before_handing_down}
+"""What has to happen for a bug to show, and does not by itself."""
 
 
 @pytest.mark.parametrize("bug", DEATHS, ids=lambda bug: bug.__name__)
 def test_planted_bugs_are_found(make, monkeypatch, bug):
     """Each by one death, which the right program survives."""
     power_loss = bug is not forget_made_again  # whose journal must have what it made frames of
-    if bug is take_twice:
-        send_twice(monkeypatch)
+    if bug in CONDITIONS:
+        CONDITIONS[bug](monkeypatch)
     circle = make(power_loss=power_loss)
     assert circle.run(work, Fate(DEATHS[bug])) == EXPECTED
     circle.forget()
@@ -300,8 +330,8 @@ def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
     monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
     right = Parties.sum_words
 
-    def spoil(self, words):
-        total = right(self, words)
+    def spoil(self, *rest):
+        total = right(self, *rest)
         found = total.copy()
         total[...] = 0
         return found
@@ -376,13 +406,14 @@ def lie_to(patch, liar: int, victim: int, when: Callable[[int], bool], books: bo
         if self.rank != liar or kind.name != "DOWN" or victim not in peers:
             return right(self, peers, kind, values, tag)
         false = values.copy()
-        false[0, 0] += np.uint64(when(tag))
-        right(self, [peer for peer in peers if peer != victim], kind, values, tag)
+        false.flat[0] += false.dtype.type(when(tag))
+        sent = right(self, [peer for peer in peers if peer != victim], kind, values, tag)
         true = self._chain
         self._chain = chains.get(victim, true) if books else true
         right(self, [victim], kind, false, tag)
         chains[victim] = mark_of(self._chain, mark_of(false.data))
         self._chain = true
+        return sent
 
     right_numbers = Parties._numbers
 
@@ -424,10 +455,10 @@ def test_different_totals_are_found_before_an_answer_is_written(make, monkeypatc
 def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):
     right = Parties.sum_words
 
-    def shift(self, words):
+    def shift(self, words, *rest):
         if self.rank == 2 and words.ndim == 2:
             words[-2, 0] += np.uint64(1)
-        return right(self, words)
+        return right(self, words, *rest)
 
     monkeypatch.setattr(Parties, "sum_words", shift)
     found = make().run(work)
@@ -442,7 +473,7 @@ def record(patch) -> list[tuple]:
     def send(self, peers, kind, values, tag):
         data = values if isinstance(values, bytes) else np.ascontiguousarray(values).tobytes()
         sent.append((self.rank, len(peers), kind.name, np.shape(values), data))
-        right(self, peers, kind, values, tag)
+        return right(self, peers, kind, values, tag)
 
     patch.setattr(Parties, "_send_all", send)
     return sent

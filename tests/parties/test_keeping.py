@@ -11,7 +11,7 @@ from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers import identity
 from dual2.runtime.peers.audit import Audit, verify
 from dual2.runtime.peers.folder import create
-from dual2.runtime.peers.frames import Kind, frame_of
+from dual2.runtime.peers.frames import Kind, filled, frame_of, parse_header
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -25,17 +25,19 @@ from dual2.runtime.peers.identity import (
     write_certificate,
 )
 from dual2.runtime.peers.journal import Journal
+from dual2.runtime.peers.link import Link
 
+RUN = bytes(16)
 ABOUT = {"run": "a", "data file": "b"}
 FRAME = replace(frame_of(Kind.ROWS, bytes(16), np.arange(3.0)), seq=1)
 
 
 def test_a_journal_gives_back_what_was_whole(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
-    journal.consume(4, FRAME)
+    journal.consume([(4, FRAME)])
     journal.sync()
     assert journal.say(0, b"words") and not journal.say(0, b"words")
-    journal.consume(5, replace(FRAME, seq=2))
+    journal.consume([(5, replace(FRAME, seq=2))])
     journal.sync()
     journal.close()
     with journal.file.open("r+b") as file:
@@ -43,10 +45,10 @@ def test_a_journal_gives_back_what_was_whole(tmp_path):
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {4: [FRAME]}
     assert not again.say(0, b"words")
-    again.consume(5, replace(FRAME, seq=2))
-    again.consume(4, replace(FRAME, seq=2))
+    again.consume([(5, replace(FRAME, seq=2))])
+    again.consume([(4, replace(FRAME, seq=2))])
     again.sync()
-    again.consume(4, replace(FRAME, seq=3))  # never synced
+    again.consume([(4, replace(FRAME, seq=3))])  # never synced
     again.close()
     last = Journal(tmp_path, ABOUT, resume=True)
     assert last.frames == {4: [FRAME, replace(FRAME, seq=2)], 5: [replace(FRAME, seq=2)]}
@@ -57,7 +59,7 @@ def test_what_follows_a_torn_record_is_forgotten(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     begin = journal.consumed.size
     for seq in (1, 2):
-        journal.consume(4, replace(FRAME, seq=seq))
+        journal.consume([(4, replace(FRAME, seq=seq))])
         journal.sync()
     journal.close()
     data = bytearray(journal.file.read_bytes())
@@ -65,7 +67,7 @@ def test_what_follows_a_torn_record_is_forgotten(tmp_path):
     journal.file.write_bytes(data)
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {} and again.consumed.size == begin
-    again.consume(5, FRAME)
+    again.consume([(5, FRAME)])
     again.sync()
     again.close()
     last = Journal(tmp_path, ABOUT, resume=True)
@@ -81,12 +83,40 @@ def test_long_and_short_frames_come_back_in_their_order(tmp_path):
         for k, length in enumerate(lengths)
     ]
     for frame in frames:
-        journal.consume(4, frame)
+        journal.consume([(4, frame)])
     journal.sync()
     journal.close()
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {4: frames}
     again.close()
+
+
+@pytest.mark.parametrize("length", [3, 5000])
+def test_of_bare_frames_it_is_known_what_they_were(tmp_path, length):
+    """What children sent is kept as a mark beside its total; both are lost, or none is."""
+    draw = np.random.default_rng(0)
+    sent, total = (replace(frame_of(Kind.UP, RUN, draw.random(length)), seq=1) for _ in range(2))
+    journal, link = Journal(tmp_path, ABOUT, resume=False), Link(4, "lab")
+    begin, link.key = journal.consumed.size, journal.consumed.key
+    came = filled(parse_header(sent.packed(), 1 << 20), bytes(sent.payload))
+    assert link.accept(came)
+    journal.consume([(4, came.bare()), (1, total)])
+    journal.sync()
+    assert journal.consumed.size < begin + 1.1 * total.length + 500
+    journal.close()
+    again, back = Journal(tmp_path, ABOUT, resume=True), Link(4, "lab")
+    assert again.frames[1] == [total] and not again.frames[4][0].payload
+    back.key = again.consumed.key
+    back.refill(again.frames[4])
+    assert back.next_in == 2 and not back.accept(sent)
+    with pytest.raises(PeerError, match="again with another content"):
+        back.accept(replace(sent, payload=total.payload, mark=b""))
+    again.close()
+    with journal.file.open("r+b") as file:
+        file.truncate(journal.consumed.size - 1)
+    torn = Journal(tmp_path, ABOUT, resume=True)
+    assert torn.frames == {}
+    torn.close()
 
 
 def test_what_was_said_outlives_a_lost_journal(tmp_path):

@@ -46,6 +46,7 @@ class End:
         self.taken.append(int(frame.array()[0]))
         if not old:
             self.journal.append(frame)
+            self.link.log()
 
     def sync(self) -> None:
         self.synced = len(self.journal)
@@ -129,11 +130,33 @@ def test_a_repeated_frame_with_another_content_is_an_error(settled):
     assert link.accept(replace(number(0), seq=1))
     if settled:
         link.consume()
+        link.log()
         link.settle()
+        assert link.durable == 2
         assert all(isinstance(content, bytes) for content in link._contents)
     assert not link.accept(replace(number(0), seq=1, ack=7, stable=3))
     with pytest.raises(PeerError, match="lab sent frame 1 again with another content"):
         link.accept(replace(number(5), seq=1))
+
+
+def test_what_is_consumed_but_not_logged_may_be_asked_for_again():
+    """Also when the journal is synced for other frames: words whose total is not logged yet."""
+    link = Link(1, "lab")
+    for seq in (1, 2):
+        link.accept(replace(number(seq), seq=seq))
+    link.consume()
+    link.log()
+    link.consume()
+    link.settle()
+    assert link.durable == 2
+
+
+def test_a_peer_is_told_at_once_what_it_may_forget_if_nothing_else_is_sent_to_it():
+    link = Link(1, "lab")
+    assert link.settle()
+    link.make(number(0))
+    assert not link.settle()  # the next frame tells
+    assert link.settle()
 
 
 def test_gaps_are_noticed_at_the_next_frame_and_at_a_ping():

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -13,6 +14,7 @@ from dual2.runtime.peers import exchange
 from dual2.runtime.peers.carrier_tls import make_context
 from dual2.runtime.peers.exchange import Exchange
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.identity import make_trial, read_certificate
 from dual2.runtime.peers.secured import Secured
 from dual2.runtime.peers.stream_tls import Connection
@@ -113,18 +115,23 @@ class Noting(Exchange):
 
     def __init__(self, unsynced: int, inboxes: dict[int, list]) -> None:
         self.done: list[str] = []
-        links = {peer: SimpleNamespace(inbox=inbox) for peer, inbox in inboxes.items()}
+        links = {
+            peer: SimpleNamespace(inbox=inbox, log=lambda: None) for peer, inbox in inboxes.items()
+        }
         for link in links.values():
             link.consume = lambda link=link: (link.inbox.pop(0), False)
         self.journal = SimpleNamespace(
             unsynced=unsynced,
             catch_up=lambda: self.done.append("catch up"),
-            consume=lambda peer, frame: self.done.append("consume"),
+            consume=lambda frames: self.done.append("consume"),
         )
         wait = lambda ready, seconds: self.done.append("wait") or True  # noqa: E731
-        self.hub = SimpleNamespace(links=links, failure=None, wait=wait, lock=nullcontext())
+        self.rank, self.hub = (
+            0,
+            SimpleNamespace(links=links, failure=None, wait=wait, lock=nullcontext()),
+        )
 
-    def sync(self) -> None:
+    def _settle(self) -> None:
         self.done.append("sync")
 
 
@@ -153,16 +160,15 @@ def test_the_words_of_whoever_came_first_are_added_first():
 def test_no_more_frames_are_ever_unsynced_than_is_said(tmp_path, monkeypatch):
     """At every party, in sums of one size and of several parts, beside others that are slower."""
     monkeypatch.setattr(exchange, "_SYNC", 4)
-    monkeypatch.setattr("dual2.runtime.peers.parties.CHUNK", 20)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 20)
     circle, most = Circle(tmp_path, [(0, 1), (1, 2), (1, 3)]), [0] * 4
-    take = Exchange._take
+    log = Exchange._log
 
-    def note(self, *rest):
-        frame = take(self, *rest)
+    def note(self, frames):
+        log(self, frames)
         most[self.rank] = max(most[self.rank], self.journal.unsynced)
-        return frame
 
-    monkeypatch.setattr(Exchange, "_take", note)
+    monkeypatch.setattr(Exchange, "_log", note)
 
     def work(party) -> list[float]:
         party.strict = True
@@ -171,3 +177,43 @@ def test_no_more_frames_are_ever_unsynced_than_is_said(tmp_path, monkeypatch):
 
     assert circle.run(work) == [[160.0] * 20] * 4
     assert all(0 < one < 8 for one in most), most
+
+
+def test_sums_send_nothing_but_their_frames(tmp_path, monkeypatch):
+    """What a peer may forget it hears by the next frame: no other frame, and no other thread."""
+    monkeypatch.setattr(exchange, "_SYNC", 4)
+    kinds, right = Counter(), Connection.put
+
+    def note(self, head, payload=b""):
+        kinds[Kind(head[4])] += 1
+        return right(self, head, payload)
+
+    monkeypatch.setattr(Connection, "put", note)
+    circle = Circle(tmp_path, [(0, 1), (1, 2)], timing=Timing(dead=600.0))
+    before = Counter()
+
+    def work(party) -> None:
+        party.strict = True
+        for k in range(40):
+            party.sum(np.full((1, 3), float(k)), circle.network)
+        before.update(kinds if party.rank == 1 else {})
+
+    circle.run(work)
+    assert before[Kind.DOWN] >= 80 and before[Kind.ACK] <= 4, before
+
+
+def test_who_only_listens_lets_the_other_forget(tmp_path, monkeypatch):
+    """Far more than is kept for a peer, one way, without a sign of life in between."""
+    monkeypatch.setattr(exchange, "_SYNC", 4)
+    monkeypatch.setattr(exchange, "KEEP", 50_000)
+    circle = Circle(tmp_path, [(0, 1), (1, 2)], timing=Timing(dead=600.0))
+
+    def work(party) -> int:
+        if party.rank == 0:
+            for k in range(100):
+                party.tell(1, bytes([k]) * 4000)
+        elif party.rank == 1:
+            return sum(party.hear(0, 4000)[0] for _ in range(100))
+        return 0
+
+    assert circle.run(work) == [0, 4950, 0]

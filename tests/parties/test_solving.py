@@ -82,7 +82,7 @@ def test_rows_that_are_none_end_the_run_with_the_name_of_the_sender(tmp_path, mo
     def spoil(self, peers, kind, values, tag):
         if self.rank == 2 and kind == Kind.ROWS and tag == 5:
             values = np.full_like(values, np.nan) if what == "NaN" else values[:, :-1]
-        right(self, peers, kind, values, tag)
+        return right(self, peers, kind, values, tag)
 
     monkeypatch.setattr(Parties, "_send_all", spoil)
     found = solve_between(circle, problem, method="iD2A", max_rounds=50)

@@ -65,7 +65,7 @@ halves = st.builds(
 def test_decoding_rounds_once_to_the_nearest_double(number, places):
     word = number % 2**128
     words, out = np.array([[word % 2**64, word >> 64]], np.uint64), np.empty(1)
-    decode_words(words, table(places), 1, out)
+    decode_words(words, table(places), 1, out, 0)
     exact = Fraction(number) / Fraction(2) ** places
     assert out[0] == exact.numerator / exact.denominator  # true division of ints rounds correctly
 
@@ -131,7 +131,7 @@ def test_a_tight_range_is_exact_over_21_decades():
     rows = draw.choice([-1.0, 1.0], (8, 3000)) * 2.0 ** draw.uniform(-69, 0, (8, 3000))
     words, out, places = np.zeros((3000, 2), np.uint64), np.empty(3000), table(123, 0)
     assert encode_rows(rows, places, 3000, words)
-    decode_words(words, places, 3000, out)
+    decode_words(words, places, 3000, out, 0)
     assert out.tolist() == [math.fsum(column) for column in rows.T]
 
 

@@ -136,13 +136,16 @@ def head_of(high, low, rest):
 
 
 @compiled
-def decode_words(words, places, block, out):
-    """The doubles nearest to the numbers in ``words``; each is rounded once, halves to even."""
+def decode_words(words, places, block, out, first):
+    """The doubles nearest to the numbers in ``words``; each is rounded once, halves to even.
+
+    They are the columns from ``first`` on of those that ``places`` is for.
+    """
     zero, top = np.uint64(0), np.uint64(63)
-    found, width = out.view(np.uint64), words.shape[0]
-    for b in range((width + block - 1) // block):
+    found, end = out.view(np.uint64), first + words.shape[0]
+    for b in range(first // block, (end + block - 1) // block):
         whole = 128 - places[b, 0]
-        for j in range(b * block, min(width, (b + 1) * block)):
+        for j in range(max(0, b * block - first), min(end, (b + 1) * block) - first):
             low, high, scale = words[j, 0], words[j, 1], whole
             sign = high >> top
             flip = zero - sign

@@ -32,6 +32,8 @@ from dual2.runtime.tree import Route, Swap, combine
 Array = np.ndarray
 Encode = Callable[[Array], bool]
 """Adds a process's numbers to words (width, limbs), and says whether they fit."""
+Decode = Callable[[Array, Array, int], None]
+"""Writes the doubles nearest to some words into an array; from which column on they are."""
 MOST_LEVELS = 4096
 """Most sizes that are told for one message; in a longer one neighbouring columns share one."""
 SLACK = 20
@@ -52,9 +54,9 @@ class Adder(Protocol):
     strict: bool
 
     def add_encoded(
-        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+        self, shape: tuple[int, int], encode: Encode, decode: Decode, network: AnyNetwork
     ) -> tuple[Array, bool]:
-        """Sum of numbers of some words over the processes, and whether those of all fitted."""
+        """Sum of numbers of some words over the processes, decoded, and whether all fitted."""
         ...
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
@@ -130,12 +132,11 @@ class ExactSums:
     ) -> tuple[Array, bool]:
         """The sum of any doubles, unless there are too many; whether all are finite."""
         width = rows.shape[1]
-        total = np.empty(width)
         if width > LONGEST or network.n > MOST_AGENTS:
-            return total, False
+            return np.empty(width), False
         encode = lambda words: bool(accumulate_rows(rows, words))  # noqa: E731
-        words, fits = self.adder.add_encoded((width, LIMBS), encode, network)
-        round_words(words, total)
+        decode = lambda words, out, _: round_words(words, out)  # noqa: E731
+        total, fits = self.adder.add_encoded((width, LIMBS), encode, decode, network)
         if fits and self.adder.strict:
             guess = guess_levels(total, block)
             self._known[width] = guess if known is None else np.maximum(known, guess)
@@ -148,9 +149,8 @@ class ExactSums:
         width = rows.shape[1]
         places, finite = self._places_of(levels, network.n, SLACK if self.adder.strict else 0)
         encode = lambda words: encode_rows(rows, places, block, words)  # noqa: E731
-        words, fits = self.adder.add_encoded((width, 2), encode, network)
-        total = np.empty(width)
-        decode_words(words, places, block, total)
+        decode = lambda words, out, first: decode_words(words, places, block, out, first)  # noqa: E731
+        total, fits = self.adder.add_encoded((width, 2), encode, decode, network)
         if not finite:
             kinds = np.repeat(levels, block)[:width]
             total[kinds == INFINITE] = np.inf

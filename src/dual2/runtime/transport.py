@@ -15,7 +15,7 @@ from dual2.engine.gossip import climb
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
-from dual2.runtime.exact import Encode, ExactSums, add_on_route
+from dual2.runtime.exact import Decode, Encode, ExactSums, add_on_route
 from dual2.runtime.tree import (
     LEAST,
     ROOM,
@@ -103,12 +103,14 @@ class Transport:
         return combine(self.route(network), np.add, total, self.swap, self.strict)
 
     def add_encoded(
-        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+        self, shape: tuple[int, int], encode: Encode, decode: Decode, network: AnyNetwork
     ) -> tuple[Array, bool]:
-        """Sum of the whole numbers (width, limbs) that ``encode`` adds, and whether all fitted."""
+        """Sum of the whole numbers that ``encode`` adds, as ``decode`` rounds it; if all fitted."""
         words = np.zeros(shape, np.uint64)
-        fits = encode(words)
-        return self.add_words(words, fits, network)
+        words, fits = self.add_words(words, encode(words), network)
+        total = np.empty(shape[0])
+        decode(words, total, 0)
+        return total, fits
 
     def add_words(self, words: Array, fits: bool, network: AnyNetwork) -> tuple[Array, bool]:
         """Sum of whole numbers (width, limbs), and whether the numbers of all fitted."""

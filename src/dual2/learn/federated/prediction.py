@@ -147,7 +147,7 @@ def sum_for(own: LearnParty, transport: Parties, part: Array, receiver: int, num
     if receiver == own.party.me:
         subtract_words(total, noise)
     answer = np.empty(len(part))
-    decode_words(np.ascontiguousarray(total), places, max(1, len(part)), answer)
+    decode_words(np.ascontiguousarray(total), places, max(1, len(part)), answer, 0)
     return answer
 
 

@@ -27,7 +27,7 @@ from dual2.runtime.peers.carrier import Carrier
 from dual2.runtime.peers.carrier_grpc import GrpcCarrier
 from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
 from dual2.runtime.peers.folder import create
-from dual2.runtime.peers.hello import Meaning
+from dual2.runtime.peers.hello import PROTOCOL, Meaning
 from dual2.runtime.peers.hub import Hub, Place
 from dual2.runtime.peers.identity import (
     load_key,
@@ -38,7 +38,8 @@ from dual2.runtime.peers.identity import (
 )
 from dual2.runtime.peers.journal import KEY_FILE, Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
-from dual2.runtime.peers.parties import CHUNK, Parties
+from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.tree_sums import CHUNK
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
 from dual2.solving.storage import to_json
@@ -160,6 +161,7 @@ def _about(party: Party, data: str) -> dict[str, str]:
     return {
         "run": party.study.run.hex(),
         "study file": party.study.digest.hex(),
+        "protocol": str(PROTOCOL),
         "data file": data,
         "set of library versions": versions_in_words(),
         "number of threads": f"{os.cpu_count()} {threads}",

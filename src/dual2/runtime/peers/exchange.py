@@ -74,8 +74,8 @@ class Exchange(Transport):
 
     def _send_all(
         self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
-    ) -> None:
-        """The same frame to some peers."""
+    ) -> Frame:
+        """The same frame to some peers; it, as the first of them gets it."""
         hub = self.hub
         frame = frame_of(kind, hub.meaning.run, values, tag, self._chain)
         for peer in peers:
@@ -85,6 +85,7 @@ class Exchange(Transport):
             with hub.lock:
                 link.make(frame)
         hub.flush(peers)
+        return frame
 
     def _await_room(self, link: Link) -> None:
         """Wait until a peer has what was sent before."""
@@ -94,7 +95,14 @@ class Exchange(Transport):
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
-        hub, journal = self.hub, self.journal
+        frame, old = self._next(peer, kind, tag)
+        if not old:
+            self._log([(peer, frame)])
+        return frame
+
+    def _next(self, peer: int, kind: Kind, tag: int) -> tuple[Frame, bool]:
+        """The next frame of a peer, and whether the journal has it; if not, it is to be logged."""
+        hub = self.hub
         link = hub.links[peer]
         if not link.inbox:
             self._wait(link.inbox.__len__, peer)
@@ -102,14 +110,21 @@ class Exchange(Transport):
             frame, old = link.consume()
         if frame.tag != tag or frame.kind != kind:
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
-        if not old:
-            journal.consume(peer, frame)
-            if journal.unsynced >= 2 * _SYNC:
-                self.sync()
-        return frame
+        return frame, old
 
-    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> Frame:
-        frame = self._take(peer, kind, tag)
+    def _log(self, frames: list[tuple[int, Frame]]) -> None:
+        """Log what was consumed: all of these frames or, if this process is killed, none."""
+        journal, links = self.journal, self.hub.links
+        journal.consume(frames)
+        for peer, _ in frames:
+            if peer != self.rank:
+                links[peer].log()
+        if journal.unsynced >= 2 * _SYNC:
+            self._settle()
+
+    def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> tuple[Frame, bool]:
+        """As ``_next``; the frame must have numbers like these."""
+        frame, old = self._next(peer, kind, tag)
         dtype = 1 if like.dtype.kind == "f" else 2
         if frame.shape != like.shape or frame.dtype != dtype:
             self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
@@ -117,7 +132,7 @@ class Exchange(Transport):
             self._blame(
                 peer, "has seen other totals than this party: somebody on the way changes them"
             )
-        return frame
+        return frame, old
 
     def _wait(self, ready: Ready, *peers: int, patience: float | None = None) -> None:
         """Wait for some peers; one whose link is down has the study's patience, or another one."""
@@ -145,7 +160,7 @@ class Exchange(Transport):
     def _catch_up(self) -> None:
         """Write what is to be written some time, while the others are at work."""
         if self.journal.unsynced >= _SYNC:
-            self.sync()
+            self._settle()
         else:
             self.journal.catch_up()
 
@@ -177,11 +192,16 @@ class Exchange(Transport):
 
     def sync(self) -> None:
         """Bring the journal to the disk and tell the peers what they may forget."""
+        self._settle()
+        self.hub.flush(self.hub.links)
+
+    def _settle(self) -> None:
+        """Bring the journal to the disk; peers hear of it by the next frame if one is likely."""
         self.journal.sync()
         with self.hub.lock:
-            for link in self.hub.links.values():
-                link.settle()
-        self.hub.flush(self.hub.links)
+            silent = [peer for peer, link in self.hub.links.items() if link.settle()]
+        if silent:
+            self.hub.flush(silent)
 
     # -- the end --------------------------------------------------------------------------------
     def leave(self) -> list[str]:

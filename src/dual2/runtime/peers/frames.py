@@ -168,6 +168,12 @@ class Frame:
             self.mark,
         )
 
+    def bare(self) -> "Frame":
+        """A frame that came, without its payload: that it came, and what it was known by."""
+        found = self.numbered(self.seq)
+        found.head, found.mark, found.payload = self.head, self.mark or self.hashed(), b""
+        return found
+
     def packed(self) -> bytes:
         """Header and payload."""
         return self.header(self.ack, self.stable) + self.payload

@@ -17,7 +17,7 @@ from dual2.errors import Dual2Error
 from dual2.files import parse_json
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.folder import lock
-from dual2.runtime.peers.frames import Bytes, Frame, check_of, filled, parse_header
+from dual2.runtime.peers.frames import MARK, Bytes, Frame, check_of, filled, parse_header
 from dual2.runtime.peers.log import FRAMES, HEAD, SAID, START, Log
 
 KEPT = "way of keeping what was said"
@@ -29,6 +29,18 @@ _TOGETHER, _MANY, _AT_MOST = 2**15, 2**18, 2**22
 there is nothing else to do; of more than that in any case."""
 _AHEAD = 2**16
 """Zeros that are written ahead of what is said: a sync then need not tell the disk a new size."""
+
+
+_BARE = 1 << 31
+"""Bit beside the number of a peer: what follows is the mark of a payload, not the payload."""
+
+
+def _entry(peer: int, frame: Frame) -> tuple[Bytes, Bytes]:
+    """Head and body of a frame in a record."""
+    whole = frame.head or frame.header(frame.ack, frame.stable)
+    if frame.length and not frame.payload:
+        return (peer | _BARE).to_bytes(4, "little") + whole, frame.mark
+    return peer.to_bytes(4, "little") + whole, frame.payload
 
 
 def start_of_machine() -> str:
@@ -60,7 +72,7 @@ class Journal:
     Attributes
     ----------
     frames : dict
-        Consumed frames by peer, as the log has them.
+        Consumed frames by peer, as the log has them; totals by the number of the party itself.
     consumed, said : Log
         The logs.
     unsynced : int
@@ -79,7 +91,7 @@ class Journal:
         about = about | {KEPT: "on disk" if sync else f"since the start {start_of_machine()}"}
         self.frames: dict[int, list[Frame]] = {}
         self._said: dict[int, bytes] = {}
-        self._waiting: list[tuple[int, Frame]] = []
+        self._waiting: list[list[tuple[int, Frame]]] = []
         self._bytes = self.unsynced = 0
         self._logs: list[Log] = []
         self._lock = lock(folder)
@@ -117,11 +129,14 @@ class Journal:
         self.consumed = self._read("journal", about)
 
     # -- writing -------------------------------------------------------------------------------
-    def consume(self, peer: int, frame: Frame) -> None:
-        """Log a frame that the program has consumed, at the next sync if not before."""
-        self._waiting.append((peer, frame))
-        self.unsynced += 1
-        self._bytes += HEAD + frame.length
+    def consume(self, frames: list[tuple[int, Frame]]) -> None:
+        """Log frames that the program has consumed, together, at the next sync if not before.
+
+        Of bare ones only that they came.
+        """
+        self._waiting.append(frames)
+        self.unsynced += len(frames)
+        self._bytes += sum(HEAD + len(frame.payload) for _, frame in frames)
         if self._bytes > _AT_MOST:
             self._write()
 
@@ -134,19 +149,21 @@ class Journal:
         """Write the frames that wait for it, short ones that follow each other as one record."""
         waiting, self._waiting, self._bytes = self._waiting, [], 0
         short: list[Bytes] = []
-        for peer, frame in waiting:
-            whole = frame.head or frame.header(frame.ack, frame.stable)
-            head = peer.to_bytes(4, "little") + whole
-            if frame.length <= _TOGETHER:
-                short += [head, frame.payload]
+        for frames in waiting:
+            parts = [part for peer, frame in frames for part in _entry(peer, frame)]
+            if sum(map(len, parts)) <= _TOGETHER:
+                short += parts
                 continue
             self._append(short)
             short = []
-            self.consumed.append(FRAMES, "frame", head, frame.payload, frame.mark)
+            self._append(parts, frames[0][1].mark)
         self._append(short)
 
-    def _append(self, parts: list[Bytes]) -> None:
-        if parts:
+    def _append(self, parts: list[Bytes], mark: bytes = b"") -> None:
+        """One record; ``mark`` is ``check_of`` the last of two parts, if it is known."""
+        if len(parts) == 2:
+            self.consumed.append(FRAMES, "frame", bytes(parts[0]), parts[1], mark)
+        elif parts:
             self.consumed.append(FRAMES, "frame", bytes(parts[0]), b"".join(parts[1:]))
 
     def say(self, index: int, words: Bytes) -> bool:
@@ -196,10 +213,14 @@ class Journal:
             at = 0
             while at < len(body):
                 (peer,) = struct.unpack_from("<I", body, at)
-                header = parse_header(body[at + 4 : at + HEAD], _MOST)
-                at += HEAD + header.length
-                frame = filled(header, body[at - header.length : at])
-                self.frames.setdefault(peer, []).append(frame)
+                frame = parse_header(body[at + 4 : at + HEAD], _MOST)
+                begin, bare = at + HEAD, peer & _BARE
+                at = begin + (MARK if bare else frame.length)
+                if bare:
+                    frame.mark = body[begin:at]
+                else:
+                    frame = filled(frame, body[begin:at])
+                self.frames.setdefault(peer & ~_BARE, []).append(frame)
         else:
             (index,) = struct.unpack_from("<Q", body)
             self._said[index] = body[8:]

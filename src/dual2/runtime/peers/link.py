@@ -31,6 +31,8 @@ class Link:
     durable : int
         Below it all received frames are consumed and in the journal on disk: ``stable`` of the
         frames that are sent.
+    consumed, logged : int
+        Below it all received frames are consumed, and given to the journal.
     forgotten : int
         What the peer says of ours: frames below it are not kept.
     known : int
@@ -52,11 +54,11 @@ class Link:
         self.out: deque[Frame] = deque()
         self.inbox: deque[Frame] = deque()
         self.from_journal = 0
-        self.consumed = 1
+        self.consumed = self.logged = 1
         self.acknowledged = self.known = 1
         self.parting = False
         self.unconfirmed = self._unconsumed = 0
-        self._cursor = 1
+        self._cursor = self._settled = 1
         self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED)
         self._whole = 0
 
@@ -78,6 +80,10 @@ class Link:
             self.from_journal -= 1
         return frame, old
 
+    def log(self) -> None:
+        """All that was consumed is given to the journal, which may not be on disk yet."""
+        self.logged = self.consumed
+
     def refill(self, frames: list[Frame]) -> None:
         """Begin again with the frames that the journal has: they are consumed once more."""
         for frame in frames:
@@ -87,10 +93,16 @@ class Link:
         self.from_journal = len(frames)
         self.durable = self.next_in
 
-    def settle(self) -> None:
-        """The journal is on disk: what was consumed will not be asked for again."""
-        self.durable = max(self.durable, self.consumed)
+    def settle(self) -> bool:
+        """The journal is on disk: what was consumed will not be asked for again.
+
+        Whether the peer should be told at once: no frame was made for it since the last time, and
+        the next one may be long in coming.
+        """
+        self.durable = max(self.durable, self.logged)
         self._reduce()
+        before, self._settled = self._settled, self.next_out
+        return before == self.next_out
 
     @property
     def over(self) -> bool:

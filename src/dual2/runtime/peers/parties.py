@@ -13,22 +13,20 @@ import numpy as np
 from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
-from dual2.runtime.exact import Encode
-from dual2.runtime.peers.exchange import Exchange
+from dual2.runtime.exact import Decode, Encode
 from dual2.runtime.peers.frames import Frame, Kind, mark_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
 from dual2.runtime.peers.masks import Masks, Randomness
+from dual2.runtime.peers.tree_sums import CHUNK, TreeSums
 from dual2.runtime.transport import Messages
 from dual2.runtime.tree import without_nan
 
 Array = np.ndarray
-CHUNK = 65_536
-"""Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
 
 
-class Parties(Exchange):
+class Parties(TreeSums):
     """One agent per party, each in a process of its own organisation.
 
     Parameters
@@ -57,14 +55,10 @@ class Parties(Exchange):
     def __init__(
         self, hub: Hub, journal: Journal, network: Network, names: list[str], own: Randomness
     ) -> None:
-        super().__init__(hub, journal, names)
+        super().__init__(hub, journal, network, names)
         self.own, self.size, self.exact = own, network.n, True
         self.masks: Masks | None = None
         self.pairs: Masks | None = None
-        tree, me = network.tree, hub.me
-        self.parent = None if me == tree.root else int(tree.parent[me])
-        children = np.flatnonzero(np.asarray(tree.parent) == me).tolist()
-        self.children = [int(c) for c in children if c not in (me, tree.root)]
         self._round = 0
         self._told: dict[int, int] = {}
         self._heard: dict[int, int] = {}
@@ -74,52 +68,11 @@ class Parties(Exchange):
         return np.arange(network.n)
 
     # -- sums ------------------------------------------------------------------------------------
-    def sum_words(self, words: Array) -> Array:
-        """Sum of all parties' words, which are masked, and must not change any more; it may.
-
-        Long ones travel in parts; the root hands one down while the next is on its way up.
-        (m, limbs) are m numbers of so many words each, (m,) numbers of one.
-        """
-        index = self._index
-        self._index = self.progress.sums = index + 1
-        self.journal.say(index, words.data)
-        parent, children, masks = self.parent, self.children, self.masks
-        for part in _parts(words):
-            if children:
-                self._add_theirs(part, index)
-            if parent is not None:
-                self._send(parent, Kind.UP, part, index)
-            elif children:
-                self._send_all(children, Kind.DOWN, part, index)
-        self.hub.audit("sum", index=index, shape=words.shape, masked=masks is not None)
-        if masks is not None:  # while the others are at work
-            masks.prepare(index + 1)
-        if parent is not None:
-            return self._receive(words, index)
-        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in _parts(words)])
-        return words.copy()
-
-    def _add_theirs(self, part: Array, index: int) -> None:
-        """Add the words of the children, in the order in which they come."""
-        waiting = list(self.children)
-        while waiting:
-            child = self._first_of(waiting)
-            waiting.remove(child)
-            _add(part, self._numbers(child, Kind.UP, index, part).array())
-
-    def _receive(self, like: Array, index: int) -> Array:
-        """The total, from the parent; it is handed on to the children and enters the chain."""
-        assert self.parent is not None, "the root has made it"
-        total, marks = np.empty_like(like), [self._chain]
-        for part in _parts(total):
-            frame = self._numbers(self.parent, Kind.DOWN, index, part)
-            came = frame.array()
-            if self.children:
-                self._send_all(self.children, Kind.DOWN, came, index)
-            part[:] = came
-            marks.append(frame.hashed())
-        self._chain = mark_of(*marks)
-        return total
+    def _meanwhile(self, index: int, shape: tuple[int, ...]) -> None:
+        """The audit line of a sum, and masks for the next one."""
+        self.hub.audit("sum", index=index, shape=shape, masked=self.masks is not None)
+        if self.masks is not None:
+            self.masks.prepare(index + 1)
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
         """Where this party's words of the next sum are to be added: its masks, or zeros.
@@ -140,12 +93,35 @@ class Parties(Exchange):
             add_words(place, words)
             return fits
 
-        return self.add_encoded(words.shape, encode, network)
+        total = self.sum_words(self._encoded(words.shape, encode))
+        count, *more = total[-2].tolist()
+        self._demand_all(0 if any(more) else count)
+        return total[:-2], not total[-1].any()
 
     def add_encoded(
-        self, shape: tuple[int, ...], encode: Encode, network: AnyNetwork
+        self, shape: tuple[int, int], encode: Encode, decode: Decode, network: AnyNetwork
     ) -> tuple[Array, bool]:
-        """The masked sum; who has a number that does not fit sends random words everywhere."""
+        """The masked sum, which the root decodes for all."""
+        width = shape[0]
+
+        def finish(part: Array, first: int) -> Array:
+            found = np.empty(len(part))
+            inside = max(0, min(len(part), width - first))
+            decode(part[:inside], found[:inside], first)
+            for k in range(inside, len(part)):  # how many have spoken, whether one did not fit
+                lowest, *more = part[k].tolist()
+                found[k] = float(lowest) if not any(more) else np.inf
+            return found
+
+        total = self.sum_words(self._encoded(shape, encode), finish)
+        self._demand_all(total[-2])
+        return total[:-2], total[-1] == 0.0
+
+    def _encoded(self, shape: tuple[int, ...], encode: Encode) -> Array:
+        """The words of this party, masked, and two numbers more: 1, and whether all fits.
+
+        Who has a number that does not fit sends random words everywhere.
+        """
         whole = shape[0] + 2, shape[1]
         block = self._blank(whole)
         if not encode(block[:-2]):
@@ -153,15 +129,16 @@ class Parties(Exchange):
             noise = self.own.words(self._index, block.size).reshape(whole)
             noise[-2] = 0
             add_words(block, noise)
-        total = self.sum_words(block)
-        count, misfits = total[-2:].tolist()
-        if count.pop(0) != self.size or any(count):
+        return block
+
+    def _demand_all(self, count: float) -> None:
+        """All parties have spoken, and nobody twice."""
+        if count != self.size:
             text = (
                 f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
             )
             self.hub.fail(self.names[self.rank], text)
             raise PeerError(text)
-        return total[:-2], not any(misfits)
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
         """Largest levels, by masked sums."""
@@ -193,7 +170,10 @@ class Parties(Exchange):
             for peer, rows in outgoing.items():
                 self._send(peer, Kind.ROWS, stage[rows], tag)
             for peer, rows in incoming.items():
-                stage[rows] = self._numbers(peer, Kind.ROWS, tag, stage[rows]).array()
+                frame, old = self._numbers(peer, Kind.ROWS, tag, stage[rows])
+                if not old:
+                    self._log([(peer, frame)])
+                stage[rows] = frame.array()
 
         return ship
 
@@ -280,21 +260,6 @@ class Parties(Exchange):
     def abort(self, code: int) -> None:
         """End the run at all parties."""
         self.hub.fail(self.names[self.rank], f"{self.names[self.rank]} ended the run ({code}).")
-
-
-def _parts(words: Array) -> list[Array]:
-    """What travels in one frame each."""
-    if words.size <= CHUNK:
-        return [words]
-    step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
-    return [words[at : at + step] for at in range(0, len(words), step)]
-
-
-def _add(total: Array, other: Array) -> None:
-    if total.ndim == 1:
-        total += other
-    else:
-        add_words(total, other)
 
 
 def _pack(entries: Mapping[int, bytes]) -> bytes:
