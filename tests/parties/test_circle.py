@@ -452,6 +452,20 @@ def test_different_totals_are_found_before_an_answer_is_written(make, monkeypatc
     assert any("have seen different totals" in str(one) for one in found)
 
 
+def test_a_total_that_is_not_a_number_is_refused(make, monkeypatch):
+    right = Parties._send_all
+
+    def spoil(self, peers, kind, values, tag):
+        if self.rank == ROOT and kind.name == "DOWN" and values.dtype.kind == "f" and tag > 1:
+            values = np.where(np.arange(len(values)) == 2, np.nan, values)
+        return right(self, peers, kind, values, tag)
+
+    monkeypatch.setattr(Parties, "_send_all", spoil)
+    found = make().run(work)
+    assert all(isinstance(one, PeerError) for one in found)
+    assert any("party1 sent a total of sum 2 that is not a number" in str(one) for one in found)
+
+
 def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):
     right = Parties.sum_words
 
