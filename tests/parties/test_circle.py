@@ -14,6 +14,7 @@ import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime import Share
 from dual2.runtime.peers.carrier_tls import Connection
+from dual2.runtime.peers import crash_points
 from dual2.runtime.peers.frames import NUMBERED, mark_of
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import Link
@@ -140,6 +141,33 @@ def test_a_party_may_die_at_any_point(make, point):
     fate = Fate({(ROOT, point, 2): ()} | later)
     assert circle.run(work, fate) == EXPECTED
     assert not fate.deaths and circle.deaths == 1 + 2 * len(later)
+
+
+def test_the_root_keeps_a_total_that_its_children_need_not_hear_again(make, monkeypatch):
+    """It dies when they have the total on disk and it has not, and dies once more later."""
+    right = Parties._log
+
+    def log(self, frames):
+        if frames[-1][0] == self.rank:  # a total, which was handed down
+            links = [self.hub.links[peer] for peer in self.children]
+            told = lambda: all(link.forgotten >= link.next_out for link in links)  # noqa: E731
+            self.hub.wait(lambda: self.hub.failure is not None or told(), 10.0)
+            crash_points.passing("handed down")
+        right(self, frames)
+
+    def summing(party: Parties) -> list:
+        found = []
+        for k in range(4):
+            found.append(party.sum(numbers(party.rank, k), circle.network).tolist())
+            party.sync()
+        return found
+
+    monkeypatch.setattr(Parties, "_log", log)
+    circle, fate = make(), Fate({(ROOT, "handed down", 2): (), (ROOT, "handed down", 5): ()})
+    found = circle.run(summing, fate)
+    assert not fate.deaths and circle.deaths == 2
+    columns = [np.vstack([numbers(i, k) for i in range(4)]).T for k in range(4)]
+    assert found == [[[math.fsum(c) for c in one] for one in columns]] * 4
 
 
 LONG = ["before write said", "after sync", "before send UP", "before send DOWN", "after receive"]

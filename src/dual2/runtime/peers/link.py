@@ -64,11 +64,14 @@ class Link:
 
     # -- the program ---------------------------------------------------------------------------
     def make(self, frame: Frame) -> None:
-        """Number a frame and keep it, to be written now or whenever the peer is there."""
+        """Number a frame and keep it, to be written now or whenever the peer is there.
+
+        One that is made again and that the peer will not ask for is numbered only.
+        """
         seq = self.next_out
-        self.next_out = seq + 1
+        self.next_out, frame = seq + 1, frame.numbered(seq)
         if seq >= self.forgotten:
-            self.out.append(frame.numbered(seq))
+            self.out.append(frame)
             self.unconfirmed += HEADER_SIZE + frame.length
 
     def consume(self) -> tuple[Frame, bool]:
