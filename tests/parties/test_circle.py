@@ -13,8 +13,8 @@ import pytest
 import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime import Share
-from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers import crash_points
+from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import NUMBERED, mark_of
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import Link
