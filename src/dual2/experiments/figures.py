@@ -40,23 +40,10 @@ def draw(
     about: "Mapping[str, About] | None" = None,
     claims: "Callable[[Store], Sequence[Claim]] | None" = None,
 ) -> list[Path]:
-    """Draw everything in a store again.
+    """Draw everything in a store again, into its folder; the files that were written.
 
-    Parameters
-    ----------
-    folder : path
-        Of the store; the files are written there.
-    force : bool
-        Replace files that are there.
-    about : mapping from group to About, optional
-        Titles and texts; a group without goes by its name.
-    claims : callable, optional
-        Judges the paper's claims; asked if the store has a group with a text.
-
-    Returns
-    -------
-    list of Path
-        What was written.
+    ``force``: replace files that are there; ``about``: titles and texts, a group without goes by
+    its name; ``claims``: judges the paper's claims, asked if the store has a group with a text.
     """
     store, about = Store(folder), about or {}
     groups = store.groups() if (store.folder / "runs").is_dir() else []

@@ -33,12 +33,7 @@ def refuse_existing(path: str | os.PathLike[str], force: bool = False) -> Path:
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file beside its destination, then rename it into place.
 
-    Parameters
-    ----------
-    path : path
-        Destination; its folder is created if need be.
-    content : str or bytes
-        Text is written as UTF-8.
+    The folder is created if need be; text is written as UTF-8.
 
     Examples
     --------

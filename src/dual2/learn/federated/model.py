@@ -25,25 +25,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PartyModel:
-    """Coefficients of a party's own columns, with what prepares them.
-
-    Attributes
-    ----------
-    coefficients : ndarray
-        One row per decision function, one column per prepared column.
-    constants : ndarray
-        What this party adds to every score: the intercept is among the holder's.
-    classes : tuple of str
-        Names of the classes, at the holder of the labels.
-    about : dict
-        Study, certificate, counts, rows: for people.
-    """
+    """Coefficients of a party's own columns, with what prepares them."""
 
     preparation: Preparation
-    coefficients: Array
-    constants: Array
-    classes: tuple[str, ...] = ()
-    about: dict[str, Any] = field(default_factory=dict)
+    coefficients: Array  # one row per decision function, one column per prepared column
+    constants: Array  # what this party adds to every score: the intercept is among the holder's
+    classes: tuple[str, ...] = ()  # their names, at the holder of the labels
+    about: dict[str, Any] = field(default_factory=dict)  # for people: certificate, counts, rows
 
     def scores(self, table: Table, rows: Array) -> Array:
         """The party's part of the scores of some rows, (rows, decision functions)."""

@@ -53,22 +53,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A party's part of a model: its coefficients, and what it adds to every score.
+    """A party's part of a model: its coefficients, and what it adds to every score."""
 
-    Attributes
-    ----------
-    coefficients, constants : ndarray
-        One row, and one number, per decision function.
-    scores : ndarray
-        Of all parties together, for each training row; known to everybody.
-    result : Result
-        Of the problem that ended worst.
-    """
-
-    coefficients: Array
-    constants: Array
-    scores: Array
-    result: Result
+    coefficients: Array  # one row per decision function
+    constants: Array  # one number likewise
+    scores: Array  # of all parties together, for each training row; known to everybody
+    result: Result  # of the problem that ended worst
 
     @property
     def status(self) -> Status:
