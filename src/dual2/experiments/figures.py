@@ -17,9 +17,9 @@ from dual2.errors import Dual2Error
 from dual2.experiments.case import slug
 from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.report import page
-from dual2.experiments.store import Store, StoredRun, to_csv
+from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.styles import labels, styles
-from dual2.files import refuse_existing, write_atomically
+from dual2.files import refuse_existing, to_csv, write_atomically
 from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
 from dual2.solving.storage import to_json
 

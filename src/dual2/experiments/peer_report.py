@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.experiments.store import SKIPPED, StoredRun, to_csv
+from dual2.experiments.store import SKIPPED, StoredRun
 from dual2.experiments.styles import points, styles
+from dual2.files import to_csv
 from dual2.solving.plotting import new_panels
 from dual2.solving.result import Status
 

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from dual2.experiments.captions import SOURCE, WORDS
 from dual2.experiments.case import slug
-from dual2.experiments.costs import TARGETS
+from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.headline import headline
-from dual2.experiments.report.tables import costs_at
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.styles import labels, remarks, styles
 from dual2.experiments.verdicts import VERDICTS
 from dual2.solving.plotting import measure_of, require
-from dual2.solving.report.curves import AXES, curves, inert
+from dual2.solving.report.curves import AXES, curves, inert, spent
 from dual2.solving.report.network import network_places
 from dual2.solving.report.templates import templates
 from dual2.solving.report.words import power
@@ -141,6 +140,15 @@ def _row(run: StoredRun, name: str, look: Any, measure: str) -> dict[str, Any]:
         "parameters": run.parameters,
         "tuning": run.tuning.get("summary"),
     }
+
+
+def costs_at(run: StoredRun, target: float, measure: str) -> dict[str, float | str | None]:
+    """What was spent, of each kind, until the target was met for good; None where never."""
+    stays = rows_at_gap(run.trace, target, measure)[1] if run.trace else None
+    if stays is None:
+        return dict.fromkeys(AXES)
+    costs: dict[str, float | str | None] = {axis: spent(stays, axis) for axis in AXES}
+    return costs | {"seconds": f"{stays['seconds']:.2g}"}
 
 
 def _made(runs: Sequence[StoredRun]) -> dict[str, Any]:
