@@ -16,9 +16,10 @@ from sklearn.metrics import log_loss, mean_squared_error
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
 from dual2.errors import Dual2Error, Refusal, counted
 from dual2.files import to_csv
+from dual2.learn.classification import choose_codes, probabilities
 from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
-from dual2.learn.federated.model import PartyModel, choose_codes, load_model, probabilities
+from dual2.learn.federated.model import PartyModel, load_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.session import Say, is_over, run_phase
 from dual2.learn.federated.study import GIVEN, Learning
