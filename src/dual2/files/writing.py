@@ -8,7 +8,6 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -111,12 +110,10 @@ def _alive(process: int) -> bool:
     return True
 
 
-def write_arrays(
-    path: str | os.PathLike[str], arrays: dict[str, Any], save: Callable[..., None] = np.savez
-) -> None:
-    """Write an npz file atomically, by ``np.savez`` or ``np.savez_compressed``; no pickles."""
+def write_arrays(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
+    """Write an npz file atomically; no pickles."""
     buffer = io.BytesIO()
-    save(buffer, allow_pickle=False, **arrays)
+    np.savez(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())
 
 
