@@ -13,7 +13,7 @@ from rich.table import Table
 from dual2.commands.options import Force, plain_table
 from dual2.errors import Dual2Error
 from dual2.experiments import peers
-from dual2.experiments.catalogue import ABOUT
+from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw

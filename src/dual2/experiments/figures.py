@@ -24,7 +24,7 @@ from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
 from dual2.solving.storage import to_json
 
 if TYPE_CHECKING:
-    from dual2.experiments.catalogue import About
+    from dual2.experiments.captions import About
     from dual2.experiments.claims import Claim
 
 SUFFIXES = ("csv", "json", "png", "pdf")

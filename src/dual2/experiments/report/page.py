@@ -22,7 +22,7 @@ from dual2.solving.report.words import power
 if TYPE_CHECKING:
     from jinja2 import Template
 
-    from dual2.experiments.catalogue import About
+    from dual2.experiments.captions import About
     from dual2.experiments.claims import Claim
 
 BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
