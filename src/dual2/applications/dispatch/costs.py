@@ -76,10 +76,8 @@ class PiecewiseLinear:
     def marginal(self, power: Array) -> tuple[Array, Array]:
         """Slopes to the left and to the right, which differ at a kink."""
         inner, near = self.power[1:-1], 1e-6 * np.maximum(1.0, np.abs(power))
-        slopes = self.slopes
-        return slopes[np.searchsorted(inner, power - near)], slopes[
-            np.searchsorted(inner, power + near)
-        ]
+        left, right = (np.searchsorted(inner, power + side) for side in (-near, near))
+        return self.slopes[left], self.slopes[right]
 
 
 Cost = Polynomial | PiecewiseLinear
