@@ -1,7 +1,5 @@
 """``from_cvxpy``: a cvxpy model whose variables belong to agents, as a :class:`Problem`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ it and constraints that tie the two: affine ones and second-order cones. The new
 the owner of the atom's variables; if there are several, to the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

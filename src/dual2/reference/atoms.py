@@ -1,7 +1,5 @@
 """Functions as cvxpy expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
