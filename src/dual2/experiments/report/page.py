@@ -20,8 +20,6 @@ from dual2.solving.report.templates import templates
 from dual2.solving.report.words import power
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
     from dual2.experiments.captions import About
     from dual2.experiments.claims import Claim
 
@@ -45,7 +43,11 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         _section(name, title, runs, about.get(group))
         for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
     ]
-    return _template().render(
+    from markupsafe import Markup
+
+    found = templates("dual2.experiments.report")
+    found.globals |= {"source": SOURCE, "words": WORDS, "badges": BADGES, "breaks": Markup("<br>")}
+    return found.get_template("page.html").render(
         title="The paper’s experiments, reproduced" if known else "Benchmark",
         links=links | {"made": "How it was made"},
         known=known,
@@ -59,18 +61,6 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         made=_made([run for runs in groups.values() for run in runs]),
         data=inert({slug(group): _data(runs) for group, runs in groups.items()}),
     )
-
-
-def _template() -> "Template":
-    found = templates("dual2.experiments.report")
-    found.globals |= {"source": SOURCE, "words": WORDS, "badges": BADGES, "breaks": _breaks()}
-    return found.get_template("page.html")
-
-
-def _breaks() -> Any:
-    from markupsafe import Markup
-
-    return Markup("<br>")
 
 
 def _headlines(groups: Mapping[str, Sequence[StoredRun]], titles: Mapping[str, str]) -> list[str]:
