@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dual2.experiments.report import page
-from dual2.experiments.report.tables import costs_at
+from dual2.experiments.report.page import costs_at
 from dual2.experiments.styles import BASES, OTHERS, OURS, labels, style, styles
 from dual2.solving.report.network import network_places
 from stored_runs import ABOUT, CLAIMS, TRICK, fill, stored

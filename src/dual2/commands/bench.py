@@ -7,14 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import Force
+from dual2.commands.options import Force, plain_table
 from dual2.errors import Dual2Error
 from dual2.experiments import peers
-from dual2.experiments.catalogue import ABOUT
+from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw
@@ -28,7 +27,6 @@ from dual2.experiments.peer_report import (
 )
 from dual2.experiments.store import Store
 from dual2.experiments.study import (
-    KINDS,
     SYMBOLS,
     TITLES,
     Growth,
@@ -140,23 +138,14 @@ def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -
         write_figure(study_figure(grown, plan.title), folder / "studies.png")
 
 
-def _plain(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column in ("q", "method"))
-    return table
-
-
 def _table(lines: list[Line], title: str) -> Table:
     """The summary; a problem and its network are named once."""
-    table = _plain(title, "problem", "network", "method")
-    for kind in ("rounds", "seconds"):
-        table.add_column(kind, justify="right", no_wrap=True)
-    table.add_column("runs")
+    numbers = ("rounds", "seconds")
+    table = plain_table(title, ("problem", "network", "method", *numbers, "runs"), numbers)
     before = ""
     for line in lines:
         where = ("", "") if line.place == before else (line.problem, line.network)
-        costs = [_number(line.costs[kind], kind == "seconds") for kind in ("rounds", "seconds")]
+        costs = [_number(line.costs[kind], kind == "seconds") for kind in numbers]
         told = ", ".join(f"{number} {status}" for status, number in line.statuses.items())
         table.add_row(*where, line.method, *costs, told)
         before = line.place
@@ -171,9 +160,8 @@ def _number(value: float, seconds: bool) -> str:
 
 def _exponents(grown: list[Growth]) -> Table:
     """Exponents with standard errors, the theory's in brackets."""
-    table = _plain("Exponents a of cost ∝ qᵃ ± standard error (theory)", "q", "method")
-    for kind in KINDS:
-        table.add_column(TITLES[kind], justify="right", no_wrap=True)
+    title, numbers = "Exponents a of cost ∝ qᵃ ± standard error (theory)", TITLES.values()
+    table = plain_table(title, ("q", "method", *numbers), numbers)
     cells: dict[tuple[str, str], list[str]] = {}
     for one in grown:
         m, t = one.measured, one.theory

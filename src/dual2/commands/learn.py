@@ -1,8 +1,7 @@
 """``dual2 learn``: models of columns that several organisations hold."""
 
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,14 +9,19 @@ from typing import Annotated, Any
 import typer
 
 from dual2.commands.options import EXIT, Force
-from dual2.commands.party import PartyFile
-from dual2.errors import CapabilityError, Dual2Error
+from dual2.commands.party import (
+    PartyFile,
+    Patience,
+    Quiet,
+    Resume,
+    forbid_core_dumps,
+    telling,
+    with_patience,
+)
+from dual2.errors import CapabilityError
 from dual2.solving.result import Status
 
 learn_app = typer.Typer(no_args_is_help=True, help="Models of columns of several organisations.")
-Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run, if any.")]
-Patience = Annotated[float | None, typer.Option(help="Seconds to wait for a lost peer.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 
 
 @learn_app.command()
@@ -57,7 +61,8 @@ def align(
     own = _read(file, patience)
     from dual2.learn.federated.fitting import align as find_rows
 
-    _run(lambda: find_rows(own, resume, force, _say(quiet)))
+    with telling(quiet) as say:
+        find_rows(own, resume, force, say)
 
 
 @learn_app.command()
@@ -72,7 +77,8 @@ def fit(
     own = _read(file, patience)
     from dual2.learn.federated.fitting import fit as train
 
-    model = _run(lambda: train(own, resume, force, _say(quiet)))
+    with telling(quiet) as say:
+        model = train(own, resume, force, say)
     raise typer.Exit(EXIT.get(Status(model.about["status"]), 3))
 
 
@@ -90,24 +96,17 @@ def predict(
     own = _read(file, patience)
     from dual2.learn.federated.prediction import predict as tell
 
-    _run(lambda: tell(own, rows, name, resume, force, _say(quiet)))
+    with telling(quiet) as say:
+        tell(own, rows, name, resume, force, say)
 
 
 def _read(file: Path, patience: float | None) -> Any:
     """The party, read by a part of the package that needs scikit-learn."""
-    with suppress(ImportError, OSError, ValueError):  # no core dump with keys in it
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    forbid_core_dumps()
     with _needs_sklearn():
         from dual2.learn.federated.party_file import read_learn_party
     own = read_learn_party(file)
-    if patience is None:
-        return own
-    if not patience > 0:
-        raise Dual2Error(f"--patience {patience:g} found; expected seconds > 0.")
-    timing = replace(own.party.timing, patience=patience)
-    return replace(own, party=replace(own.party, timing=timing))
+    return replace(own, party=with_patience(own.party, patience))
 
 
 @contextmanager
@@ -116,15 +115,3 @@ def _needs_sklearn() -> Iterator[None]:
         yield
     except ImportError as error:
         raise CapabilityError(str(error)) from error
-
-
-def _say(quiet: bool) -> Any:
-    return (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
-
-
-def _run(work: Any) -> Any:
-    try:
-        return work()
-    except KeyboardInterrupt:
-        print("dual2: ended; the state is kept, go on with --resume.", file=sys.stderr)
-        raise typer.Exit(130) from None

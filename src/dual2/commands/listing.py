@@ -8,10 +8,10 @@ from typing import Annotated
 
 import numba
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from dual2.commands.options import plain_table
 from dual2.compiled import cache_directory
 from dual2.errors import counted
 from dual2.methods import METHODS, Method, Settings, find_method
@@ -63,16 +63,10 @@ def methods(
     Console().print(_sources())
 
 
-def _plain(title: str, *columns: str) -> Table:
-    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column in ("method", "sends"))
-    return table
-
-
 def _conditions() -> Table:
     """What each method accepts and sends."""
-    table = _plain("Methods", "method", "accepts", "sends", "what leaves an agent; remarks")
+    columns = ("method", "accepts", "sends", "what leaves an agent; remarks")
+    table = plain_table("Methods", columns)
     for method in METHODS.values():
         needs = method.needs
         accepts = f"f {needs.f}; g {needs.g}; h {needs.h}" + (
@@ -95,7 +89,8 @@ def _sources() -> Table:
     for method in METHODS.values():
         text = "; ".join(f"{key}: {source}" for key, source in method.sources.items())
         groups.setdefault(text, []).append(method.name)
-    table = _plain("Parameters and where their values come from unless given", "methods", "values")
+    title = "Parameters and where their values come from unless given"
+    table = plain_table(title, ("methods", "values"))
     for text, names in groups.items():
         table.add_row(", ".join(names), text)
     return table
@@ -103,7 +98,7 @@ def _sources() -> Table:
 
 def _verdicts(problem: Problem) -> Table:
     """Which methods can solve a problem as it is, and what the others miss."""
-    table = _plain("Methods for this problem", "method", "verdict")
+    table = plain_table("Methods for this problem", ("method", "verdict"))
     for method in METHODS.values():
         lack = method.lack(problem)
         table.add_row(method.name, f"no: {lack}" if lack else "yes")
@@ -127,8 +122,8 @@ def _describe(method: Method) -> Table:
         **({"guarantee": guide.guarantee, "when to use": guide.when} if guide else {}),
         **method.sources,
     }
-    for key, value in rows.items():
-        table.add_row(key, value)
+    for row in rows.items():
+        table.add_row(*row)
     return table
 
 

@@ -1,9 +1,12 @@
-"""What several commands share: arguments, the value of rho, exit codes."""
+"""What several commands share: arguments, the value of rho, exit codes, tables."""
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
 from dual2.errors import Dual2Error
 from dual2.solving.result import Status
@@ -25,3 +28,13 @@ def rho_value(text: str | None) -> str | float | None:
         return float(text)
     except ValueError:
         raise Dual2Error(f"--rho {text!r} found; expected auto, 0 or a positive number.") from None
+
+
+def plain_table(title: str, columns: Collection[str], numbers: Collection[str] = ()) -> Table:
+    """An empty table with a rule below its head; some of its columns are ``numbers``."""
+    table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        right = column in numbers
+        narrow = right or column in ("q", "method", "sends", "status")
+        table.add_column(column, justify="right" if right else "left", no_wrap=narrow)
+    return table

@@ -1,7 +1,8 @@
 """``dual2 party`` and ``dual2 certificates``: runs between organisations."""
 
 import sys
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -12,7 +13,7 @@ from dual2.commands.options import EXIT, Force
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing
 from dual2.processes.parties.checking import check_party
-from dual2.processes.parties.party import read_party
+from dual2.processes.parties.party import Party, read_party
 from dual2.processes.parties.session import run_party
 from dual2.processes.parties.status import read_status
 from dual2.processes.parties.study import NAME
@@ -32,6 +33,36 @@ from dual2.runtime.peers.identity import (
 party_app = typer.Typer(no_args_is_help=True, help="One party of a run between organisations.")
 certificates_app = typer.Typer(no_args_is_help=True, help="Keys and certificates of parties.")
 PartyFile = Annotated[Path, typer.Argument(metavar="PARTY.TOML", help="The party's own file.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run, if any.")]
+Patience = Annotated[float | None, typer.Option(help="Seconds to wait for a lost peer.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
+
+
+def forbid_core_dumps() -> None:
+    """No core dump with keys in it."""
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def with_patience(party: Party, patience: Patience) -> Party:
+    """The party, which waits so long for a lost peer if that is said."""
+    if patience is None:
+        return party
+    if not patience > 0:
+        raise Dual2Error(f"--patience {patience:g} found; expected seconds > 0.")
+    return replace(party, timing=replace(party.timing, patience=patience))
+
+
+@contextmanager
+def telling(quiet: bool) -> Iterator[Callable[[str], None]]:
+    """What is called to tell how it goes; after Ctrl-C it is said how to go on."""
+    try:
+        yield lambda text: None if quiet else print(text, file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("dual2: ended; the state is kept, go on with --resume.", file=sys.stderr)
+        raise typer.Exit(130) from None
 
 
 @party_app.command()
@@ -49,26 +80,15 @@ def check(
 @party_app.command()
 def run(
     file: PartyFile,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a run, if any.")] = False,
-    patience: Annotated[float | None, typer.Option(help="Seconds to wait for a lost peer.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print errors only.")] = False,
+    resume: Resume = False,
+    patience: Patience = None,
+    quiet: Quiet = False,
 ) -> None:
     """Take part in a run; the answer is in STATE/answer.json."""
-    with suppress(ImportError, OSError, ValueError):  # no core dump with keys in it
-        import resource
-
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    party = read_party(file)
-    if patience is not None:
-        if not patience > 0:
-            raise Dual2Error(f"--patience {patience:g} found; expected seconds > 0.")
-        party = replace(party, timing=replace(party.timing, patience=patience))
-    say = (lambda text: None) if quiet else (lambda text: print(text, file=sys.stderr, flush=True))
-    try:
+    forbid_core_dumps()
+    party = with_patience(read_party(file), patience)
+    with telling(quiet) as say:
         status = run_party(party, resume, say)
-    except KeyboardInterrupt:
-        print("dual2: ended; the state is kept, go on with --resume.", file=sys.stderr)
-        raise typer.Exit(130) from None
     raise typer.Exit(EXIT.get(status, 3))
 
 

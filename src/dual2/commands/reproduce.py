@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import Force
+from dual2.commands.options import Force, plain_table
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.experiments.figures import REPORT
@@ -80,11 +79,8 @@ def reproduce(
 def _costs(title: str, runs: list[StoredRun], target: float) -> Table:
     """What each method had spent when the gap first met the target."""
     heading = f"{title}\nCost of a relative gap |x - x*|/|x*| <= {target:g}"
-    table = Table(title=heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("method", no_wrap=True)
-    for name in ("rounds", "for good", *COSTS):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("status", no_wrap=True)
+    numbers = ("rounds", "for good", *COSTS)
+    table = plain_table(heading, ("method", *numbers, "status"), numbers)
     for run in runs:
         spent, stays = rows_at_gap(run.trace, target) if run.trace else (None, None)
         cells = [_cost(spent, ("rounds",)), _cost(stays, ("rounds",))]

@@ -10,11 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from dual2.errors import Dual2Error, unknown_name
-from dual2.experiments.captions import ABOUT, About, Constant
 from dual2.experiments.case import Case
 from dual2.methods import find_method
-
-__all__ = ["ABOUT", "EXPERIMENTS", "About", "Constant", "cases", "groups"]
 
 TARGET, QUICK_TARGET = 1e-8, 1e-4
 """Relative gap at which costs are read off, and the same for a quick run."""

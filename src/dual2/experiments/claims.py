@@ -13,8 +13,6 @@ from dual2.experiments.captions import ABOUT, Constant, read_toml
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Order, judge
 
-__all__ = ["ORDERS", "Claim", "claims"]
-
 _FILE = read_toml("claims.toml")
 
 

@@ -23,15 +23,8 @@ NOTHING = 2.0**-100
 def solve_exactly(matrix: Vector, right: Vector) -> Vector:
     """The solution of Mx = b, correctly rounded, for small systems with cond(M) below about 1e14.
 
-    Parameters
-    ----------
-    matrix, right : ndarray, shapes (m, m) and (m,)
-        M and b, taken as the exact numbers that their entries are.
-
-    Raises
-    ------
-    ArithmeticError
-        If the corrections do not settle: M is singular to working precision.
+    The entries of M and b are taken as the exact numbers that they are. If the corrections do not
+    settle, M is singular to working precision: an ArithmeticError.
 
     Examples
     --------

@@ -17,14 +17,14 @@ from dual2.errors import Dual2Error
 from dual2.experiments.case import slug
 from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.report import page
-from dual2.experiments.store import Store, StoredRun, to_csv
+from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.styles import labels, styles
-from dual2.files import refuse_existing, write_atomically
+from dual2.files import refuse_existing, to_csv, write_atomically
 from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
 from dual2.solving.storage import to_json
 
 if TYPE_CHECKING:
-    from dual2.experiments.catalogue import About
+    from dual2.experiments.captions import About
     from dual2.experiments.claims import Claim
 
 SUFFIXES = ("csv", "json", "png", "pdf")
@@ -40,23 +40,10 @@ def draw(
     about: "Mapping[str, About] | None" = None,
     claims: "Callable[[Store], Sequence[Claim]] | None" = None,
 ) -> list[Path]:
-    """Draw everything in a store again.
+    """Draw everything in a store again, into its folder; the files that were written.
 
-    Parameters
-    ----------
-    folder : path
-        Of the store; the files are written there.
-    force : bool
-        Replace files that are there.
-    about : mapping from group to About, optional
-        Titles and texts; a group without goes by its name.
-    claims : callable, optional
-        Judges the paper's claims; asked if the store has a group with a text.
-
-    Returns
-    -------
-    list of Path
-        What was written.
+    ``force``: replace files that are there; ``about``: titles and texts, a group without goes by
+    its name; ``claims``: judges the paper's claims, asked if the store has a group with a text.
     """
     store, about = Store(folder), about or {}
     groups = store.groups() if (store.folder / "runs").is_dir() else []

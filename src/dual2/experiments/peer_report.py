@@ -12,14 +12,13 @@ processor busy, so that other work on the machine hardly matters.
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from dual2.experiments.store import SKIPPED, StoredRun, to_csv
-from dual2.experiments.styles import points, styles
+from dual2.experiments.store import SKIPPED, StoredRun
+from dual2.experiments.styles import draw_costs, name_rows, styles
+from dual2.files import to_csv
 from dual2.solving.plotting import new_panels
 from dual2.solving.result import Status
 
@@ -121,24 +120,29 @@ def firsts(found: Sequence[Standing]) -> dict[str, dict[str, int]]:
     {'Newton': 1}
     """
     table: dict[str, dict[str, int]] = {name: {} for name in CURRENCIES}
-    for members in places_of(found).values():
-        for name in CURRENCIES:
-            best = min(members, key=lambda one: one.costs[name])
-            if math.isfinite(best.costs[name]):
-                table[name][best.method] = table[name].get(best.method, 0) + 1
+    for name, best, _ in _cheapest(found):
+        table[name][best.method] = table[name].get(best.method, 0) + 1
     return table
 
 
 def behind(found: Sequence[Standing]) -> list[tuple[str, str, str, str, float]]:
     """Problem, network, currency, who is first and by what factor, wherever none of ours is."""
     lost = []
-    for (problem, network), members in places_of(found).items():
+    for name, best, members in _cheapest(found):
+        if best.side != "ours":
+            own = min((m.costs[name] for m in members if m.side == "ours"), default=math.inf)
+            factor = own / best.costs[name]
+            lost.append((best.problem, best.network, name, best.method, factor))
+    return lost
+
+
+def _cheapest(found: Iterable[Standing]) -> Iterator[tuple[str, Standing, list[Standing]]]:
+    """Currency, who is first and all others, wherever somebody converged."""
+    for members in places_of(found).values():
         for name in CURRENCIES:
             best = min(members, key=lambda one: one.costs[name])
-            own = min((m.costs[name] for m in members if m.side == "ours"), default=math.inf)
-            if best.side != "ours" and math.isfinite(best.costs[name]):
-                lost.append((problem, network, name, best.method, own / best.costs[name]))
-    return lost
+            if math.isfinite(best.costs[name]):
+                yield name, best, members
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -243,13 +247,11 @@ def peers_csv(found: Sequence[Standing]) -> str:
 
 def peers_json(found: Sequence[Standing]) -> str:
     """The same with the counts of who is first; infinite costs are null."""
-
-    def plain(one: Standing) -> dict[str, Any]:
-        costs = {k: v if math.isfinite(v) else None for k, v in one.costs.items()}
-        return asdict(one) | {"costs": costs}
-
+    runs = [asdict(one) for one in found]
+    for run in runs:
+        run["costs"] = {k: v if math.isfinite(v) else None for k, v in run["costs"].items()}
     model = {"latency": LINKS, "bytes_per_second": BANDWIDTH}
-    parts = {"model": model, "firsts": firsts(found), "runs": [plain(one) for one in found]}
+    parts = {"model": model, "firsts": firsts(found), "runs": runs}
     return json.dumps(parts, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
@@ -266,14 +268,10 @@ def peers_figure(runs: Sequence[StoredRun], title: str) -> "Figure":
     for panel, (currency, words) in zip(figure.axes, shown.items(), strict=True):
         for method, look in looks.items():
             own = [one for one in found if one.method == method and one.network == network]
-            own = [one for one in own if math.isfinite(one.costs[currency])]
-            spent = [one.costs[currency] for one in own]
-            rows = [problems.index(one.problem) for one in own]
-            label = method if currency == "latency" else None
-            panel.plot(spent, rows, label=label, markersize=7, **points(look))
+            costs = {one.problem: one.costs[currency] for one in own}
+            draw_costs(panel, look, costs, problems, method if currency == "latency" else None)
         panel.set(xscale="log", xlabel=words)
-    figure.axes[0].set_yticks(np.arange(len(problems)), problems)
-    figure.axes[0].invert_yaxis()
+    name_rows(figure.axes[0], problems)
     figure.suptitle(f"{title}: {network}")
     figure.legend(loc="outside lower center", ncols=6, frameon=False)
     return figure

@@ -32,12 +32,8 @@ class Optimum:
 def solve_quadratic(P: Vector, q: Vector, G: Vector, d: Vector) -> Optimum:
     """Minimise ½xᵀPx + qᵀx subject to Gx ≤ d.
 
-    ``P``: symmetric positive definite; ``q``: slope; ``G``, ``d``: constraints, feasible.
-
-    Raises
-    ------
-    ArithmeticError
-        If the constraints that bind could not be told.
+    ``P``: symmetric positive definite; ``q``: slope; ``G``, ``d``: constraints, feasible. An
+    ArithmeticError says that the constraints that bind could not be told.
 
     References
     ----------

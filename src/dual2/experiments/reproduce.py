@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from dual2.experiments.captions import ABOUT
 from dual2.experiments.case import Case
-from dual2.experiments.catalogue import ABOUT, QUICK_TARGET, TARGET, cases, groups
+from dual2.experiments.catalogue import QUICK_TARGET, TARGET, cases, groups
 from dual2.experiments.claims import Claim, claims
 from dual2.experiments.figures import REPORT, SUFFIXES, draw
 from dual2.experiments.harness import Outcome, run_cases

@@ -24,7 +24,14 @@ import numpy as np
 
 from dual2.errors import Dual2Error
 from dual2.experiments.case import FORMAT, Case, Setting
-from dual2.files import locked, read_json, read_text, remove_leftovers, write_atomically
+from dual2.files import (
+    locked,
+    read_json,
+    read_text,
+    remove_leftovers,
+    to_csv,
+    write_atomically,
+)
 from dual2.solving.storage.documents import numbers_of_words, to_json
 
 __all__ = ["FAILED", "FORMAT", "SKIPPED", "Case", "Setting", "Store", "StoredRun"]
@@ -192,13 +199,6 @@ class Store:
             free = [run for run in others if run.case.group not in planned]
             found += [run for run in free if group in (None, run.case.group)]
         return found
-
-
-def to_csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
-    """A table as CSV; every number can be read back exactly."""
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
-    return buffer.getvalue()
 
 
 def _demand_key(key: Any) -> str:

@@ -16,8 +16,9 @@ import numpy as np
 
 from dual2.experiments.config import Study
 from dual2.experiments.costs import COUPLING, LOCAL
-from dual2.experiments.store import StoredRun, to_csv
+from dual2.experiments.store import StoredRun
 from dual2.experiments.styles import points, style
+from dual2.files import to_csv
 from dual2.solving.plotting import new_panels
 from dual2.solving.result import Status
 

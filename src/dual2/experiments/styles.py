@@ -4,9 +4,12 @@ The colours stand out from white paper and from a dark page alike (contrast at l
 that a method has the same one in every figure.
 """
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from dual2.experiments.store import StoredRun
 from dual2.methods import METHODS, find_method
@@ -102,6 +105,21 @@ def points(look: Style) -> dict[str, Any]:
         "color": look.colour,
         "fillstyle": FILLED[look.dash],
     }
+
+
+def draw_costs(
+    panel: Any, look: Style, costs: Mapping[str, float], rows: Sequence[str], label: str | None
+) -> None:
+    """A method's marker in each row at what it cost there, unless that is infinite."""
+    finite = {row: cost for row, cost in costs.items() if math.isfinite(cost)}
+    heights = [rows.index(row) for row in finite]
+    panel.plot(list(finite.values()), heights, label=label, markersize=7, **points(look))
+
+
+def name_rows(panel: Any, rows: Sequence[str]) -> None:
+    """The rows of :func:`draw_costs` by name, the first one on top."""
+    panel.set_yticks(np.arange(len(rows)), rows)
+    panel.invert_yaxis()
 
 
 def remarks(run: StoredRun) -> list[str]:

@@ -4,13 +4,13 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from statistics import median_high
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from dual2.experiments.costs import COUPLING, LOCAL
-from dual2.experiments.store import StoredRun, to_csv
-from dual2.experiments.styles import points, styles
+from dual2.experiments.store import StoredRun
+from dual2.experiments.styles import draw_costs, name_rows, styles
+from dual2.files import to_csv
 from dual2.solving.plotting import new_panels
 from dual2.solving.result import Status
 
@@ -64,7 +64,8 @@ def summarise(runs: Iterable[StoredRun]) -> list[Line]:
 
 def _line(runs: Sequence[StoredRun]) -> Line:
     case = runs[0].case
-    costs = {kind: _median(cost(run, kind) for run in runs) for kind in (*COSTS, "seconds")}
+    kinds = (*COSTS, "seconds")  # infinite costs cannot be averaged: the larger middle one
+    costs = {kind: median_high(cost(run, kind) for run in runs) for kind in kinds}
     where = str(case.notes.get("problem", case.group)), str(case.notes.get("network", ""))
     return Line(*where, case.label, dict(Counter(run.status for run in runs)), costs, runs[0])
 
@@ -76,12 +77,6 @@ def cost(run: StoredRun, kind: str) -> float:
     if kind == "seconds":
         return run.seconds
     return float(sum(run.counts[name] for name in COSTS[kind]))
-
-
-def _median(values: Iterable[float]) -> float:
-    """Median, the larger middle one of an even number (infinite ones cannot be averaged)."""
-    ordered = sorted(values)
-    return ordered[len(ordered) // 2]
 
 
 def summary_csv(lines: Sequence[Line]) -> str:
@@ -107,14 +102,10 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
     figure = new_panels(1, 1, (9, max(height, 3)))
     panel = figure.axes[0]
     for name, look in looks.items():
-        own = [line for line in lines if line.method == name]
-        own = [line for line in own if math.isfinite(line.costs["rounds"])]
-        rows = [places.index(line.place) for line in own]
-        label = name if own else f"{name} (did not converge)"
-        spent = [line.costs["rounds"] for line in own]
-        panel.plot(spent, rows, label=label, markersize=7, **points(look))
+        own = {line.place: line.costs["rounds"] for line in lines if line.method == name}
+        some = any(map(math.isfinite, own.values()))
+        draw_costs(panel, look, own, places, name if some else f"{name} (did not converge)")
     panel.set(xscale="log", xlabel="communication rounds (median over seeds)", title=title)
-    panel.set_yticks(np.arange(len(places)), places)
-    panel.invert_yaxis()
+    name_rows(panel, places)
     figure.legend(loc="outside lower center", ncols=3, frameon=False)
     return figure

@@ -3,7 +3,7 @@
 from dual2.files.archives import read_arrays
 from dual2.files.locks import locked
 from dual2.files.reading import read_bytes, read_text
-from dual2.files.texts import parse_json, parse_toml, read_json, read_toml
+from dual2.files.texts import parse_json, parse_toml, read_json, read_toml, to_csv
 from dual2.files.writing import (
     DIGEST_SIZE,
     digest,
@@ -26,6 +26,7 @@ __all__ = [
     "read_toml",
     "refuse_existing",
     "remove_leftovers",
+    "to_csv",
     "write_arrays",
     "write_atomically",
 ]

@@ -12,14 +12,8 @@ from dual2.errors import Dual2Error
 def locked(path: Path, refusal: str = "") -> Iterator[None]:
     """Be the only process that holds this file, until the end of the block or of the process.
 
-    On systems without ``fcntl`` nobody is kept out.
-
-    Parameters
-    ----------
-    path : Path
-        The file; it is made if need be, and stays.
-    refusal : str
-        What to say if another process has it; without it the turn is waited for.
+    On systems without ``fcntl`` nobody is kept out. The file is made if need be, and stays;
+    ``refusal`` is what to say if another process has it: without it the turn is waited for.
 
     Examples
     --------

@@ -92,8 +92,8 @@ def read_bytes(path: AnyPath, most: int | None = None) -> bytes:
             refuse(path, error)
 
 
-def read_text(path: AnyPath, most: int = MOST_TEXT) -> str:
-    """The text of a regular file in UTF-8, of at most ``most`` bytes.
+def read_text(path: AnyPath) -> str:
+    """The text of a regular file in UTF-8, of at most :data:`MOST_TEXT` bytes.
 
     Examples
     --------
@@ -107,6 +107,6 @@ def read_text(path: AnyPath, most: int = MOST_TEXT) -> str:
     dual2.errors.ProblemError: /dev/zero cannot be read: it is a device; expected a regular file.
     """
     try:
-        return read_bytes(path, most).decode()
+        return read_bytes(path, MOST_TEXT).decode()
     except UnicodeDecodeError as error:
         refuse(path, error)

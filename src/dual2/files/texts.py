@@ -1,13 +1,15 @@
-"""TOML and JSON texts that somebody else may have written.
+"""TOML and JSON texts that somebody else may have written; CSV of our own.
 
 The parsers of the standard library execute nothing, but nesting, long dotted keys and masses of
 tables cost them far more than the text has bytes. So a text is measured first.
 """
 
+import csv
+import io
 import json
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dual2.errors import ProblemError
@@ -63,6 +65,13 @@ def read_toml(path: AnyPath) -> dict[str, Any]:
 def read_json(path: AnyPath) -> Any:
     """The document of a JSON file."""
     return parse_json(read_text(path), path)
+
+
+def to_csv(head: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """A table as CSV; every number can be read back exactly."""
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows([head, *rows])
+    return buffer.getvalue()
 
 
 def _parsed(kind: str, parse: Callable[[str], Any], text: str, name: AnyPath) -> Any:

@@ -8,7 +8,6 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +32,7 @@ def refuse_existing(path: str | os.PathLike[str], force: bool = False) -> Path:
 def write_atomically(path: str | os.PathLike[str], content: str | bytes) -> Path:
     """Write a file beside its destination, then rename it into place.
 
-    Parameters
-    ----------
-    path : path
-        Destination; its folder is created if need be.
-    content : str or bytes
-        Text is written as UTF-8.
+    The folder is created if need be; text is written as UTF-8.
 
     Examples
     --------
@@ -116,12 +110,10 @@ def _alive(process: int) -> bool:
     return True
 
 
-def write_arrays(
-    path: str | os.PathLike[str], arrays: dict[str, Any], save: Callable[..., None] = np.savez
-) -> None:
-    """Write an npz file atomically, by ``np.savez`` or ``np.savez_compressed``; no pickles."""
+def write_arrays(path: str | os.PathLike[str], arrays: dict[str, Any]) -> None:
+    """Write an npz file atomically; no pickles."""
     buffer = io.BytesIO()
-    save(buffer, allow_pickle=False, **arrays)
+    np.savez(buffer, allow_pickle=False, **arrays)
     write_atomically(path, buffer.getvalue())
 
 

@@ -30,14 +30,16 @@ class VerticalClassifier(ClassifierMixin, VerticalModel):
 
     def decision_function(self, X: Any) -> Array:
         """Signed margins: (n_samples,) for two classes, else (n_samples, n_classes)."""
-        margins = self._rows(X) @ self.coef_.T + self.intercept_
+        margins = self._margins(X)
         return margins[:, 0] if len(self.classes_) == 2 else margins
+
+    def _margins(self, X: Any) -> Array:
+        return self._rows(X) @ self.coef_.T + self.intercept_
 
     def predict(self, X: Any) -> Array:
         """The class with the largest margin."""
-        margins = self.decision_function(X)
-        best = (margins > 0).astype(int) if margins.ndim == 1 else margins.argmax(axis=1)
-        return self.classes_[best]
+        codes = choose_codes(self._margins(X))
+        return self.classes_[codes]
 
     def _rules(self) -> dict[str, Any]:
         return {"dtype": np.float64, "accept_sparse": "csr"}
@@ -117,10 +119,7 @@ class VerticalLogisticRegression(VerticalClassifier):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes, (n_samples, n_classes)."""
-        margins = self.decision_function(X)
-        if margins.ndim == 1:
-            return np.column_stack([expit(-margins), expit(margins)])
-        return softmax(margins, axis=1)
+        return probabilities(self._margins(X))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithm of :meth:`predict_proba`."""
@@ -216,3 +215,27 @@ class VerticalLinearSVC(VerticalClassifier):
         if self.loss == "hinge":
             return Loss(lambda c: HingeLoss(target, c * weight), top, size)
         raise ProblemError(f"loss = {self.loss!r} found; expected 'squared_hinge' or 'hinge'.")
+
+
+def choose_codes(scores: Array) -> Array:
+    """Codes of the classes with the largest scores.
+
+    Examples
+    --------
+    >>> choose_codes(np.array([[-0.5], [2.0]])), choose_codes(np.array([[1.0, 3.0, 2.0]]))
+    (array([0, 1]), array([1]))
+    """
+    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+
+
+def probabilities(scores: Array) -> Array:
+    """Of logistic scores: one column per class, their rates divided by the sum of all.
+
+    Examples
+    --------
+    >>> probabilities(np.array([[0.0]])), probabilities(np.zeros((1, 4)))
+    (array([[0.5, 0.5]]), array([[0.25, 0.25, 0.25, 0.25]]))
+    """
+    if scores.shape[1] == 1:
+        return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
+    return softmax(scores, axis=1)

@@ -15,7 +15,7 @@ to the solution until it no longer does: the proximal point method, whose limit 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,11 +67,21 @@ class Block:
     ridge: Array
     l1: Array
 
-    @property
+    @cached_property
     def lengths(self) -> Array:
         """Length of each column; 1 where it is 0."""
         found = np.sqrt(column_squares(self.X))
         return np.where(found > 0, found, 1.0)
+
+    def penalties(self, w: Array) -> Array:
+        """Σ_j ridge_j·w_j² and Σ_j l1_j·|w_j|."""
+        return np.array([float(self.ridge @ w**2), float(self.l1 @ np.abs(w))])
+
+    def agent(self, factor: float) -> Agent:
+        """An agent with ``factor`` times the penalties, in columns of length one."""
+        root = self.lengths
+        f, g = Quadratic(factor * self.ridge / root**2), _l1(factor * self.l1 / root)
+        return Agent(self.over(root), f, g)
 
     def over(self, root: Array) -> Any:
         """The columns divided by numbers."""
@@ -175,7 +185,9 @@ def _train_by(
         rate = _rate(steps)
         model = replace(model, remaining=step * max(rate / (1.0 - rate), 0.1) if moving else 0.0)
         if tol <= settings.tol and model.remaining <= 5.0 * settings.tol:
-            endless = is_endless(blocks, loss, model.w)
+            pairs = zip(blocks, model.w, strict=True)
+            penalties = sum((b.penalties(w) for b, w in pairs), np.zeros(2))
+            endless = is_endless(loss, predictions(blocks, model.w), penalties)
             return replace(
                 model, converged=not endless, remaining=1.0 if endless else model.remaining
             )
@@ -221,22 +233,21 @@ def _flat_problem() -> Problem:
     return Problem([Agent(np.ones((1, 1)), SquaredNorm(0.0))], SquaredLoss(np.ones(1)))
 
 
-def is_endless(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> bool:
+def is_endless(loss: Loss, scores: Array, penalties: Array) -> bool:
     """Whether the objective falls from w to 2w: the coefficients have no finite limit.
+
+    ``scores``, ``penalties``: Σ_i X_i w_i, and what :meth:`Block.penalties` of all add up to.
 
     Examples
     --------
     >>> from dual2.functions import LogisticLoss
-    >>> block = Block(np.array([[1.0], [-1.0]]), np.zeros(1), np.zeros(1))
     >>> loss = Loss(lambda c: LogisticLoss(np.array([1.0, -1.0]), c * np.ones(2)), 0.25, 1.4)
-    >>> is_endless([block], loss, [np.array([30.0])])
+    >>> is_endless(loss, np.array([30.0, -30.0]), np.zeros(2))
     True
     """
-    s, h = predictions(blocks, w), loss.h(1.0)
-    square = sum(float(b.ridge @ v**2) for b, v in zip(blocks, w, strict=True))
-    size = sum(float(b.l1 @ np.abs(v)) for b, v in zip(blocks, w, strict=True))
+    h, (square, size) = loss.h(1.0), penalties
     with np.errstate(over="ignore"):
-        return float(h.value(2.0 * s)) + 1.5 * square + size < float(h.value(s))
+        return bool(h.value(2.0 * scores) + 1.5 * square + size < h.value(scores))
 
 
 def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:
@@ -269,10 +280,7 @@ def _rate(steps: list[float]) -> float:
 def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
     """The model's own problem: columns of length one, a loss of curvature about one."""
     factor, roots = 1.0 / loss.curvature, [block.lengths for block in blocks]
-    agents = [
-        Agent(b.over(root), Quadratic(factor * b.ridge / root**2), _l1(factor * b.l1 / root))
-        for b, root in zip(blocks, roots, strict=True)
-    ]
+    agents = [block.agent(factor) for block in blocks]
     return Scaled(agents, roots, factor, _products(roots, w), False, exact=True)
 
 

@@ -33,24 +33,12 @@ _log = logging.getLogger("dual2")
 
 
 class Checkpoints:
-    """The checkpoints of one process in a folder.
+    """The checkpoints of one process in a folder, which other processes may use as well.
 
-    Parameters
-    ----------
-    folder : Path
-        Where they are; other processes may use the same folder.
-    rank, ranks : int
-        This process and how many there are.
-    owned : sequence of int
-        Agents of this process.
-    seconds : float
-        Time between two of them; longer where saving takes long, unless it is 0.
-
-    Attributes
-    ----------
-    held : bool
-        Whether one could not be written: then no process may save in this run any more, so that
-        those that all processes have stay.
+    ``rank``, ``ranks``: this process and how many there are; ``owned``: its agents; ``seconds``:
+    time between two of them, longer where saving takes long, unless it is 0. ``held`` says whether
+    one could not be written: then no process may save in this run any more, so that those that all
+    processes have stay.
 
     Examples
     --------

@@ -16,17 +16,9 @@ NONE = -1
 def shake_hands(transport: Transport, means: Mapping[str, bytes], newest: int) -> int:
     """Compare hashes with all processes; the newest checkpoint that everyone may have.
 
-    Each process sends ``16·len(means) + 8`` bytes to every other, once.
-
-    Parameters
-    ----------
-    transport : Transport
-        All processes.
-    means : mapping of str to bytes
-        What must be the same everywhere, in words, and its :func:`dual2.files.digest`.
-    newest : int
-        Round of this process's newest checkpoint, ``NONE`` without one; the smallest of all
-        processes is returned.
+    Each process sends ``16·len(means) + 8`` bytes to every other, once: for what must be the same
+    everywhere (``means``: in words) its :func:`dual2.files.digest`, and the round of its ``newest``
+    checkpoint, ``NONE`` without one. The smallest round of all processes is returned.
 
     Examples
     --------

@@ -4,6 +4,7 @@ The same for one process that has all agents and for several: a run that was kil
 its last checkpoint, and an answer that cannot be written is printed.
 """
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error
-from dual2.files import remove_leftovers, write_atomically
-from dual2.processes.answers import demand_writable, own_answers, refuse_answers
+from dual2.files import refuse_existing, remove_leftovers, write_atomically
 from dual2.processes.checkpoints import Checkpoints
 from dual2.processes.handshake import NONE, shake_hands
 from dual2.processes.options import ProcessOptions
@@ -23,6 +23,14 @@ from dual2.solving.storage import to_json
 
 Texts = dict[Path, str]
 """Answers by the file that they belong to."""
+
+
+def demand_writable(folder: Path) -> None:
+    """An error if a folder cannot be made or written to, before there is anything to write."""
+    nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
+        found = "may not be written to" if nearest.is_dir() else "is a file, not a folder"
+        raise Dual2Error(f"Nothing can be written to {folder}: {nearest} {found}. Choose another.")
 
 
 def open_store(transport: Transport, asked: ProcessOptions, owned: list[int]) -> Checkpoints | None:
@@ -36,10 +44,10 @@ def open_store(transport: Transport, asked: ProcessOptions, owned: list[int]) ->
     demand_writable(folder)
     store = Checkpoints(folder, transport.rank, transport.size, owned, asked.checkpoint)
     if not asked.resume:
-        apart = [] if _alone(transport) else owned
-        refuse_answers(
-            folder, asked.out if asked.gather or _alone(transport) else None, apart, asked.force
-        )
+        alone = _alone(transport)
+        answers = [] if alone else [folder / f"{agent}.json" for agent in owned]
+        for file in (*answers, *([asked.out] if asked.gather or alone else [])):
+            refuse_existing(file, asked.force)
         if store.rounds() and not asked.force:
             raise Dual2Error(
                 f"{folder} has checkpoints of a run that did not end. Go on with --resume, or pass "
@@ -121,15 +129,19 @@ def _answers(
     result: Result,
     n: int,
 ) -> Texts:
+    """For each own agent ``OUT.d/<agent>.json``, its x_i and what is public; OUT if asked for."""
     assert asked.out is not None, "there is a store"
+    public = result.as_dict()
     if _alone(transport):
-        return {asked.out: to_json(result.as_dict())}
-    texts = own_answers(store.folder, owned, result)
+        return {asked.out: to_json(public)}
+    texts = {
+        store.folder / f"{agent}.json": to_json({"agent": agent} | public | {"x": x.tolist()})
+        for agent, x in zip(owned, result.x, strict=True)
+    }
     if asked.gather:
         x = gather_at_first(transport, owned, result.x, n)
         if x is not None:
-            document = result.as_dict() | {"x": [part.tolist() for part in x]}
-            texts[asked.out] = to_json(document)
+            texts[asked.out] = to_json(public | {"x": [part.tolist() for part in x]})
     return texts
 
 

@@ -1,7 +1,5 @@
 """Which cvxpy atoms are known, as functions of dual2 behind an affine map."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -7,8 +7,6 @@ without a change of the problem; with a subgradient c of h at x = 0 the agents b
 gradient at zero as their own, and λ is the price less c.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """``from_cvxpy``: a cvxpy model whose variables belong to agents, as a :class:`Problem`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -281,11 +279,9 @@ def _own_bounds(owners: Iterable[Own]) -> None:
             if marks["nonpos"] or marks["neg"]:
                 owner.bound(variable.id, -np.inf, 0.0)
             if marks["bounds"]:
-                ends = (
-                    -np.inf if marks["bounds"][0] is None else marks["bounds"][0],
-                    np.inf if marks["bounds"][1] is None else marks["bounds"][1],
-                )
-                wide = (np.broadcast_to(end, variable.shape).ravel(order="F") for end in ends)
+                ends = zip(marks["bounds"], (-np.inf, np.inf), strict=True)
+                given = (far if end is None else end for end, far in ends)
+                wide = (np.broadcast_to(end, variable.shape).ravel(order="F") for end in given)
                 owner.bound(variable.id, *wide)
 
 

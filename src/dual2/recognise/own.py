@@ -1,7 +1,5 @@
 """One agent's own pieces, gathered into its f and g; what fits neither is handed back."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

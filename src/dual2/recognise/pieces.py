@@ -1,7 +1,5 @@
 """Pieces of a model: a function of dual2 behind an affine map, from a term or a constraint."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from typing import Any
 

@@ -5,8 +5,6 @@ it and constraints that tie the two: affine ones and second-order cones. The new
 the owner of the atom's variables; if there are several, to the first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -76,7 +74,9 @@ class Reading:
             return
         again = REWRITTEN.get(type(term.atom).__name__)
         if again is not None:
-            changed = again(term.atom)
+            import cvxpy as cp
+
+            changed = again(cp, term.atom)
             self._own(changed, term.atom)
             for part in terms(changed, term.weight):
                 self._term(part, text)
@@ -141,10 +141,8 @@ class Reading:
                 self.slopes[variable.id] = np.zeros(variable.size)
 
 
-def _log_sum_exp(atom: Any) -> Any:
+def _log_sum_exp(cp: Any, atom: Any) -> Any:
     """min_t t - 1 + Σ exp(z - t), along the atom's axis."""
-    import cvxpy as cp
-
     z = atom.args[0]
     if atom.axis is not None and z.ndim != 2:
         raise Unknown("log_sum_exp along an axis is known of matrices only")
@@ -157,23 +155,9 @@ def _log_sum_exp(atom: Any) -> Any:
     return top - 1 + cp.reshape(total, atom.shape, order="F")
 
 
-def _log1p(atom: Any) -> Any:
-    import cvxpy as cp
-
-    return cp.log(1 + atom.args[0])
-
-
-def _kl_div(atom: Any) -> Any:
-    """x·log(x/y) - x + y."""
-    import cvxpy as cp
-
-    x, y = atom.args
-    return cp.rel_entr(x, y) - x + y
-
-
-REWRITTEN: dict[str, Callable[[Any], Any]] = {
+REWRITTEN: dict[str, Callable[[Any, Any], Any]] = {
     "log_sum_exp": _log_sum_exp,
-    "log1p": _log1p,
-    "kl_div": _kl_div,
+    "log1p": lambda cp, atom: cp.log(1 + atom.args[0]),
+    "kl_div": lambda cp, atom: cp.rel_entr(*atom.args) - atom.args[0] + atom.args[1],
 }
-"""Atoms that are others in disguise; over new variables their minimum is meant."""
+"""Atoms that are others in disguise, from cvxpy and the atom; the minimum over new variables."""

@@ -1,7 +1,5 @@
 """Sums of cvxpy atoms as lists of terms, and expressions as their authors would write them."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions as cvxpy expressions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 
@@ -18,31 +16,30 @@ Atom = tuple[Any, list[Any]]
 
 def atom(function: fn.Function, x: Any, dim: int) -> Atom:
     """f(x) for a cvxpy expression x of length ``dim``."""
-    if function.form is not None:
-        return piecewise(function, x, dim)
-    build = ATOMS.get(type(function))
-    if build is None:
-        raise CapabilityError(
-            f"{function!r} has no expression in cvxpy, so that no reference can be computed."
-        )
-    return build(function, x, dim)
-
-
-def piecewise(f: fn.Function, x: Any, dim: int) -> Atom:
-    """Any member of the separable family: parabola, line, kink and bounds per coordinate."""
     import cvxpy as cp
 
-    form: Any = separable_form(f, dim)
-    cost = form.slope @ x + form.offset.sum()
-    if np.any(form.curvature):
-        root = np.sqrt(form.curvature)
-        cost = cost + 0.5 * cp.sum_squares(cp.multiply(root, x) - root * form.center)
-    kinked = np.flatnonzero(form.slope_left != form.slope_right)
-    if kinked.size:
-        left, right, t = form.slope_left[kinked], form.slope_right[kinked], x[kinked]
-        t = t - form.kink[kinked]
-        cost = cost + left @ t + cp.sum(cp.multiply(right - left, cp.pos(t)))
-    return cost, bounds(form.lower, form.upper, x)
+    kind = type(function)
+    if function.form is not None:
+        return piecewise(cp, separable_form(function, dim), x)
+    if kind in COSTS:
+        return COSTS[kind](cp, function, x), []
+    if kind in SETS:
+        return 0.0, SETS[kind](cp, function, x)
+    if kind in BOTH:
+        return BOTH[kind](cp, function, x)
+    raise CapabilityError(
+        f"{function!r} has no expression in cvxpy, so that no reference can be computed."
+    )
+
+
+def wide(value: Any, x: Any) -> Any:
+    """A number or a vector as a vector of the length of x."""
+    return np.broadcast_to(value, x.shape)
+
+
+def weighted(f: Any, values: Any) -> Any:
+    """Σ scale_j·values_j."""
+    return wide(f.scale, values) @ values
 
 
 def bounds(lower: Any, upper: Any, x: Any) -> list[Any]:
@@ -59,17 +56,28 @@ def bounds(lower: Any, upper: Any, x: Any) -> list[Any]:
     return constraints
 
 
-def affined(f: Any, x: Any, dim: int) -> Atom:
-    """c·f(x − a) + ⟨b, x⟩ + (q/2)|x|² + constant."""
-    import cvxpy as cp
+def piecewise(cp: Any, form: Any, x: Any) -> Atom:
+    """Any member of the separable family: parabola, line, kink and bounds per coordinate."""
+    cost = form.slope @ x + form.offset.sum()
+    if np.any(form.curvature):
+        root = np.sqrt(form.curvature)
+        cost = cost + 0.5 * cp.sum_squares(cp.multiply(root, x) - root * form.center)
+    kinked = np.flatnonzero(form.slope_left != form.slope_right)
+    if kinked.size:
+        left, right, t = form.slope_left[kinked], form.slope_right[kinked], x[kinked]
+        t = t - form.kink[kinked]
+        cost = cost + left @ t + cp.sum(cp.multiply(right - left, cp.pos(t)))
+    return cost, bounds(form.lower, form.upper, x)
 
-    center, slope, constant = (np.broadcast_to(v, (dim,)) for v in (f.center, f.slope, f.constant))
-    inner, constraints = atom(f.function, x - center, dim)
-    cost = f.scale * inner + slope @ x + constant.sum()
+
+def affined(cp: Any, f: Any, x: Any) -> Atom:
+    """c·f(x − a) + ⟨b, x⟩ + (q/2)|x|² + constant."""
+    inner, constraints = atom(f.function, x - wide(f.center, x), x.size)
+    cost = f.scale * inner + wide(f.slope, x) @ x + wide(f.constant, x).sum()
     return (cost + 0.5 * f.curvature * cp.sum_squares(x) if f.curvature else cost), constraints
 
 
-def stacked(f: Any, x: Any, dim: int) -> Atom:
+def stacked(cp: Any, f: Any, x: Any) -> Atom:
     """Blocks with a function each."""
     cost: Any = 0.0
     constraints: list[Any] = []
@@ -81,125 +89,16 @@ def stacked(f: Any, x: Any, dim: int) -> Atom:
     return cost, constraints
 
 
-def huber(f: Any, x: Any, dim: int) -> Atom:
-    """Elementwise Huber loss (cvxpy's is twice ours)."""
-    import cvxpy as cp
-
-    y = np.broadcast_to(f.y, (dim,))
-    return 0.5 * weighted(f, cp.huber(x - y, f.delta), dim), []
-
-
-def squared_hinge(f: Any, x: Any, dim: int) -> Atom:
-    """Squared hinge loss."""
-    import cvxpy as cp
-
-    labels = np.broadcast_to(f.labels, (dim,))
-    return weighted(f, cp.square(cp.pos(1 - cp.multiply(labels, x))), dim), []
-
-
-def weighted(f: Any, values: Any, dim: int) -> Any:
-    """Σ scale_j·values_j."""
-    return np.broadcast_to(f.scale, (dim,)) @ values
-
-
-def logistic(f: Any, x: Any, dim: int) -> Atom:
-    """Logistic loss."""
-    import cvxpy as cp
-
-    labels = np.broadcast_to(f.labels, (dim,))
-    return weighted(f, cp.logistic(cp.multiply(-labels, x)), dim), []
-
-
-def poisson(f: Any, x: Any, dim: int) -> Atom:
-    """Poisson loss."""
-    import cvxpy as cp
-
-    counts = np.broadcast_to(f.counts, (dim,))
-    return weighted(f, cp.exp(x) - cp.multiply(counts, x), dim), []
-
-
-def l2_norm(f: Any, x: Any, dim: int) -> Atom:
-    """Euclidean norm."""
-    import cvxpy as cp
-
-    return f.weight * cp.norm(x, 2), []
-
-
-def simplex(f: Any, x: Any, dim: int) -> Atom:
-    """{x ≥ 0, Σx = total}."""
-    import cvxpy as cp
-
-    return 0.0, [x >= 0, cp.sum(x) == f.total]
-
-
-def ball(f: Any, x: Any, dim: int) -> Atom:
-    """{|x − center| ≤ radius}."""
-    import cvxpy as cp
-
-    return 0.0, [cp.norm(x - np.broadcast_to(f.center, (dim,)), 2) <= f.radius]
-
-
-def largest(f: Any, x: Any, dim: int) -> Atom:
-    """The largest entry, or the sum of some."""
-    import cvxpy as cp
-
-    return f.weight * cp.sum_largest(x, getattr(f, "count", 1)), []
-
-
-def linf_norm(f: Any, x: Any, dim: int) -> Atom:
-    """The largest absolute value."""
-    import cvxpy as cp
-
-    return f.weight * cp.norm_inf(x), []
-
-
-def l1_ball(f: Any, x: Any, dim: int) -> Atom:
-    """{Σ|x_j| ≤ radius}."""
-    import cvxpy as cp
-
-    return 0.0, [cp.norm1(x) <= f.radius]
-
-
-def capped_simplex(f: Any, x: Any, dim: int) -> Atom:
-    """{0 ≤ x ≤ cap, Σx = total}."""
-    import cvxpy as cp
-
-    return 0.0, [x >= 0, x <= f.cap, cp.sum(x) == f.total]
-
-
-def second_order_cone(f: Any, x: Any, dim: int) -> Atom:
-    """{|(x_1, …)| ≤ x_0}."""
-    import cvxpy as cp
-
-    return 0.0, [cp.norm(x[1:], 2) <= x[0]]
-
-
-def negative_log(f: Any, x: Any, dim: int) -> Atom:
-    """−Σ scale·log(x)."""
-    import cvxpy as cp
-
-    return -weighted(f, cp.log(x), dim), []
-
-
-def entropy(f: Any, x: Any, dim: int) -> Atom:
-    """Σ scale·x·log(x/reference)."""
-    import cvxpy as cp
-
-    return weighted(f, cp.rel_entr(x, np.broadcast_to(f.reference, (dim,))), dim), []
-
-
-def piecewise_linear(f: Any, x: Any, dim: int) -> Atom:
+def piecewise_linear(cp: Any, f: Any, x: Any) -> Atom:
     """The first piece plus a kink at every change of slope, within the bounds."""
-    import cvxpy as cp
-
     finite = np.isfinite(f.slopes)
     slope, changes = f.slopes[finite][0], np.diff(f.slopes)
     inner = np.isfinite(changes)
-    cost = dim * f.offset + slope * cp.sum(x - f.kinks[0])
+    cost = x.size * f.offset + slope * cp.sum(x - f.kinks[0])
     for kink, change in zip(f.kinks[inner], changes[inner], strict=True):
         cost = cost + change * cp.sum(cp.pos(x - kink))
     lower, upper = (
-        np.full(dim, end if bounded else far)
+        np.full(x.size, end if bounded else far)
         for end, bounded, far in zip(
             f.kinks[[0, -1]], ~finite[[0, -1]], (-np.inf, np.inf), strict=True
         )
@@ -207,73 +106,68 @@ def piecewise_linear(f: Any, x: Any, dim: int) -> Atom:
     return cost, bounds(lower, upper, x)
 
 
-def halfspace(f: Any, x: Any, dim: int) -> Atom:
-    """{⟨a, x⟩ ≤ b}."""
-    return 0.0, [np.broadcast_to(f.a, (dim,)) @ x <= f.b]
-
-
-def affine_set(f: Any, x: Any, dim: int) -> Atom:
+def affine_set(cp: Any, f: Any, x: Any) -> list[Any]:
     """{Mx = b}, through an orthonormal basis of the rows, so that no equation is listed twice."""
     u, s, vt = np.linalg.svd(f.M, full_matrices=False)
     rank = int(np.sum(s > max(f.M.shape) * np.finfo(float).eps * s[0])) if s[0] > 0 else 0
-    return 0.0, [vt[:rank] @ x == (u.T @ f.b)[:rank] / s[:rank]] if rank else []
+    return [vt[:rank] @ x == (u.T @ f.b)[:rank] / s[:rank]] if rank else []
 
 
-def polyhedron(f: Any, x: Any, dim: int) -> Atom:
+def polyhedron(cp: Any, f: Any, x: Any) -> list[Any]:
     """{lower ≤ Mx ≤ upper}."""
-    m = len(f.M)
-    return 0.0, bounds(np.broadcast_to(f.lower, m), np.broadcast_to(f.upper, m), f.M @ x)
+    rows = f.M @ x
+    return bounds(wide(f.lower, rows), wide(f.upper, rows), rows)
 
 
-def quadratic(f: Any, x: Any, dim: int) -> Atom:
+def quadratic(cp: Any, f: Any, x: Any) -> Any:
     """½xᵀPx + qᵀx through a square root of P."""
-    import cvxpy as cp
-
     values, vectors = np.linalg.eigh(f.P)
     root = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
-    return 0.5 * cp.sum_squares(root @ x) + np.broadcast_to(f.q, (dim,)) @ x, []
+    return 0.5 * cp.sum_squares(root @ x) + wide(f.q, x) @ x
 
 
-def least_squares(f: Any, x: Any, dim: int) -> Atom:
-    """½|Mx − b|² + (ridge/2)|x|²."""
-    import cvxpy as cp
-
-    cost = 0.5 * cp.sum_squares(f.M @ x - f.b)
-    return (cost + 0.5 * f.ridge * cp.sum_squares(x) if f.ridge else cost), []
+def with_ridge(cp: Any, f: Any, x: Any, cost: Any) -> Any:
+    """A cost + (ridge/2)|x|²."""
+    return cost + 0.5 * f.ridge * cp.sum_squares(x) if f.ridge else cost
 
 
-def logistic_regression(f: Any, x: Any, dim: int) -> Atom:
-    """Σ log(1 + exp(−labels·Mx)) + (ridge/2)|x|²."""
-    import cvxpy as cp
+COSTS: dict[type, Callable[[Any, Any, Any], Any]] = {
+    # cvxpy's Huber loss is twice ours
+    fn.HuberLoss: lambda cp, f, x: 0.5 * weighted(f, cp.huber(x - wide(f.y, x), f.delta)),
+    fn.SquaredHingeLoss: lambda cp, f, x: weighted(
+        f, cp.square(cp.pos(1 - cp.multiply(wide(f.labels, x), x)))
+    ),
+    fn.LogisticLoss: lambda cp, f, x: weighted(f, cp.logistic(cp.multiply(-wide(f.labels, x), x))),
+    fn.PoissonLoss: lambda cp, f, x: weighted(f, cp.exp(x) - cp.multiply(wide(f.counts, x), x)),
+    fn.L2Norm: lambda cp, f, x: f.weight * cp.norm(x, 2),
+    fn.LInfNorm: lambda cp, f, x: f.weight * cp.norm_inf(x),
+    fn.Max: lambda cp, f, x: f.weight * cp.sum_largest(x, 1),
+    fn.SumLargest: lambda cp, f, x: f.weight * cp.sum_largest(x, f.count),
+    fn.NegativeLog: lambda cp, f, x: -weighted(f, cp.log(x)),
+    fn.Entropy: lambda cp, f, x: weighted(f, cp.rel_entr(x, wide(f.reference, x))),
+    fn.Quadratic: quadratic,
+    fn.LeastSquares: lambda cp, f, x: with_ridge(cp, f, x, 0.5 * cp.sum_squares(f.M @ x - f.b)),
+    fn.LogisticRegression: lambda cp, f, x: with_ridge(
+        cp, f, x, cp.sum(cp.logistic(-(f.labels[:, None] * f.M) @ x))
+    ),
+}
+"""Functions that are finite, or whose domain cvxpy knows: from cvxpy, f and x to f(x)."""
 
-    cost = cp.sum(cp.logistic(-(f.labels[:, None] * f.M) @ x))
-    return (cost + 0.5 * f.ridge * cp.sum_squares(x) if f.ridge else cost), []
-
-
-ATOMS: dict[type, Callable[[Any, Any, int], Atom]] = {
-    Affined: affined,
-    fn.Stacked: stacked,
-    fn.HuberLoss: huber,
-    fn.SquaredHingeLoss: squared_hinge,
-    fn.LogisticLoss: logistic,
-    fn.PoissonLoss: poisson,
-    fn.L2Norm: l2_norm,
-    fn.IndicatorSimplex: simplex,
-    fn.IndicatorBall: ball,
-    fn.IndicatorHalfspace: halfspace,
-    fn.IndicatorCappedSimplex: capped_simplex,
-    fn.IndicatorL1Ball: l1_ball,
-    fn.IndicatorSecondOrderCone: second_order_cone,
-    fn.Max: largest,
-    fn.SumLargest: largest,
-    fn.LInfNorm: linf_norm,
-    fn.NegativeLog: negative_log,
-    fn.Entropy: entropy,
-    fn.PiecewiseLinear: piecewise_linear,
+SETS: dict[type, Callable[[Any, Any, Any], list[Any]]] = {
+    fn.IndicatorSimplex: lambda cp, f, x: [x >= 0, cp.sum(x) == f.total],
+    fn.IndicatorCappedSimplex: lambda cp, f, x: [x >= 0, x <= f.cap, cp.sum(x) == f.total],
+    fn.IndicatorBall: lambda cp, f, x: [cp.norm(x - wide(f.center, x), 2) <= f.radius],
+    fn.IndicatorL1Ball: lambda cp, f, x: [cp.norm1(x) <= f.radius],
+    fn.IndicatorSecondOrderCone: lambda cp, f, x: [cp.norm(x[1:], 2) <= x[0]],
+    fn.IndicatorHalfspace: lambda cp, f, x: [wide(f.a, x) @ x <= f.b],
     fn.IndicatorAffine: affine_set,
     fn.IndicatorPolyhedron: polyhedron,
-    fn.Quadratic: quadratic,
-    fn.LeastSquares: least_squares,
-    fn.LogisticRegression: logistic_regression,
 }
-"""Everything outside the separable family, which :func:`piecewise` serves."""
+"""Indicators, likewise to the constraints that define their set."""
+
+BOTH: dict[type, Callable[[Any, Any, Any], Atom]] = {
+    Affined: affined,
+    fn.Stacked: stacked,
+    fn.PiecewiseLinear: piecewise_linear,
+}
+"""The rest of what is outside the separable family, which :func:`piecewise` serves."""

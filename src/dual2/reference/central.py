@@ -5,8 +5,6 @@ and say little about it, so the answer is polished by Newton steps on the optima
 comes with its own KKT residual: check that before comparing anything with it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import warnings
 from dataclasses import dataclass

@@ -40,24 +40,15 @@ STEP_LENGTHS = (1.0, 0.5, 0.25, 0.1, 0.03, 0.01)
 
 @dataclass(frozen=True, eq=False)
 class OptimalityMap:
-    """F with its step sizes and units, fixed where the polish begins.
-
-    Attributes
-    ----------
-    L : ndarray, shape (n,)
-        1/step of each agent.
-    t : float
-        Step of the coupling: size of the agents' contributions A_i x_i over that of the price,
-        the latter at least a thousandth of max_i |∇f_i(x_i)| / max_i |A_i|.
-    force, size : float
-        Units of the stationarity and of the coupling part.
-    """
+    """F with its step sizes and units, fixed where the polish begins."""
 
     problem: Problem
-    L: Vector
+    L: Vector  # 1/step of each agent
+    # step of the coupling: size of the agents' contributions A_i x_i over that of the price, the
+    # latter at least a thousandth of max_i |∇f_i(x_i)| / max_i |A_i|
     t: float
-    force: float
-    size: float
+    force: float  # unit of the stationarity part
+    size: float  # unit of the coupling part
 
     @classmethod
     def at(cls, problem: Problem, x: list[Vector], lam: Vector) -> OptimalityMap:

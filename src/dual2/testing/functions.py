@@ -55,25 +55,14 @@ def check_function(
 
 @dataclass(frozen=True)
 class Sample:
-    """Points at which a function is checked.
-
-    Attributes
-    ----------
-    f : Function
-        The function.
-    v : array (k, d)
-        Points of several magnitudes, some with equal or zero entries.
-    pairs : list of (x, w)
-        Rows x of the domain and subgradients w of f at x: from proxes, gradients, and gradients
-        of the conjugate.
-    rng : numpy.random.Generator
-        For directions.
-    """
+    """Points at which a function is checked."""
 
     f: Function
-    v: Array
+    v: Array  # points of several magnitudes, in rows, some with equal or zero entries
+    # rows x of the domain and subgradients w of f at x: from proxes, gradients, and gradients of
+    # the conjugate
     pairs: list[tuple[Array, Array]]
-    rng: np.random.Generator
+    rng: np.random.Generator  # for directions
 
     @property
     def has_values(self) -> bool:

@@ -19,16 +19,9 @@ def read_lines(
 ) -> list[Line]:
     """The lines of rows of ``branch``, in service or not.
 
-    Parameters
-    ----------
-    branches : ndarray (L, ≥ 11)
-        Columns F_BUS, T_BUS, BR_R, BR_X, BR_B, RATE_A, …, TAP, SHIFT, BR_STATUS, ANGMIN, ANGMAX.
-    model : {"matpower", "powermodels"}
-        See :func:`dispatch.from_matpower`.
-    base : float or None
-        baseMVA; it matters for phase shifts and angle limits only.
-    names : sequence of str, optional
-        Names of the lines; made of their buses unless given.
+    ``branches``: columns F_BUS, T_BUS, BR_R, BR_X, BR_B, RATE_A, …, TAP, SHIFT, BR_STATUS, ANGMIN,
+    ANGMAX; ``model``: see :func:`dispatch.from_matpower`; ``base``: baseMVA, which matters for
+    phase shifts and angle limits only; ``names``: of the lines, made of their buses unless given.
     """
     if model not in MODELS:
         raise ProblemError(unknown_name("model", model, list(MODELS)))

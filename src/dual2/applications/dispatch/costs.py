@@ -76,10 +76,8 @@ class PiecewiseLinear:
     def marginal(self, power: Array) -> tuple[Array, Array]:
         """Slopes to the left and to the right, which differ at a kink."""
         inner, near = self.power[1:-1], 1e-6 * np.maximum(1.0, np.abs(power))
-        slopes = self.slopes
-        return slopes[np.searchsorted(inner, power - near)], slopes[
-            np.searchsorted(inner, power + near)
-        ]
+        left, right = (np.searchsorted(inner, power + side) for side in (-near, near))
+        return self.slopes[left], self.slopes[right]
 
 
 Cost = Polynomial | PiecewiseLinear
@@ -98,19 +96,16 @@ def marginal(cost: Cost, power: Array) -> tuple[Array, Array]:
     return slope, slope
 
 
-def read_cost(unit: Any, cost: Any, what: str = "cost") -> Cost:
+def read_cost(unit: Any, cost: Any) -> Cost:
     """c2, c1, c0 as floats, or a curve; what is not convex is refused."""
-    if isinstance(cost, PiecewiseLinear):
-        drops = np.diff(cost.slopes) < -1e-9 * np.abs(cost.slopes).max()
-        if what == "cost" and not drops.any():
-            return cost
-        if what != "cost":
-            raise ProblemError(f"{unit!s}: {what} is piecewise linear; expected (c2, c1).")
+    if not isinstance(cost, PiecewiseLinear):
+        return read_polynomial(unit, cost)
+    if np.any(np.diff(cost.slopes) < -1e-9 * np.abs(cost.slopes).max()):
         raise ProblemError(
-            f"{unit!s}: its {what} is not convex: the slopes {cost.slopes.round(6).tolist()} fall. "
+            f"{unit!s}: its cost is not convex: the slopes {cost.slopes.round(6).tolist()} fall. "
             "Expected slopes that do not fall."
         )
-    return read_polynomial(unit, cost, what)
+    return cost
 
 
 def read_polynomial(unit: Any, cost: Any, what: str = "cost") -> Polynomial:

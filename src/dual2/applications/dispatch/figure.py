@@ -59,17 +59,11 @@ def _over_time(answer: "Answer", schedule: Any, prices: Any) -> None:
     schedule.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
     if answer.case.grid is not None:
         _price_range(answer, hours, prices)
-    prices.stairs(answer.price, hours, color=COLOURS[1], linewidth=1.6, baseline=None)
+    line: dict[str, Any] = {"linewidth": 1.6, "baseline": None}
+    prices.stairs(answer.price, hours, color=COLOURS[1], **line)
     if answer.reserve_price is not None:
-        prices.stairs(
-            answer.reserve_price,
-            hours,
-            color=COLOURS[2],
-            linewidth=1.6,
-            baseline=None,
-            linestyle="--",
-            label="reserve",
-        )
+        line |= {"color": COLOURS[2], "linestyle": "--", "label": "reserve"}
+        prices.stairs(answer.reserve_price, hours, **line)
         prices.legend(frameon=False)
     prices.set(xlabel="period", ylabel="price per MWh", xlim=(0, hours[-1]))
     prices.xaxis.get_major_locator().set_params(integer=True)

@@ -117,17 +117,12 @@ class Grid:
         place = {node: k for k, node in enumerate(dict.fromkeys([*ends, *nodes.values()]))}
         self.place: dict[Hashable, int] = {bus: place[node] for bus, node in nodes.items()}
         self.size = len(place)
-        tails, heads = ([place[end] for end in side] for side in self._ends())
-        self._pairs = list(zip(tails, heads, strict=True))
+        self._pairs = [(place[line.start], place[line.end]) for line in self.lines]
         self._check(place)
         count = len(self.lines)
-        self.incidence = sp.csr_array(
-            (
-                np.repeat([1.0, -1.0], count),
-                (np.tile(np.arange(count), 2), [*tails, *heads]),
-            ),
-            shape=(count, self.size),
-        )
+        signs, rows = np.tile([1.0, -1.0], count), np.repeat(np.arange(count), 2)
+        nodes_of = np.array(self._pairs, dtype=int).ravel()
+        self.incidence = sp.csr_array((signs, (rows, nodes_of)), shape=(count, self.size))
         self.b = np.array([line.susceptance for line in self.lines])
         self.shifts = self.b * np.array([line.shift for line in self.lines])
 
@@ -143,9 +138,6 @@ class Grid:
         names = [buses[0] if buses else ("node", k) for k, buses in at.items()]
         same = [pair for buses in at.values() for pair in pairwise(buses)]
         return same + [(names[a], names[b]) for a, b in self._pairs]
-
-    def _ends(self) -> tuple[list[Any], list[Any]]:
-        return [line.start for line in self.lines], [line.end for line in self.lines]
 
     def _check(self, place: Mapping[Any, int]) -> None:
         names = [line.name for line in self.lines]

@@ -20,14 +20,8 @@ def solve_by_rows(case: "Dispatch", options: dict[str, Any]) -> tuple[Result, li
     """Solve without limits of lines, add those that are violated, and solve again from there.
 
     Whether a limit is violated is known from one sum over the network of the units' shares of all
-    flows. Counts and seconds of the result are those of all solves and sums together.
-
-    Returns
-    -------
-    result : Result
-        Of the last solve.
-    rows : list of Row
-        The limits that it had.
+    flows. Returned are the result of the last solve, with the counts and seconds of all solves and
+    sums together, and the limits that it had.
     """
     rows = _known_rows(case, options)
     spent: list[Result] = []

@@ -37,14 +37,8 @@ class LineRows:
     of H_l weighted by the units' room and r_l such that the row is as long as the balance. Prices
     of buses are what they were; methods see rows that are nearly orthogonal to the balance.
 
-    Parameters
-    ----------
-    case : Dispatch
-        Units, demand and periods.
-    grid : Grid
-        The lines.
-    low, high : ndarray (units, T)
-        Least and most power that each unit feeds in.
+    ``case``: units, demand and periods; ``low``, ``high``: least and most power that each unit
+    feeds in, (units, T).
     """
 
     def __init__(self, case: "Dispatch", grid: Grid, low: Array, high: Array) -> None:

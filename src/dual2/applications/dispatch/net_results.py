@@ -70,10 +70,7 @@ def _frame(columns: dict[str, Array], index: Any) -> Any:
 
 def _allowed(table: Any) -> Array:
     """The loading in percent that a limit stands for: 100 unless said otherwise."""
-    given = (
-        table.max_loading_percent if "max_loading_percent" in table else np.full(len(table), 100)
-    )
-    given = np.asarray(given, dtype=float)
+    given = np.asarray(table.get("max_loading_percent", np.full(len(table), 100)), dtype=float)
     return np.where(np.isnan(given), 100.0, given)
 
 

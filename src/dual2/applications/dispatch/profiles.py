@@ -14,11 +14,8 @@ LOAD = "load"
 class Profiles:
     """What the elements of a case are multiplied by in each period.
 
-    Parameters
-    ----------
-    given : vector of length T or mapping, optional
-        Factors of all loads; or factors by the name of an element, its type or its kind. Elements
-        that are not named stay as they are.
+    ``given``: factors of all loads, (T,); or factors by the name of an element, its type or its
+    kind. Elements that are not named stay as they are.
 
     Examples
     --------

@@ -19,12 +19,7 @@ if TYPE_CHECKING:
 class Zones:
     """Which units each zone has, in the order in which zones are first met.
 
-    Parameters
-    ----------
-    of_bus : mapping from bus to zone
-        Every bus with a unit must be in it.
-    units : sequence of Generator and Storage
-        Who takes part.
+    ``of_bus``: the zone of every bus with a unit, and maybe of others; ``units``: who takes part.
 
     Examples
     --------

@@ -155,7 +155,7 @@ class Controller:
         Infeasible
             If a subsystem has no plan within its own limits; it names them.
         """
-        now, known = self._states(states), self._disturbances(disturbances)
+        now, known = self._states(states), read_disturbances(self, disturbances)
         inputs, wanted = read_previous(self, previous), read_references(self, references)
         parts = zip(self.models, now, known, inputs, wanted, strict=True)
         agents = [m.agent(x, w, u, ref) for m, x, w, u, ref in parts]
@@ -216,7 +216,7 @@ class Controller:
         NotSolved
             With ``throw=True``, if the plan did not converge.
         """
-        now, known = self._states(states), self._disturbances(disturbances)
+        now, known = self._states(states), read_disturbances(self, disturbances)
         problem = self.problem(now, known, time, previous=previous, references=references)
         if isinstance(start, ControlPlan):
             x, duals = self.shifted(start, now, known)
@@ -241,7 +241,7 @@ class Controller:
         Infeasible
             If the result says that there is no plan.
         """
-        now, known = self._states(states), self._disturbances(disturbances)
+        now, known = self._states(states), read_disturbances(self, disturbances)
         result = read_result(result, len(self.subsystems))
         if result.status == Status.INFEASIBLE:
             raise self._infeasible(result)
@@ -349,9 +349,6 @@ class Controller:
                 )
             found.append(value)
         return found
-
-    def _disturbances(self, given: Any) -> list[Array]:
-        return read_disturbances(self, given)
 
 
 def _read_limit(limit: Any) -> Array:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dual2.applications.mpc.condensed import Infeasible
-from dual2.applications.mpc.reading import read_references
+from dual2.applications.mpc.reading import read_disturbances, read_references
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import NotSolved, Status
@@ -140,7 +140,7 @@ def simulate(
     log, last, path, rows = Simulation(controller), None, [list(states)], []
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
     for t in range(steps):
-        known = controller._disturbances(None if forecast is None else forecast(t))
+        known = read_disturbances(controller, None if forecast is None else forecast(t))
         wanted = read_references(controller, None if reference is None else reference(t))
         given = {"previous": previous, "references": None if reference is None else wanted}
         try:
@@ -153,7 +153,7 @@ def simulate(
         except NotSolved as error:
             error.add_note(f"in step {t} of the simulation")
             raise
-        real = known if disturbance is None else controller._disturbances(disturbance(t))
+        real = known if disturbance is None else read_disturbances(controller, disturbance(t))
         previous = [u[0] for u in last.inputs]
         now = list(zip(controller.subsystems, path[-1], previous, real, wanted, strict=True))
         path.append([s.step(x, u, w[0]) for s, x, u, w, _ in now])

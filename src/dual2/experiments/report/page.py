@@ -8,22 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 from dual2.experiments.captions import SOURCE, WORDS
 from dual2.experiments.case import slug
-from dual2.experiments.costs import TARGETS
+from dual2.experiments.costs import TARGETS, rows_at_gap
 from dual2.experiments.headline import headline
-from dual2.experiments.report.tables import costs_at
 from dual2.experiments.store import FAILED, SKIPPED, Store, StoredRun
 from dual2.experiments.styles import labels, remarks, styles
 from dual2.experiments.verdicts import VERDICTS
 from dual2.solving.plotting import measure_of, require
-from dual2.solving.report.curves import AXES, curves, inert
+from dual2.solving.report.curves import AXES, curves, inert, spent
 from dual2.solving.report.network import network_places
 from dual2.solving.report.templates import templates
 from dual2.solving.report.words import power
 
 if TYPE_CHECKING:
-    from jinja2 import Template
-
-    from dual2.experiments.catalogue import About
+    from dual2.experiments.captions import About
     from dual2.experiments.claims import Claim
 
 BADGES = dict(zip(VERDICTS, ("yes", "no", "open"), strict=True))
@@ -46,7 +43,11 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         _section(name, title, runs, about.get(group))
         for (name, title), (group, runs) in zip(titles.items(), groups.items(), strict=True)
     ]
-    return _template().render(
+    from markupsafe import Markup
+
+    found = templates("dual2.experiments.report")
+    found.globals |= {"source": SOURCE, "words": WORDS, "badges": BADGES, "breaks": Markup("<br>")}
+    return found.get_template("page.html").render(
         title="The paper’s experiments, reproduced" if known else "Benchmark",
         links=links | {"made": "How it was made"},
         known=known,
@@ -60,18 +61,6 @@ def page(store: Store, about: Mapping[str, "About"], claims: Sequence["Claim"]) 
         made=_made([run for runs in groups.values() for run in runs]),
         data=inert({slug(group): _data(runs) for group, runs in groups.items()}),
     )
-
-
-def _template() -> "Template":
-    found = templates("dual2.experiments.report")
-    found.globals |= {"source": SOURCE, "words": WORDS, "badges": BADGES, "breaks": _breaks()}
-    return found.get_template("page.html")
-
-
-def _breaks() -> Any:
-    from markupsafe import Markup
-
-    return Markup("<br>")
 
 
 def _headlines(groups: Mapping[str, Sequence[StoredRun]], titles: Mapping[str, str]) -> list[str]:
@@ -141,6 +130,15 @@ def _row(run: StoredRun, name: str, look: Any, measure: str) -> dict[str, Any]:
         "parameters": run.parameters,
         "tuning": run.tuning.get("summary"),
     }
+
+
+def costs_at(run: StoredRun, target: float, measure: str) -> dict[str, float | str | None]:
+    """What was spent, of each kind, until the target was met for good; None where never."""
+    stays = rows_at_gap(run.trace, target, measure)[1] if run.trace else None
+    if stays is None:
+        return dict.fromkeys(AXES)
+    costs: dict[str, float | str | None] = {axis: spent(stays, axis) for axis in AXES}
+    return costs | {"seconds": f"{stays['seconds']:.2g}"}
 
 
 def _made(runs: Sequence[StoredRun]) -> dict[str, Any]:

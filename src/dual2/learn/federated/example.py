@@ -4,15 +4,13 @@ The rows are the breast cancer data of scikit-learn, shared out by columns: each
 order, some rows that others lack, names of its own for things.
 """
 
-import csv
-import io
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.datasets import load_breast_cancer
 
-from dual2.files import refuse_existing, write_atomically
+from dual2.files import refuse_existing, to_csv, write_atomically
 from dual2.learn.federated.party_file import read_learn_party
 from dual2.runtime.peers.identity import make_trial
 
@@ -134,8 +132,4 @@ def _tables() -> dict[str, dict[str, str]]:
 
 
 def _csv(columns: dict[str, list[str]], rows: list[int]) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    writer.writerows([column[k] for column in columns.values()] for k in rows)
-    return text.getvalue()
+    return to_csv(columns, ([column[k] for column in columns.values()] for k in rows))

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from dual2.learn.classification import choose_codes
 from dual2.learn.federated.alignment import (
     ROWS,
     Rows,
@@ -13,7 +14,7 @@ from dual2.learn.federated.alignment import (
     save_rows,
 )
 from dual2.learn.federated.labels import Labels, keep_probability, read_labels, share_labels
-from dual2.learn.federated.model import MODEL, PartyModel, choose_codes, load_model, save_model
+from dual2.learn.federated.model import MODEL, PartyModel, load_model, save_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.preparation import learn_preparation
 from dual2.learn.federated.session import Say, demand_consent, is_over, run_phase, summary

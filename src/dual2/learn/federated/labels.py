@@ -116,14 +116,13 @@ def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
             )
         _demand_targets(own, table, numbers)
         return Labels(numbers)
-    names = np.unique([str(value) for value in values]) if numbers is None else np.unique(numbers)
     found = np.array([str(value) for value in values]) if numbers is None else numbers
+    names, codes = np.unique(found, return_inverse=True)
     if len(names) < 2:
         raise Refusal(
             f"{table.where}: the label {own.label!r} has one class only in the common rows.",
             "its labels are all the same.",
         )
-    codes = np.searchsorted(names, found)
     words = tuple(word_of(name) for name in names.tolist())
     if learning.epsilon is None:
         return Labels(codes.astype(np.float64), len(words), words)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy.special import expit, softmax
 
 from dual2.errors import Dual2Error, Refusal
 from dual2.files import read_json
@@ -25,25 +24,13 @@ FORMAT = 1
 
 @dataclass(frozen=True)
 class PartyModel:
-    """Coefficients of a party's own columns, with what prepares them.
-
-    Attributes
-    ----------
-    coefficients : ndarray
-        One row per decision function, one column per prepared column.
-    constants : ndarray
-        What this party adds to every score: the intercept is among the holder's.
-    classes : tuple of str
-        Names of the classes, at the holder of the labels.
-    about : dict
-        Study, certificate, counts, rows: for people.
-    """
+    """Coefficients of a party's own columns, with what prepares them."""
 
     preparation: Preparation
-    coefficients: Array
-    constants: Array
-    classes: tuple[str, ...] = ()
-    about: dict[str, Any] = field(default_factory=dict)
+    coefficients: Array  # one row per decision function, one column per prepared column
+    constants: Array  # what this party adds to every score: the intercept is among the holder's
+    classes: tuple[str, ...] = ()  # their names, at the holder of the labels
+    about: dict[str, Any] = field(default_factory=dict)  # for people: certificate, counts, rows
 
     def scores(self, table: Table, rows: Array) -> Array:
         """The party's part of the scores of some rows, (rows, decision functions)."""
@@ -110,27 +97,3 @@ def _read(found: dict[str, Any]) -> PartyModel:
     kept = {"format", "party", "study", "run", "columns", "coefficients", "constants", "classes"}
     about = {k: v for k, v in found.items() if k not in kept | {"preparation"}}
     return PartyModel(preparation, coefficients, constants, classes, about)
-
-
-def choose_codes(scores: Array) -> Array:
-    """Codes of the classes with the largest scores.
-
-    Examples
-    --------
-    >>> choose_codes(np.array([[-0.5], [2.0]])), choose_codes(np.array([[1.0, 3.0, 2.0]]))
-    (array([0, 1]), array([1]))
-    """
-    return (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-
-
-def probabilities(scores: Array) -> Array:
-    """Of logistic scores: one column per class, their rates divided by the sum of all.
-
-    Examples
-    --------
-    >>> probabilities(np.array([[0.0]])), probabilities(np.zeros((1, 4)))
-    (array([[0.5, 0.5]]), array([[0.25, 0.25, 0.25, 0.25]]))
-    """
-    if scores.shape[1] == 1:
-        return np.column_stack([expit(-scores[:, 0]), expit(scores[:, 0])])
-    return softmax(scores, axis=1)

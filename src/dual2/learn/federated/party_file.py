@@ -52,31 +52,15 @@ _TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key")
 
 @dataclass(frozen=True)
 class LearnParty:
-    """A party's file, read and checked.
+    """A party's file, read and checked."""
 
-    Attributes
-    ----------
-    party : Party
-        Its links, keys and state folder.
-    study : LearnStudy
-        What all have agreed on.
-    columns : tuple of Column
-        Features of this party.
-    id, label : str
-        Names of the columns; ``label`` is None but at the holder.
-    row_key : Path
-        Secret of all parties for keyed hashes, where the study wants them.
-    read : callable
-        Reads the table of ``rows`` (a file), or the party's own.
-    """
-
-    party: Party
-    study: LearnStudy
-    columns: tuple[Column, ...]
-    id: str
-    label: str | None
-    row_key: Path | None
-    read: Callable[[], Table]
+    party: Party  # its links, keys and state folder
+    study: LearnStudy  # what all have agreed on
+    columns: tuple[Column, ...]  # features of this party
+    id: str  # name of the column
+    label: str | None  # name of the column, at the holder alone
+    row_key: Path | None  # secret of all parties for keyed hashes, where the study wants them
+    read: Callable[[], Table]  # reads the party's own table, or that of new rows
 
     @cached_property
     def table(self) -> Table:

@@ -5,8 +5,6 @@ receive the scores adds random words of its own as well, so that the total is un
 everybody else, and takes them off again. With several receivers there is one such sum for each.
 """
 
-import csv
-import io
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,9 +15,11 @@ from sklearn.metrics import log_loss, mean_squared_error
 
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
 from dual2.errors import Dual2Error, Refusal, counted
+from dual2.files import to_csv
+from dual2.learn.classification import choose_codes, probabilities
 from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
-from dual2.learn.federated.model import PartyModel, choose_codes, load_model, probabilities
+from dual2.learn.federated.model import PartyModel, load_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.session import Say, is_over, run_phase
 from dual2.learn.federated.study import GIVEN, Learning
@@ -215,11 +215,8 @@ def _write(output: Path, own: LearnParty, table: Table, made: Predictions) -> No
     if made.chances is not None:
         classes = load_model(own).classes or tuple(str(k) for k in range(made.chances.shape[1]))
         columns += [(f"p({c})", made.chances[:, k]) for k, c in enumerate(classes)]
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([name for name, _ in columns])
-    writer.writerows(zip(*(_texts(values) for _, values in columns), strict=True))
-    create(output, text.getvalue().encode())
+    rows = zip(*(_texts(values) for _, values in columns), strict=True)
+    create(output, to_csv([name for name, _ in columns], rows).encode())
 
 
 def _texts(values: Any) -> list[str]:

@@ -73,9 +73,8 @@ def as_table(source: Any, where: str = "the table") -> Table:
     if isinstance(source, Table):
         return source
     names = list(source.keys())
-    words = [str(name) for name in names]
-    _refuse_twice(where, words)
-    return _named(where, words, [[_plain(value) for value in list(source[n])] for n in names])
+    columns = [[_plain(value) for value in list(source[name])] for name in names]
+    return _named(where, [str(name) for name in names], columns)
 
 
 def read_new(source: Any) -> Table:
@@ -103,7 +102,7 @@ def read_file(path: Path) -> Table:
         return _read_parquet(path)
     raise Refusal(
         f"{path}: {path.suffix or 'no'} suffix found; expected one of {', '.join(SUFFIXES)}.",
-        "its table cannot be read.",
+        UNREADABLE,
     )
 
 
@@ -175,16 +174,12 @@ def read_sql(url: str, query: str) -> Table:
 
 
 def _named(where: Any, names: Sequence[str], columns: Sequence[list[Any]]) -> Table:
-    _refuse_twice(where, names)
-    if len({len(column) for column in columns}) > 1:
-        raise Refusal(f"{where} has columns of different lengths.", UNREADABLE)
-    return Table(str(where), dict(zip(names, columns, strict=True)))
-
-
-def _refuse_twice(where: Any, names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
         raise Refusal(f"{where}: two columns are called {min(twice)!r}.", UNREADABLE)
+    if len({len(column) for column in columns}) > 1:
+        raise Refusal(f"{where} has columns of different lengths.", UNREADABLE)
+    return Table(str(where), dict(zip(names, columns, strict=True)))
 
 
 def _or_none(text: str) -> str | None:

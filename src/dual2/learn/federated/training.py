@@ -14,13 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dual2.functions import Function, L1Norm, Quadratic, Zero
 from dual2.learn.base import VerticalModel
 from dual2.learn.design import Design, make_design
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.study import LearnStudy
-from dual2.learn.training import Block, Loss
-from dual2.problem import Agent
+from dual2.learn.training import Block, Loss, is_endless
 from dual2.runtime import Share
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.result import Result, Status
@@ -53,22 +51,12 @@ class Place:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A party's part of a model: its coefficients, and what it adds to every score.
+    """A party's part of a model: its coefficients, and what it adds to every score."""
 
-    Attributes
-    ----------
-    coefficients, constants : ndarray
-        One row, and one number, per decision function.
-    scores : ndarray
-        Of all parties together, for each training row; known to everybody.
-    result : Result
-        Of the problem that ended worst.
-    """
-
-    coefficients: Array
-    constants: Array
-    scores: Array
-    result: Result
+    coefficients: Array  # one row per decision function
+    constants: Array  # one number likewise
+    scores: Array  # of all parties together, for each training row; known to everybody
+    result: Result  # of the problem that ended worst
 
     @property
     def status(self) -> Status:
@@ -125,8 +113,9 @@ def _solve(place: Place, block: Block, loss: Loss) -> tuple[Array, Result]:
         w, result = _solve_once(place, block, loss, tol)
     else:
         w, result = _follow(place, block, loss, tol)
-    if result.status == Status.CONVERGED and _is_endless(place, block, loss, w, result.y):
-        result = replace(result, status=Status.DIVERGED)
+    if result.status == Status.CONVERGED:
+        if is_endless(loss, result.y, place.total(block.penalties(w))):
+            result = replace(result, status=Status.DIVERGED)
     return w, result
 
 
@@ -150,21 +139,9 @@ def _follow(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, 
 
 def _solve_once(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, Result]:
     """One problem in columns of length one, with a loss of curvature about one."""
-    root, factor = block.lengths, 1.0 / loss.curvature
-    g: Function = L1Norm(factor * block.l1 / root) if block.l1.any() else Zero()
-    agent = Agent(block.over(root), Quadratic(factor * block.ridge / root**2), g)
-    network = place.study.network
-    share = Share({place.me: agent}, loss.h(factor), network.n)
+    network, factor = place.study.network, 1.0 / loss.curvature
+    share = Share({place.me: block.agent(factor)}, loss.h(factor), network.n)
     options: dict[str, Any] = place.study.public.options | {"tol": tol, "atol": 1e-12}
     options |= {"record": False, "progress": False, "callback": place.tell}
     result = solve(share, network, runtime=place.transport, **options)
-    return result.x[0] / root, replace(result, dual=result.dual / factor)
-
-
-def _is_endless(place: Place, block: Block, loss: Loss, w: Array, scores: Array) -> bool:
-    """Whether the objective falls from w to 2w: the coefficients have no finite limit."""
-    penalties = np.array([float(block.ridge @ w**2), float(block.l1 @ np.abs(w))])
-    square, size = place.total(penalties)
-    h = loss.h(1.0)
-    with np.errstate(over="ignore"):
-        return bool(h.value(2.0 * scores) + 1.5 * square + size < h.value(scores))
+    return result.x[0] / block.lengths, replace(result, dual=result.dual / factor)

@@ -13,8 +13,8 @@ from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from dual2.errors import Refusal
+from dual2.learn.classification import choose_codes
 from dual2.learn.federated.labels import Labels
-from dual2.learn.federated.model import choose_codes
 from dual2.learn.federated.preparation import Preparation
 from dual2.learn.federated.study import Learning
 from dual2.learn.federated.tables import Table
