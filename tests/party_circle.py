@@ -235,9 +235,9 @@ class Circle:
                     found[i] = error
                 if i not in fate.dead:
                     return
-                self.deaths += 1
                 resume = True
-                with fate.lock:
+                with fate.lock:  # two may die at once
+                    self.deaths += 1
                     fate.dead.discard(i)
 
         crash_points.listen(fate)
