@@ -195,6 +195,8 @@ class Network:
         w_ij of each edge (nonzero; positive unless a given matrix says otherwise).
     degree, rounds : int
         Degree of C as a polynomial in itself and exchanges per product: both 1.
+    duration : str
+        The latter in words.
     scaling, recurrence : float, ndarray of shape (0, 2)
         Trivial Chebyshev recurrence, see :class:`ChebyshevNetwork`.
 
@@ -210,6 +212,7 @@ class Network:
 
     degree = 1
     rounds = 1
+    duration = "1 round"
     scaling = 1.0
 
     def __init__(
