@@ -26,7 +26,7 @@ from dual2.errors import CapabilityError
 from dual2.methods.accuracy import Options
 from dual2.methods.method import Plan
 from dual2.methods.parameters import Settings, Sources, unknown_parameter
-from dual2.methods.second_dual import ORACLES, Iterate
+from dual2.methods.second_dual import Iterate, oracle_of
 from dual2.methods.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
 from dual2.methods.subsolvers.records import Maker, maker_name, require_subsolver
 from dual2.network import AnyNetwork, Network
@@ -42,7 +42,7 @@ class ID2A:
 
     def __init__(self, options: Options, subsolver: Subsolver) -> None:
         self.runtime, self.subsolver = subsolver.runtime, subsolver
-        self.oracle = ORACLES[subsolver.works](options, subsolver)
+        self.oracle = oracle_of(options, subsolver)
         self.nesterov = self.oracle.nesterov
         self.rounds = 0
         self.stride = self.runtime.network.rounds

@@ -378,5 +378,7 @@ class Compiled(SecondDual):
         return None
 
 
-ORACLES: dict[str, type[SecondDual]] = {"together": Together, "alone": Alone, "exact": Compiled}
-"""The oracle for each way in which a subsolver works."""
+def oracle_of(options: Options, solver: Subsolver) -> SecondDual:
+    """The oracle for the way in which a subsolver works."""
+    alone = Alone if solver.constants.alone else Together
+    return (Compiled if solver.exact else alone)(options, solver)
