@@ -80,14 +80,8 @@ class Tree:
             parents = self.parent[family]
             before = np.cumsum(size[family]) - size[family]
             first = np.concatenate([[True], parents[1:] != parents[:-1]])
-            place[family] = (
-                place[parents]
-                + 1
-                + before
-                - before[np.flatnonzero(first)].repeat(
-                    np.diff(np.append(np.flatnonzero(first), len(family)))
-                )
-            )
+            others = np.maximum.accumulate(np.where(first, before, 0))  # of families before
+            place[family] = place[parents] + 1 + before - others
             depth[children] = level
         order = np.empty(n, dtype=np.int64)
         order[place] = np.arange(n)
