@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.solving.balance import balanced
+from dual2.solving.planning import in_balance
 
 PAIR = d2.Network([(0, 1)])
 MAIN = ["iD2A", "MiD2A", "NPGA-ED", "DC-ADMM"]
@@ -152,10 +152,10 @@ def test_units_of_rows_change_nothing(name, method):
 def test_rows_that_h_does_not_separate_have_one_factor():
     problem = rows_in(np.array([1.0, 1e6, 1e6, 1e6]), lambda u: d2.IndicatorPoint(np.zeros(4)))
     h = d2.Stacked([d2.IndicatorPoint([0.0, 0.0]), d2.L2Norm(1.0)], [2, 2])
-    units = balanced(d2.Problem(problem.agents, h)).units
+    units = in_balance(d2.Problem(problem.agents, h)).units
     assert units[2] == units[3] and units[0] > 1e3 * units[1]
     logistic = d2.LogisticLoss([1.0, -1.0, 1.0, -1.0])
-    assert np.all(balanced(d2.Problem(problem.agents, logistic)).units == 1.0)
+    assert np.all(in_balance(d2.Problem(problem.agents, logistic)).units == 1.0)
 
 
 def test_warm_starts_and_callbacks_are_in_the_users_units():

@@ -122,7 +122,7 @@ def test_twenty_iterations_without_exchange(name, restart):
     h, mapping = COUPLINGS[name]
     here, _, sub, z = make(h, mapping, list(AGENTS), rho=0, restart=restart)
     lam, x, v = transcript(here, sub, z, 20, None, 0.0)
-    assert sub.local
+    assert sub.constants.alone
     assert not sub.advance_local(z, np.zeros(here.n), steps=20)
     agree(sub.lam, lam)
     agree(sub.state.x, x)

@@ -24,8 +24,8 @@ METHODS = ("iD2A", "MiD2A", "NPGA-ED")
 N, P = 6, 4
 SET_UP = {
     ("solving.solve.solve", 3): "the coupling length, and whether there is a starting point",
-    ("solving.balance.balanced", P): "lengths of the rows",
-    ("solving.balance.balanced", 2): "largest and smallest curvature",
+    ("solving.planning.in_balance", P): "lengths of the rows",
+    ("solving.planning.in_balance", 2): "largest and smallest curvature",
     ("solving.stopping.StoppingTest._weigh", P): "lengths of the rows",
     ("theory.conditions.Needs.lack", 1): "conditions of the method",
     ("theory.constants.gather_facts", 7): "constants",

@@ -22,11 +22,11 @@ from typing import Any
 
 import numpy as np
 
-from dual2.errors import CapabilityError, counted
+from dual2.errors import CapabilityError
 from dual2.methods.accuracy import Options
 from dual2.methods.method import Plan
 from dual2.methods.parameters import Settings, Sources, unknown_parameter
-from dual2.methods.second_dual import ORACLES, Iterate
+from dual2.methods.second_dual import Iterate, oracle_of
 from dual2.methods.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
 from dual2.methods.subsolvers.records import Maker, maker_name, require_subsolver
 from dual2.network import AnyNetwork, Network
@@ -42,7 +42,7 @@ class ID2A:
 
     def __init__(self, options: Options, subsolver: Subsolver) -> None:
         self.runtime, self.subsolver = subsolver.runtime, subsolver
-        self.oracle = ORACLES[subsolver.works](options, subsolver)
+        self.oracle = oracle_of(options, subsolver)
         self.nesterov = self.oracle.nesterov
         self.rounds = 0
         self.stride = self.runtime.network.rounds
@@ -117,6 +117,14 @@ def _native(value: Any) -> Any:
 
 DEFAULT_ACCURACY = "relative"
 _NETWORK_PARAMETERS = ("degree", "spectrum")
+_RANGES = {
+    "eta": (0, 1),
+    "c": (1, math.inf),
+    "delta": (0, math.inf),
+    "slack": (0, 1),
+    "check": (0, 10**9),
+}
+"""Between which numbers those of the options must be."""
 
 
 def plan_id2a(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
@@ -187,13 +195,21 @@ def _choose(
 
 
 def _options(settings: Settings, extra: dict[str, Any]) -> Options:
+    """What the caller chose of them; an error for what is not one, or out of its range."""
     known = [f.name for f in fields(Options) if f.name != "accuracy"]
     for name in extra:
         if name not in known:
             more = _NETWORK_PARAMETERS if settings.method == "MiD2A" else ()
             raise unknown_parameter(settings.method, name, [*known, "cost", *more])
     rule = DEFAULT_ACCURACY if settings.accuracy == "auto" else settings.accuracy
-    return Options(accuracy=rule, **extra)
+    if rule not in ("relative", "paper"):
+        raise CapabilityError(f"accuracy={rule!r} is unknown; use 'auto', 'relative' or 'paper'.")
+    options = Options(accuracy=rule, **extra)
+    for name, (low, high) in _RANGES.items():
+        value = getattr(options, name)
+        if not isinstance(value, int | float) or not low < value < high:
+            raise CapabilityError(f"{name} = {value!r} found; expected {low} < {name} < {high}.")
+    return options
 
 
 def _describe(
@@ -234,9 +250,7 @@ def _describe(
 
 def _explain(settings: Settings, choice: tuple[str, str], solver: Subsolver) -> str:
     (name, reason), c, network = choice, solver.constants, solver.runtime.network
-    exchange = (
-        f"{counted(network.rounds, 'round')} of communication per product with the gossip matrix"
-    )
+    exchange = f"{network.duration} of communication per product with the gossip matrix"
     rate = (
         f"F_ρ is strongly convex with κ_F = {c.kappa_F:.4g}, so the outer loop converges linearly"
         if math.isfinite(c.kappa_F)

@@ -105,12 +105,18 @@ class Judging(ABC):
 
 @dataclass(frozen=True)
 class Plan:
-    """A ready algorithm with its runtime, its parameters and the reasons for them."""
+    """A ready algorithm with its runtime, its parameters and the reasons for them.
+
+    The caller's price is ``units`` times the price of what is solved, the caller's flat x is
+    ``lengths`` times its x.
+    """
 
     algorithm: Algorithm
     runtime: Runtime
     parameters: Sources
     explanation: str
+    units: np.ndarray | float = 1.0
+    lengths: np.ndarray | float = 1.0
 
 
 @dataclass(frozen=True)

@@ -158,9 +158,9 @@ class SecondDual(ABC):
     def init(self, x: Array, lam: Array, z: Array, priced: bool) -> int:
         """Begin the first subproblem at x and λ, ``priced`` where some λ is not 0: rounds made."""
         self.solver.start(x, lam)
-        if isinstance(self.rule, PrintedLinear):
+        if isinstance(self.rule, PrintedLinear):  # the others know no residual yet
             self.rule.value_gap = self._value_gap(z)
-        self.aim(0)
+            self.aim(0)
         return self.per_mix if priced else 0
 
     @abstractmethod
@@ -245,8 +245,8 @@ class Together(SecondDual):
         sub, rule, sums = self.solver, self.rule, self._agree(at)
         self._sums, residual, size = sums, math.sqrt(sums.residual2), math.sqrt(sums.size2)
         rule.observe(residual)
-        self.aim(at.k)
         accurate = rule.accepts(at.k, residual, math.sqrt(sums.primal2))
+        self.aim(at.k)
         done = accurate or residual <= _ROUNDING * self.constants.L_phi * size
         if (done or self.inner >= sub.cap) and self.facts.n > 1:
             if not accurate:
@@ -378,5 +378,7 @@ class Compiled(SecondDual):
         return None
 
 
-ORACLES: dict[str, type[SecondDual]] = {"together": Together, "alone": Alone, "exact": Compiled}
-"""The oracle for each way in which a subsolver works."""
+def oracle_of(options: Options, solver: Subsolver) -> SecondDual:
+    """The oracle for the way in which a subsolver works."""
+    alone = Alone if solver.constants.alone else Together
+    return (Compiled if solver.exact else alone)(options, solver)

@@ -19,8 +19,8 @@ from dual2.engine.residual import Bounds
 from dual2.methods.local_steps import LocalSteps
 from dual2.methods.method import Method, Plan
 from dual2.methods.newton.message import REQUESTS, read_request
-from dual2.methods.newton.shared import OverSums, packed, unpacked
-from dual2.methods.parameters import Parameter, Settings, Sources, Values
+from dual2.methods.newton.shared import OverSums, packed, plan_over_sums, unpacked
+from dual2.methods.parameters import Parameter, Settings, Values
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.residual import EPS, ROUNDING, RowSums, judge_rows
@@ -276,12 +276,4 @@ def _plan(
     told = values.table()
     runtime = Runtime(problem, network)
     algorithm = make(runtime, values)
-    stride = (algorithm.stride, "2·height of the spanning tree for each sum")
-    parameters: Sources = {"method": (settings.method, "given")} | told
-    lines = (
-        f"{settings.method}: {summary}.",
-        algorithm.explain(),
-        f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
-    )
-    text = "\n".join(filter(None, lines))
-    return Plan(algorithm, runtime, parameters | {"rounds_per_iteration": stride}, text)
+    return plan_over_sums(algorithm, runtime, settings, told, summary, algorithm.explain())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dual2.errors import NetworkError
+from dual2.errors import NetworkError, counted
 from dual2.network.spectrum import Spectral
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class ChebyshevNetwork:
         Rows (α_k, β_k), k = 1…K-1.
     rounds, degree : int
         K.
+    duration : str
+        K rounds, in words.
 
     References
     ----------
@@ -87,6 +89,7 @@ class ChebyshevNetwork:
         perfect = base.kappa <= PERFECT
         default = int(np.sqrt(base.kappa) * PERFECT)
         self.degree = self.rounds = 1 if perfect else int(default if degree is None else degree)
+        self.duration = counted(self.rounds, "round")
         total = base.lambda_max + base.lambda_min
         self.scaling = 2.0 / total if total > 0 else 1.0
         self.recurrence: NDArray[np.float64] = recurrence_coefficients(base.kappa, self.degree)

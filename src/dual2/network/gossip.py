@@ -80,14 +80,8 @@ class Tree:
             parents = self.parent[family]
             before = np.cumsum(size[family]) - size[family]
             first = np.concatenate([[True], parents[1:] != parents[:-1]])
-            place[family] = (
-                place[parents]
-                + 1
-                + before
-                - before[np.flatnonzero(first)].repeat(
-                    np.diff(np.append(np.flatnonzero(first), len(family)))
-                )
-            )
+            others = np.maximum.accumulate(np.where(first, before, 0))  # of families before
+            place[family] = place[parents] + 1 + before - others
             depth[children] = level
         order = np.empty(n, dtype=np.int64)
         order[place] = np.arange(n)
@@ -195,6 +189,8 @@ class Network:
         w_ij of each edge (nonzero; positive unless a given matrix says otherwise).
     degree, rounds : int
         Degree of C as a polynomial in itself and exchanges per product: both 1.
+    duration : str
+        The latter in words.
     scaling, recurrence : float, ndarray of shape (0, 2)
         Trivial Chebyshev recurrence, see :class:`ChebyshevNetwork`.
 
@@ -210,6 +206,7 @@ class Network:
 
     degree = 1
     rounds = 1
+    duration = "1 round"
     scaling = 1.0
 
     def __init__(

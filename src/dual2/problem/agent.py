@@ -74,7 +74,7 @@ class Agent:
         """|A||x|, entry by entry: what the product A x is made of; |A x| where A is an operator."""
         if isinstance(self.A, LinearOperator):
             return np.abs(product)
-        return self._sizes @ np.abs(np.asarray(x, dtype=np.float64))
+        return abs(self.A) @ np.abs(np.asarray(x, dtype=np.float64))
 
     @cached_property
     def row_norms(self) -> NDArray[np.float64]:
@@ -83,10 +83,6 @@ class Agent:
             return np.full(self.p, np.sqrt(self.sigma_max2))
         squares = self.A.multiply(self.A) if sp.issparse(self.A) else self.A**2
         return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-
-    @cached_property
-    def _sizes(self) -> Any:
-        return abs(self.A)
 
     @cached_property
     def _sigma(self) -> tuple[float, float]:

@@ -182,6 +182,8 @@ class Agreement:
     ----------
     owned : ndarray of int64
         Numbers of the agents in this process, ascending.
+    tree : Tree
+        Along which sums and maxima travel.
     agree_rounds, agree_floats : int
         What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
     sums : int
@@ -206,6 +208,7 @@ class Agreement:
         self.rank, self.size = self.transport.rank, self.transport.size
         self.owners = self.transport.owners(network)
         self.owned: NDArray[np.int64] = np.flatnonzero(self.owners == self.rank)
+        self.tree = network.tree
         self.agree_rounds = self.agree_floats = self.sums = 0
         self._room, self.run, self.cold = np.empty(0), run_alone, cold
 
@@ -234,7 +237,7 @@ class Agreement:
         self.agree_floats += 2 * (self.network.n - 1) * numbers * self.transport.counted
         count, transport = len(self.owned), self.transport
         here = self.size == 1 and not transport.exact
-        tree = transport.travel(self.network) if here else self.network.tree
+        tree = transport.travel(self.network) if here else self.tree
         if here and count * width > ROOM:
             return sum_on_a_walk(width, fill, tree, ROOM, self.run, least)
         if transport.any_order and count * width > ROOM:
@@ -280,7 +283,7 @@ class Agreement:
     def _counted(self, rows: ArrayLike) -> Array:
         values = np.asarray(rows, dtype=np.float64)
         if self.transport.counted:
-            self.agree_rounds += 2 * self.network.tree.height
+            self.agree_rounds += 2 * self.tree.height
             self.agree_floats += 2 * (self.network.n - 1) * values.shape[1]
         return values
 

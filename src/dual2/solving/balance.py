@@ -20,15 +20,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
-from dual2.errors import CapabilityError
 from dual2.functions import Function, Stacked
 from dual2.problem import Agent, Problem
 
 Array = np.ndarray
-SPREAD = 10.0
-"""Rows whose lengths differ by at most this factor are left as they are."""
-CURVATURES = 1e4
-"""Variables of agents whose L_i differ by at most this factor are left as they are."""
 
 
 @dataclass(frozen=True)
@@ -53,39 +48,41 @@ class Balance:
     said: str = ""
 
 
-def balanced(problem: Problem, scale: str = "auto", free: bool = False) -> Balance:
-    """Balance the rows of a problem's coupling, see :mod:`dual2.solving.balance`.
+def balanced(
+    problem: Problem, lengths: Array | None, curvatures: tuple[Array, Array] | None
+) -> Balance:
+    """A problem with its rows in balance, its variables, or both.
 
     Rows that h does not separate (a norm, a ball, a simplex) get one factor together; rows of an h
     that cannot be written in other units (logistic and Poisson losses, users' functions) get none.
-    Nothing is done for a method that is ``free`` of units itself.
+
+    Parameters
+    ----------
+    problem : Problem
+        Or a share of one.
+    lengths : ndarray or None
+        (Σ_i |A_i,j|²)^(1/2) of the rows, where these differ much.
+    curvatures : pair of ndarray or None
+        Where the L_i differ much: their logarithms, NaN where there is none, and the largest of
+        these and of their negatives over all agents.
 
     Examples
     --------
     >>> import dual2 as d2
     >>> agents = [d2.Agent([[1.0], [1e-6]], d2.SquaredNorm(1.0)) for _ in range(2)]
-    >>> found = balanced(d2.Problem(agents, d2.IndicatorAtMost([1.0, 1e-6])))
+    >>> problem = d2.Problem(agents, d2.IndicatorAtMost([1.0, 1e-6]))
+    >>> found = balanced(problem, np.sqrt([2.0, 2e-12]), None)
     >>> [row.tolist() for row in found.problem.agents[0].A]
     [[0.0009765625], [0.001024]]
     >>> found.units.tolist()
     [0.0009765625, 1024.0]
     """
-    if scale not in ("auto", "none"):
-        raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
-    if scale == "none" or free:
-        one = np.ones(1)
-        return Balance(problem, np.ones(problem.p), np.broadcast_to(one, sum(problem.dims)))
-    lengths = np.sqrt(problem.total(problem.sizes.rows**2))
-    L = problem.sizes.L
-    logs = np.log2(np.where((L > 0) & (L < np.inf), L, np.nan))
-    ends = problem.largest(np.where(np.isnan(logs), -np.inf, [logs, -logs]).T)
     units, h, rows = np.ones(problem.p), problem.h, ""
-    factors, agents, columns = np.ones(len(L)), list(problem.agents), ""
-    known = lengths[lengths > 0]
-    if known.size and SPREAD < known.max() / known.min() < np.inf:
+    factors, agents, columns = np.ones(len(problem.agents)), list(problem.agents), ""
+    if lengths is not None:
         units, h, rows = _balanced_rows(problem, lengths)
-    if np.log2(CURVATURES) < ends.sum() < np.inf:
-        factors, agents, columns = _balanced_agents(problem, logs, ends)
+    if curvatures is not None:
+        factors, agents, columns = _balanced_agents(problem, *curvatures)
     if rows or columns:
         agents = [Agent(_scaled(a.A, units), a.f, a.g) for a in agents] if rows else agents
         problem = problem.with_agents(agents, h)
@@ -108,11 +105,7 @@ def _balanced_rows(problem: Problem, lengths: Array) -> tuple[Array, Function, s
 
 
 def _balanced_agents(problem: Problem, logs: Array, ends: Array) -> tuple[Array, list[Agent], str]:
-    """Factors e_i of the agents' variables, the agents in those units, and what to say.
-
-    ``logs`` are those of the L_i, NaN where there is none, ``ends`` the largest of them and of
-    their negatives over all agents.
-    """
+    """Factors e_i of the agents' variables, the agents in those units, and what to say."""
     most, least = ends
     factors, agents = np.ones(len(logs)), list(problem.agents)
     for i, agent in enumerate(problem.agents):

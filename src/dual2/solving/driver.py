@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dual2.methods.method import Judging, Plan
-from dual2.solving.balance import Balance
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import CALLS, Counts, Status
 from dual2.solving.schedule import MILESTONE, Schedule, StateKeeper
@@ -63,9 +62,6 @@ class Driver:
     checkpoints : StateKeeper or None
         Asked at each stopping test; where one process finds that it is time, all save.
 
-    balance : Balance or None
-        The units of the plan's problem beside the user's.
-
     Attributes
     ----------
     mark : str
@@ -85,11 +81,10 @@ class Driver:
         record: bool,
         callback: Callable[[dict[str, Any]], Any] | None,
         checkpoints: StateKeeper | None = None,
-        balance: Balance | None = None,
     ) -> None:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
-        self.units, self.lengths = (balance.units, balance.lengths) if balance else (1.0, 1.0)
+        self.units, self.lengths = plan.units, plan.lengths
         self._judging = plan.algorithm if isinstance(plan.algorithm, Judging) else None
         aside = self._judging is not None
         self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths, aside)

@@ -22,7 +22,7 @@ from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.residual import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
-from dual2.solving.balance import Balance
+from dual2.solving.balance import Balance, balanced
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
@@ -31,12 +31,23 @@ from dual2.solving.result import Result
 
 Array = np.ndarray
 Start = tuple[Any, Any] | tuple[Any, Any, Result] | Result | Mapping[str, Any] | None
+SPREAD = 10.0
+"""Rows whose lengths differ by at most this factor are left as they are."""
+CURVATURES = 1e4
+"""Variables of agents whose L_i differ by at most this factor are left as they are."""
 
 
 def plan_for(
-    choice: Choice, balance: Balance, network: AnyNetwork, settings: Settings, reduce: bool
+    choice: Choice,
+    share: Share,
+    network: AnyNetwork,
+    settings: Settings,
+    reduce: bool = True,
+    scale: str = "auto",
 ) -> Plan:
     """The method's plan for a problem, by a reduction if it needs one and ``reduce`` allows it.
+
+    Rows and variables are put in balance first where that is needed and ``scale`` allows it.
 
     Raises
     ------
@@ -44,8 +55,9 @@ def plan_for(
         If the problem is outside the method's class: what fails, which methods would work, and
         which reduction would help.
     """
-    method, share, reduction = choice.method, balance.problem, None
-    inside = share
+    method, reduction = choice.method, None
+    balance = in_balance(share, scale, method.scale_free)
+    inside = share = balance.problem
     if not choice.able and method.needs.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
@@ -68,7 +80,38 @@ def plan_for(
     said = [*reversed(said), plan.explanation]
     if method.remark:
         said.append(f"{method.name}: {method.remark}.")
-    return Plan(algorithm, runtime, told, "\n".join(said))
+    return Plan(algorithm, runtime, told, "\n".join(said), balance.units, balance.lengths)
+
+
+def in_balance(problem: Problem, scale: str = "auto", free: bool = False) -> Balance:
+    """A problem in units in which no row and no agent is far from the others.
+
+    What is agreed are the smallest and the largest L_i and the lengths of the rows. Nothing is done
+    for a method that is ``free`` of units itself.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> agents = [d2.Agent([[1.0], [1e-6]], d2.SquaredNorm(1.0)) for _ in range(2)]
+    >>> in_balance(d2.Problem(agents, d2.IndicatorAtMost([1.0, 1e-6]))).units.tolist()
+    [0.0009765625, 1024.0]
+    """
+    if scale not in ("auto", "none"):
+        raise CapabilityError(f"scale = {scale!r} found; expected 'auto' or 'none'.")
+    ones = np.broadcast_to(np.ones(1), sum(problem.dims))
+    untouched = Balance(problem, np.ones(problem.p), ones)
+    if scale == "none" or free:
+        return untouched
+    L = problem.sizes.L
+    logs = np.log2(np.where((L > 0) & (L < np.inf), L, np.nan))
+    ends = problem.largest(np.where(np.isnan(logs), -np.inf, [logs, -logs]).T)
+    lengths = np.sqrt(problem.total(problem.sizes.rows**2))
+    known = lengths[lengths > 0]
+    uneven = known.size > 0 and SPREAD < known.max() / known.min() < np.inf
+    steep = np.log2(CURVATURES) < ends.sum() < np.inf
+    if not (uneven or steep):
+        return untouched
+    return balanced(problem, lengths if uneven else None, (logs, ends) if steep else None)
 
 
 def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:

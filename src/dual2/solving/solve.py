@@ -18,7 +18,6 @@ from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
-from dual2.solving.balance import balanced
 from dual2.solving.choice import Choice, choose
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
@@ -157,8 +156,7 @@ def solve(
         choice = Choice(find_method(method))
     found = choice.method
     settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
-    balance = balanced(share, scale, found.scale_free)
-    plan = plan_for(choice, balance, network, settings, reduce)
+    plan = plan_for(choice, share, network, settings, reduce, scale)
     flat = None if reference is None else flatten(share, reference, "reference")
     driver = Driver(
         plan,
@@ -170,7 +168,6 @@ def solve(
         record,
         callback,
         checkpoints,
-        balance,
     )
     driver.mark = fingerprint(plan, found)
     begin(driver, share, start)

@@ -101,8 +101,7 @@ class StoppingTest:
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
         if self._weights is None:
-            with self.runtime.agreement.having(counted=not self.aside):
-                self._weights = self.runtime.total(self._norms**2)
+            self._weights = self.runtime.total(self._norms**2)
         return self._weights
 
     def test(

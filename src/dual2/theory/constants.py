@@ -146,6 +146,7 @@ class Constants:
     L_H: float  # smoothness of H, infinite if h* is not smooth
     mu_H: float
     sources: dict[str, str]
+    alone: bool = False  # whether each of several agents solves its own subproblem: ρ = 0
     kappa_F: float = field(init=False)
     outer_momentum: float | None = field(init=False)
     inner_momentum: float | None = field(init=False)
@@ -294,7 +295,8 @@ def constants_for(
     upper = coupling + smooth
     sources = [facts.mu_h / facts.n, facts.row_rank]
     lower = sum(sources) if tight else max(sources)
-    if rho == 0 and lower <= 0 and facts.n > 1:
+    alone = rho == 0 and facts.n > 1
+    if alone and lower <= 0:
         case = find_case(facts, 0.0)
         raise CapabilityError(
             f"rho = 0 needs h* strongly convex, or all g_i = 0 with every A_i of full row rank; "
@@ -311,7 +313,7 @@ def constants_for(
     case, best = find_case(facts, rho, full_row_rank), optimal_rho(facts, lambda_max, kind)
     inner = (L_phi if L_phi > 0 else 1.0, lower, upper + rho * lambda_max, lower)
     told = {"L_F": label, "mu_F": label} | _SOURCES
-    return Constants(case, rho, best, kind, mapping, L_F, mu_F, *inner, told)
+    return Constants(case, rho, best, kind, mapping, L_F, mu_F, *inner, told, alone)
 
 
 def _divide(a: float, b: float) -> float:

@@ -15,7 +15,6 @@ from dual2.functions.domains import inside_value
 from dual2.methods.newton.agents import Agents, Springs
 from dual2.methods.newton.coupling import EPS
 from dual2.methods.newton.message import COSTS, FLAT, KNOWN, WIDTHS
-from dual2.methods.newton.rays import row_sizes
 from dual2.problem.residual import group_norm
 
 Array = np.ndarray
@@ -75,7 +74,8 @@ def take_survey(agents: Agents, flat: Array, x: Array) -> Sizes:
         size[i] = domain_size(agent.g, agent.dim) or float(np.linalg.norm(own))
         told = {WIDTHS: size[i], KNOWN: float(size[i] > 0), COSTS: force[i] * size[i], FLAT: 1.0}
         numbers = [told[key] for key in sorted(told)]
-        agents.survey[i] = np.append(row_sizes(agent, np.ones(agent.dim)), numbers)
+        ones = np.ones(agent.dim)
+        agents.survey[i] = np.append(agent.sizes(ones, agent.apply(ones)), numbers)
     return Sizes(force, size, np.zeros(len(flat)))
 
 

@@ -14,8 +14,9 @@ from dual2.methods.newton.algorithm import Newton
 from dual2.methods.newton.faces import Faces
 from dual2.methods.newton.panoc import Panoc
 from dual2.methods.newton.primal import Primal
+from dual2.methods.newton.shared import plan_over_sums
 from dual2.methods.newton.spans import Spanned, fits
-from dual2.methods.parameters import Parameter, Settings, Sources, Values, number
+from dual2.methods.parameters import Parameter, Settings, Values, number
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
 from dual2.problem.groups import Forms
@@ -262,17 +263,9 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     mode, why = choose_mode(problem, values.mode)
     runtime = Runtime(problem, network)
     algorithm = _algorithm(mode, runtime, int(values.max_sums))
-    parameters: Sources = {"method": (settings.method, "given")} | values.table()
-    parameters |= {
-        "mode": (mode, why),
-        "rounds_per_iteration": (algorithm.stride, "2·height of the spanning tree for each sum"),
-    }
-    lines = (
-        f"{settings.method}: {SUMMARY}.",
-        f"Mode {mode} ({why}). {SAYS[mode]}",
-        f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
-    )
-    return Plan(algorithm, runtime, parameters, "\n".join(lines))
+    told = values.table() | {"mode": (mode, why)}
+    says = f"Mode {mode} ({why}). {SAYS[mode]}"
+    return plan_over_sums(algorithm, runtime, settings, told, SUMMARY, says)
 
 
 def _algorithm(mode: str, runtime: Runtime, most: int) -> Newton | Primal | Faces[Any]:
@@ -300,14 +293,8 @@ def plan_panoc(problem: Problem, network: AnyNetwork, settings: Settings) -> Pla
     values = Values((MAX_SUMS,), problem, network, settings)
     runtime = Runtime(problem, network)
     algorithm = Panoc(runtime, int(values.max_sums))
-    parameters: Sources = {"method": (settings.method, "given")} | values.table()
-    stride = (algorithm.stride, "2·height of the spanning tree for each sum")
-    lines = (
-        f"{settings.method}: {PANOC_SUMMARY}.",
-        SAYS["dual"],
-        f"A sum takes {2 * algorithm.height} rounds along the spanning tree.",
-    )
-    return Plan(algorithm, runtime, parameters | {"rounds_per_iteration": stride}, "\n".join(lines))
+    told, says = values.table(), SAYS["dual"]
+    return plan_over_sums(algorithm, runtime, settings, told, PANOC_SUMMARY, says)
 
 
 NEWTON = Method(

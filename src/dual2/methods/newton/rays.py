@@ -62,13 +62,6 @@ def told_of_ray(agent: Agent, d: Array) -> Array:
         return np.zeros(2 * agent.p + 2)
     rate = size * (rate_along(agent.f, d / size) + rate_along(agent.g, d / size))
     magnitude = size * float(np.linalg.norm(agent.f.grad(np.zeros(agent.dim))))
-    operator = isinstance(agent.A, LinearOperator)
-    sizes = agent.row_norms * size if operator else row_sizes(agent, d)
-    return np.concatenate([agent.apply(d), sizes, [rate, magnitude]])
-
-
-def row_sizes(agent: Agent, x: Array) -> Array:
-    """|A||x|, entry by entry; |A x| where A is an operator."""
-    if isinstance(agent.A, LinearOperator):
-        return np.abs(agent.apply(x))
-    return abs(agent.A) @ np.abs(x)
+    operator, product = isinstance(agent.A, LinearOperator), agent.apply(d)
+    sizes = agent.row_norms * size if operator else agent.sizes(d, product)
+    return np.concatenate([product, sizes, [rate, magnitude]])

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dual2.methods.method import Judging, Verdict
+from dual2.methods.method import Algorithm, Judging, Plan, Verdict
+from dual2.methods.parameters import Settings, Sources
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -80,6 +81,26 @@ def unpacked(kind: type[T], state: dict[str, Any]) -> T:
     known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(kind)}  # pyright: ignore[reportArgumentType]
     known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
     return kind(**known | {"end": ENDS[known["end"]]})
+
+
+def plan_over_sums(
+    algorithm: Algorithm,
+    runtime: Runtime,
+    settings: Settings,
+    told: Sources,
+    summary: str,
+    says: str,
+) -> Plan:
+    """A ready loop over sums with its parameters, and what there is to say about it."""
+    height = runtime.network.tree.height
+    stride = (algorithm.stride, "2·height of the spanning tree for each sum")
+    parameters = {"method": (settings.method, "given")} | told | {"rounds_per_iteration": stride}
+    lines = (
+        f"{settings.method}: {summary}.",
+        says,
+        f"A sum takes {2 * height} rounds along the spanning tree.",
+    )
+    return Plan(algorithm, runtime, parameters, "\n".join(filter(None, lines)))
 
 
 class OverSums(Judging):

@@ -1,7 +1,8 @@
 """What iD2A asks of a subproblem solver, and the constants all of them start from."""
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -73,6 +74,7 @@ def smallest_singular(A: Any) -> float:
     return float(values[-1])
 
 
+@dataclass(eq=False, repr=False)
 class Subsolver(ABC):
     """A solver for iD2A's subproblem on one block of agents.
 
@@ -82,38 +84,37 @@ class Subsolver(ABC):
         The rows and their exchange.
     facts, constants
         Of the problem at the ρ in use.
-
-    Attributes
-    ----------
-    works : str
-        How it solves: all agents ``"together"``, each ``"alone"``, or ``"exact"``.
-    momentum : float or None
-        β of the inner iteration; None stands for k/(k+3) with restarts.
     """
 
-    name: str
+    runtime: Runtime
+    facts: Facts
+    constants: Constants
+
+    name: ClassVar[str]
     layout: ClassVar[type[Any]]
     """The named tuple of arrays that is its state: x (flat), lam, mixed, … ."""
-    state: Any
+    state: Any = field(init=False)
     """Where it is,"""
     memory: ClassVar[tuple[str, ...]] = ()
     """with these attributes beside it."""
+    exact: ClassVar[bool] = False
+    """Whether it makes whole outer iterations of iD2A itself, local solutions being exact."""
     restarts = False
     """Whether the solver wants its momentum restarted when it points uphill."""
+    floor = 0.0
+    """How inaccurate its own inner iterations may be at most."""
     cap = 2_000_000
     """Most iterations on one subproblem: residuals have a floor."""
-    dual_step: Array
+    dual_step: Array = field(init=False)
     """Step of the dual update, per row; its inverse scales rounding errors of the residual."""
-    weight: Array
+    weight: Array | float = field(init=False, default=0.0)
     """What the residual of x counts in units of that of λ: D_λ + (σ̄/μ)D_x is what Lemma 12 (error
     of a saddle point) divides by μ_φ; 0 where x follows λ exactly enough."""
 
-    def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
-        self.runtime, self.facts, self.constants = runtime, facts, constants
-        self.local = constants.rho == 0 and facts.n > 1
-        self.works = "alone" if self.local else "together"
-        self.momentum = constants.inner_momentum
-        self.floor, self.weight = 0.0, np.zeros(runtime.n)
+    @cached_property
+    def momentum(self) -> float | None:
+        """β of the inner iteration; None stands for k/(k+3) with restarts."""
+        return self.constants.inner_momentum
 
     # -- state --------------------------------------------------------------------------------
     @property

@@ -95,10 +95,10 @@ class Exact(Subsolver):
 
     name = "exact"
     layout = State
+    exact = True
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
-        self.works = "exact"
         self._kind, self._par = _smooth_coupling(runtime.problem)
         _require_quadratic(runtime)
         self.dual_step = facts.mu / np.maximum(facts.sigma2, 1e-300)

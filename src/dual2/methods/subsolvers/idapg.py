@@ -62,13 +62,13 @@ class IDAPG(Subsolver):
         n = facts.n
         smooth = constants.mapping in ("smooth", "both")
         bound, strong = np.full(runtime.n, constants.L_phi), np.full(runtime.n, constants.mu_phi)
-        own = self.local or (constants.rho > 0 and constants.kind == "tight")
+        own = constants.alone or (constants.rho > 0 and constants.kind == "tight")
         if own:
             bound = facts.sigma2 / facts.mu + (facts.L_h / n if smooth else 0.0)
             bound += constants.rho * runtime.network.spectral.majorant[runtime.problem.owned]
             bound = np.where(bound > 0, bound, 1.0)
         self.dual_step = 1.0 / bound
-        if self.local:
+        if constants.alone:
             strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
         elif own and constants.mu_phi > 0:
             bound = np.full(runtime.n, runtime.largest(bound[:, None])[0])
@@ -76,10 +76,10 @@ class IDAPG(Subsolver):
         betas = [None if restart else momentum(k) for k in kappas]
         self.beta = np.array([NO_MOMENTUM if b is None else b for b in betas])
         slowest, least = float(self.beta.max()), float(self.beta.min())
-        if self.local:
+        if constants.alone:
             slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
         self.restarts = bool(least < 0)
-        if self.restarts or not self.local:
+        if self.restarts or not constants.alone:
             self.momentum = None if self.restarts else float(self.beta[0])
         self.cap = 200_000 if self.restarts else int(100 / (1.0 - slowest)) + 1000
         packed = runtime.packed
@@ -107,7 +107,7 @@ class IDAPG(Subsolver):
         counts = {"since": count(n), "finished": count(n), "calls": count(2, n)}
         twice, both = np.stack([lam, lam]), np.stack([mixed, mixed])
         self.state = State(x.copy(), twice, both, *rows, moved=np.full(n, np.inf), **counts)
-        self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.local)
+        self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.constants.alone)
 
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""
