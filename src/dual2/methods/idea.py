@@ -38,7 +38,7 @@ from dual2.runtime import Runtime
 from dual2.theory.conditions import LIPSCHITZ_F, POINT_H, SET_G, ZERO_G, Needs
 
 Array = np.ndarray
-GAMMA, KAPPA, OMEGA, TAU, RATES = range(5)
+GAMMA, KAPPA, OMEGA, TAU = range(4)
 GROWTH = 1.25
 """Each time segment is this much longer than the last."""
 _FIRST = 10.0

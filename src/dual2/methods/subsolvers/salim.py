@@ -172,8 +172,7 @@ class Salim(Subsolver):
         return most | {"AT": most["A"]}
 
     def advance(self, z: Array, steps: int) -> None:
-        """That many iterations with an exchange each."""
-        """Iterations without a stopping test, for a single agent."""
+        """That many iterations without a stopping test, for a single agent."""
         self._run(z, np.full(self.runtime.n, -1.0), steps)
 
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
