@@ -6,6 +6,7 @@ Both need the root z of σ·z + κ·f'(z) = r. With σ = 1, κ = t·scale it is 
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import wrightomega, xlogy
@@ -22,11 +23,7 @@ class Barrier(Function):
     """
 
     scale: Entries
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
+    splits: ClassVar = True
 
     @abstractmethod
     def root(self, sigma: Entries, kappa: Entries, r: Array) -> tuple[Array, Array]:

@@ -9,7 +9,7 @@ and steps once, for all of them.
 import math
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -48,6 +48,11 @@ class Function:
     form : PiecewiseQuadratic or None
         The function as a separable piecewise quadratic, if it is one.
     """
+
+    splits: ClassVar[bool] = False
+    """Whether f(x) = Σ_j f_j(x_j) without being a piecewise quadratic."""
+    powers: ClassVar[dict[str, int]] = {}
+    """Where a unit common to all coordinates enters: by which power each of these fields grows."""
 
     __array_ufunc__ = None  # so that numpy.float64(2) * f reaches __rmul__
 
@@ -95,7 +100,7 @@ class Function:
     @property
     def separable(self) -> bool:
         """Whether f(x) = Σ_j f_j(x_j)."""
-        return self.form is not None
+        return self.splits or self.form is not None
 
     def groups(self, dim: int) -> Groups:
         """A number for each coordinate, the same for those that f does not separate.
@@ -117,7 +122,13 @@ class Function:
         >>> IndicatorAtMost([1.0, 3.0]).rescaled(np.array([2.0, 0.5])).form.upper.tolist()
         [2.0, 1.5]
         """
-        return None if self.form is None else self.form.rescaled(units)
+        if self.form is not None:
+            return self.form.rescaled(units)
+        unit, own = one_unit(units), cast(Any, self)
+        if unit is None or not self.powers:
+            return None
+        grown = {name: _grown(getattr(self, name), unit, k) for name, k in self.powers.items()}
+        return replace(own, **grown)
 
     @cached_property
     def form(self) -> "PiecewiseQuadratic | None":
@@ -305,11 +316,7 @@ class Support(Function):
     """
 
     weight: float
-
-    def rescaled(self, units: Array) -> Function | None:
-        """The weight over the unit; for one unit only."""
-        unit, own = one_unit(units), cast(Any, self)
-        return None if unit is None else replace(own, weight=self.weight / unit)
+    powers: ClassVar = {"weight": -1}
 
     def _value(self, x: Array) -> Array:
         return self.conjugate._domain_support(x)
@@ -340,6 +347,10 @@ def reciprocal(constant: float) -> float:
 def one_unit(units: Array) -> float | None:
     """The unit of all coordinates if it is the same."""
     return float(units[0]) if np.all(units == units[0]) else None
+
+
+def _grown(value: Entries, unit: float, power: int) -> Entries:
+    return value * unit**power if power > 0 else value / unit**-power
 
 
 def _reduced(values: Array) -> Any:

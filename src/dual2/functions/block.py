@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dual2.functions.arguments import (
     Number,
     check_rows,
 )
-from dual2.functions.base import TOLERANCE, Function, Indicator, Support, one_unit
+from dual2.functions.base import TOLERANCE, Function, Indicator, Support
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,16 +74,12 @@ class IndicatorBall(Indicator):
 
     radius: NonnegativeNumber
     center: Finite = 0.0
+    powers: ClassVar = {"radius": 1, "center": 1}
 
     @property
     def conjugate(self) -> Function:
         """A tilted Euclidean norm."""
         return L2Norm(self.radius).tilt(self.center)
-
-    def rescaled(self, units: Array) -> Function | None:
-        """Center and radius times the unit; for one unit only."""
-        unit = one_unit(units)
-        return None if unit is None else IndicatorBall(self.radius * unit, self.center * unit)
 
     def _value(self, x: Array) -> Array:
         distance = np.linalg.norm(x - self.center, axis=-1)
@@ -123,11 +120,7 @@ class IndicatorSimplex(Indicator):
     """
 
     total: NonnegativeNumber = 1.0
-
-    def rescaled(self, units: Array) -> Function | None:
-        """The total times the unit; for one unit only."""
-        unit = one_unit(units)
-        return None if unit is None else IndicatorSimplex(self.total * unit)
+    powers: ClassVar = {"total": 1}
 
     def _value(self, x: Array) -> Array:
         slack = TOLERANCE * max(1.0, self.total)

@@ -122,15 +122,8 @@ def _(f: Affined, v: Array, step: Entries) -> Matrix:
 
 @_jacobian.register
 def _(f: Stacked, v: Array, step: Entries) -> Matrix:
-    cuts = np.cumsum(f.sizes)[:-1]
-    points, steps = np.split(v, cuts), np.split(np.broadcast_to(step, v.shape), cuts)
-    parts = zip(f.functions, points, steps, strict=True)
-    return stack([prox_jacobian(part, *of_group(part, at, t)) for part, at, t in parts])
-
-
-def of_group(f: Function, v: Array, step: Array) -> tuple[Array, Entries]:
-    """The point and its steps, as one number where f does not separate."""
-    return v, step if f.groups(len(v)).any() else float(step[0])
+    parts = zip(f.parts(v), f.steps(step), strict=True)
+    return stack([prox_jacobian(part, at, t) for (part, at), t in parts])
 
 
 @_jacobian.register

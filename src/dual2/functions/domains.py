@@ -22,11 +22,6 @@ from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import SpectralFunction
 from dual2.functions.stacked import Stacked
 
-
-def _parts(f: Stacked, x: Array) -> list[tuple[Function, Array]]:
-    return list(zip(f.functions, np.split(x, np.cumsum(f.sizes)[:-1]), strict=True))
-
-
 # -- values ----------------------------------------------------------------------------------
 
 
@@ -81,7 +76,7 @@ def _(f: Affined, x: Array) -> float:
 
 @_inside.register
 def _(f: Stacked, x: Array) -> float:
-    return sum(inside_value(part, at) for part, at in _parts(f, x))
+    return sum(inside_value(part, at) for part, at in f.parts(x))
 
 
 # -- cones -----------------------------------------------------------------------------------
@@ -148,7 +143,7 @@ def _(f: Affined, w: Array) -> Array:
 
 @_barrier.register
 def _(f: Stacked, w: Array) -> Array:
-    return np.concatenate([to_barrier(part, at) for part, at in _parts(f, w)])
+    return np.concatenate([to_barrier(part, at) for part, at in f.parts(w)])
 
 
 def to_recession(f: Function, u: Array) -> Array:
@@ -224,7 +219,7 @@ def _(f: Affined, u: Array) -> Array:
 
 @_recession.register
 def _(f: Stacked, u: Array) -> Array:
-    return np.concatenate([to_recession(part, at) for part, at in _parts(f, u)])
+    return np.concatenate([to_recession(part, at) for part, at in f.parts(u)])
 
 
 def rate_along(f: Function, u: Array) -> float:
@@ -256,4 +251,4 @@ def _(f: Affined, u: Array) -> float:
 
 @_rate.register
 def _(f: Stacked, u: Array) -> float:
-    return sum(rate_along(part, at) for part, at in _parts(f, u))
+    return sum(rate_along(part, at) for part, at in f.parts(u))

@@ -5,6 +5,7 @@ Both need the root z of σ·z + κ·h'(z) = r. With σ = 1, κ = t it is the pro
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
@@ -38,16 +39,12 @@ class LogisticLoss(Function):
 
     labels: Labels
     scale: Positive = 1.0
+    splits: ClassVar = True
 
     @property
     def L(self) -> float:
         """scale/4, the largest if they differ."""
         return 0.25 * float(np.max(self.scale))
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
 
     def _value(self, x: Array) -> Array:
         return (self.scale * np.logaddexp(0.0, -self.labels * x)).sum(axis=-1)
@@ -105,11 +102,7 @@ class PoissonLoss(Function):
 
     counts: Nonnegative
     scale: Positive = 1.0
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
+    splits: ClassVar = True
 
     def _value(self, x: Array) -> Array:
         with np.errstate(over="ignore"):

@@ -139,13 +139,9 @@ def _(f: LogisticRegression, x: Array) -> Matrix:
     return (f.M.T * weight) @ f.M + f.ridge * np.eye(len(x))
 
 
-@_hessian.register
-def _(f: LogisticLoss, x: Array) -> Matrix:
-    return view(f, x).bend()
-
-
-@_hessian.register
-def _(f: SoftmaxLoss, x: Array) -> Matrix:
+@_hessian.register(LogisticLoss)
+@_hessian.register(SoftmaxLoss)
+def _(f: Function, x: Array) -> Matrix:
     return view(f, x).bend()
 
 
@@ -174,7 +170,7 @@ def _(f: Affined, x: Array) -> Matrix:
 
 @_hessian.register
 def _(f: Stacked, x: Array) -> Matrix:
-    return stack(_by_part(f, hessian, x))
+    return stack([hessian(part, at) for part, at in f.parts(x)])
 
 
 @singledispatch
@@ -247,11 +243,5 @@ def _(f: Affined, dim: int) -> Array:
 
 @_least.register
 def _(f: Stacked, dim: int) -> Array:
-    parts = zip(f.functions, f.sizes, strict=True)
-    found = stack([least_curvature(part, size) for part, size in parts])
+    found = stack([least_curvature(part, size) for part, size in f.blocks])
     return np.zeros(dim) if found is None else found
-
-
-def _by_part(f: Stacked, rule: Callable[[Function, Array], Matrix], x: Array) -> list[Matrix]:
-    points = np.split(x, np.cumsum(f.sizes)[:-1])
-    return [rule(part, at) for part, at in zip(f.functions, points, strict=True)]

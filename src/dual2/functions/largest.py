@@ -1,12 +1,13 @@
 """Largest entries, the l∞ norm, and the sets whose support functions they are."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
-from dual2.functions.base import TOLERANCE, Function, Indicator, Support, one_unit
+from dual2.functions.base import TOLERANCE, Function, Indicator, Support
 from dual2.functions.block import IndicatorSimplex, simplex_level
 
 
@@ -33,6 +34,7 @@ class IndicatorCappedSimplex(Indicator):
 
     total: NonnegativeNumber
     cap: PositiveNumber
+    powers: ClassVar = {"total": 1, "cap": 1}
 
     @property
     def conjugate(self) -> Function:
@@ -40,11 +42,6 @@ class IndicatorCappedSimplex(Indicator):
         if self.total == 0:
             return super().conjugate
         return SumLargest(self.total / self.cap, self.cap)
-
-    def rescaled(self, units: Array) -> Function | None:
-        """Total and cap times the unit; for one unit only."""
-        unit = one_unit(units)
-        return None if unit is None else IndicatorCappedSimplex(self.total * unit, self.cap * unit)
 
     def _value(self, x: Array) -> Array:
         slack = TOLERANCE * max(1.0, self.total)
@@ -117,16 +114,12 @@ class IndicatorL1Ball(Indicator):
     """
 
     radius: NonnegativeNumber
+    powers: ClassVar = {"radius": 1}
 
     @property
     def conjugate(self) -> "LInfNorm":
         """The l∞ norm times the radius."""
         return LInfNorm(self.radius)
-
-    def rescaled(self, units: Array) -> Function | None:
-        """The radius times the unit; for one unit only."""
-        unit = one_unit(units)
-        return None if unit is None else IndicatorL1Ball(self.radius * unit)
 
     def _value(self, x: Array) -> Array:
         slack = TOLERANCE * max(1.0, self.radius)

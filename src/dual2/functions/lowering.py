@@ -110,8 +110,7 @@ def prox_blocks(f: Function, dim: int) -> list[ProxBlock]:
     [('SEPARABLE', 5, 3)]
     """
     if isinstance(f, Stacked) and f.form is None:
-        parts = zip(f.functions, f.sizes, strict=True)
-        return [block for part, size in parts for block in prox_blocks(part, size)]
+        return [block for part, size in f.blocks for block in prox_blocks(part, size)]
     return [_block(f, dim)]
 
 
@@ -272,7 +271,7 @@ def _(f: Affined, dim: int) -> SmoothForm | None:
 
 @_smooth.register
 def _(f: Stacked, dim: int) -> SmoothForm | None:
-    parts = [smooth_form(part, size) for part, size in zip(f.functions, f.sizes, strict=True)]
+    parts = [smooth_form(part, size) for part, size in f.blocks]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

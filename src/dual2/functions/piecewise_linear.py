@@ -2,13 +2,14 @@
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, entries, number, store
-from dual2.functions.base import TOLERANCE, Function, one_unit
+from dual2.functions.base import TOLERANCE, Function
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,6 +41,8 @@ class PiecewiseLinear(Function):
     kinks: Array
     slopes: Array
     offset: float = 0.0
+    splits: ClassVar = True
+    powers: ClassVar = {"kinks": 1, "slopes": -1}
 
     def __post_init__(self) -> None:
         kinks = np.atleast_1d(entries(self, "kinks", self.kinks))
@@ -70,11 +73,6 @@ class PiecewiseLinear(Function):
         """Any length."""
         return None
 
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
-
     @cached_property
     def _dual(self) -> "PiecewiseLinear":
         finite = self.slopes[np.isfinite(self.slopes)]
@@ -87,13 +85,6 @@ class PiecewiseLinear(Function):
     def conjugate(self) -> "PiecewiseLinear":
         """Kinks at the slopes, slopes from the kinks."""
         return self._dual
-
-    def rescaled(self, units: Array) -> Function | None:
-        """Kinks times the unit, slopes over it; for one unit only."""
-        unit = one_unit(units)
-        if unit is None:
-            return None
-        return PiecewiseLinear(self.kinks * unit, self.slopes / unit, self.offset)
 
     def place(self, v: Array, step: Entries) -> NDArray[np.int64]:
         """Where the prox of v lies: 2i on the piece with slope s_i, 2i - 1 at the kink k_i."""

@@ -3,16 +3,19 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
-from dual2.functions.base import Function, one_unit
+from dual2.functions.base import Function
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
 class SmoothLoss(Function, ABC):
     """h = S* for a separable, strongly convex S on an interval, which subclasses give."""
+
+    splits: ClassVar = True
 
     @abstractmethod
     def _dual_form(self) -> PiecewiseQuadratic: ...
@@ -38,11 +41,6 @@ class SmoothLoss(Function, ABC):
 
     def _conjugate_value(self, w: Array) -> Array:
         return self._dual._value(w)
-
-    @property
-    def separable(self) -> bool:
-        """Always."""
-        return True
 
     def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self._dual._prox(v, step)
@@ -76,17 +74,11 @@ class HuberLoss(SmoothLoss):
     y: Finite
     delta: PositiveNumber
     scale: Positive = 1.0
+    powers: ClassVar = {"y": 1, "delta": 1, "scale": -2}
 
     def _dual_form(self) -> PiecewiseQuadratic:
         bound = self.scale * self.delta
         return PiecewiseQuadratic(1.0 / self.scale, slope=self.y, lower=-bound, upper=bound)
-
-    def rescaled(self, units: Array) -> Function | None:
-        """Target and delta times the unit, scale over its square; for one unit only."""
-        unit = one_unit(units)
-        if unit is None:
-            return None
-        return HuberLoss(self.y * unit, self.delta * unit, self.scale / unit**2)
 
     def _value(self, x: Array) -> Array:
         t = np.abs(x - self.y)
