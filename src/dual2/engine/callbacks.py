@@ -1,21 +1,28 @@
-"""Python functions called from a compiled loop, by address.
+"""Functions called from a compiled loop by address: a user's in Python, and the compiled proxes.
 
 A kernel cannot hold a Python object, but it can hold an integer: the address of a C function
 that ctypes made of a Python one. ``call_python(address, what, who)`` calls it; operands lie in
 arrays that both sides hold. The Python side never lets an exception cross the compiled frames: it
 keeps it, answers 1, the kernel returns early, and :meth:`Callbacks.check` raises it again.
+
+What a kernel calls by name is compiled into it, and once more into every other that does. The
+proxes of all kinds are much text: loops are told where they are (:func:`prox_address`), and
+``call_prox`` goes there.
 """
 
 import ctypes
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dual2.compiled import compiled
+from dual2.functions.kernels import prox_block
 
 Array = np.ndarray
 GRAD_F, PROX_G, APPLY, ADJOINT, PROX_H, GRAD_H, SHIP = range(7)
@@ -40,6 +47,36 @@ def _call(typingctx: Any, address: Any, what: Any, who: Any) -> Any:
 def call_python(address, what, who):
     """Call the Python side; 0 is success, anything else means: return at once."""
     return _call(address, what, who)  # pyright: ignore[reportCallIssue]
+
+
+_VECTOR = types.Array(types.float64, 1, "C")
+_PROX = types.none(types.int64, types.int64, types.float64, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
+"""Of :func:`dual2.functions.kernels.prox_block`."""
+
+
+@functools.cache
+def prox_address() -> int:
+    """Where :func:`dual2.functions.kernels.prox_block` is in this process."""
+    prox_block.compile(_PROX)
+    found = prox_block.overloads[_PROX.args]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
+
+
+def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:
+    answer, taken = _PROX.return_type, _PROX.args
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        pointer = context.call_conv.get_function_type(answer, taken).as_pointer()
+        function = builder.inttoptr(values[0], pointer)
+        given = cgutils.unpack_tuple(builder, values[1])
+        context.call_conv.call_function(builder, function, answer, taken, given)
+        return context.get_dummy_value()
+
+    return answer(types.int64, types.StarArgTuple(taken)), codegen
+
+
+call_prox: Any = intrinsic(_call_prox)
+"""``call_prox(address, *args)``: what ``prox_block(*args)`` does, at :func:`prox_address`."""
 
 
 class Call(NamedTuple):

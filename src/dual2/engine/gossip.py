@@ -40,7 +40,7 @@ class Links(NamedTuple):
 @spliced
 def reweighted(links, weights):
     """The same edges with other weights."""
-    return Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers)
+    return unowned(Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers))
 
 
 @inlined

@@ -11,8 +11,17 @@ compiled into their callers: a block is some two hundred words, too many to pass
 import math
 
 from dual2.compiled import fast_compiled, inlined, spliced
-from dual2.engine.callbacks import ADJOINT, APPLY, GRAD_F, GRAD_H, PROX_G, PROX_H, call_python
-from dual2.functions.kernels import CALLBACK, conjugate_grad_separable, dot, prox_block
+from dual2.engine.callbacks import (
+    ADJOINT,
+    APPLY,
+    GRAD_F,
+    GRAD_H,
+    PROX_G,
+    PROX_H,
+    call_prox,
+    call_python,
+)
+from dual2.functions.kernels import CALLBACK, conjugate_grad_separable, dot
 
 DENSE_A, SPARSE_A, OPERATOR_A = 0, 1, 2
 SIMPLE_F, DENSE_F, LOGISTIC_F, CALLBACK_F = 0, 1, 2, 4
@@ -156,7 +165,7 @@ def prox_g(block, i, step, v, out, work):
                 return FAILED
         else:
             params = block.gpar[table[b, 4] : table[b, 5]]
-            prox_block(kind, flags, step, v[start:end], out[start:end], params, work)
+            call_prox(block.prox, kind, flags, step, v[start:end], out[start:end], params, work)
     return 0
 
 
@@ -173,7 +182,7 @@ def prox_h(block, step, v, out, work):
                 return FAILED
         else:
             params = block.hpar[table[b, 4] : table[b, 5]]
-            prox_block(kind, flags, step, v[start:end], out[start:end], params, work)
+            call_prox(block.prox, kind, flags, step, v[start:end], out[start:end], params, work)
     return 0
 
 

@@ -24,6 +24,7 @@ from dual2.engine.callbacks import (
     Call,
     Callbacks,
     Calls,
+    prox_address,
 )
 from dual2.engine.local import (
     CALLBACK_F,
@@ -114,6 +115,8 @@ class Block(NamedTuple):
     """Where it leaves its answer."""
     address: int
     """How it is called, see :mod:`dual2.engine.callbacks`."""
+    prox: int
+    """How the compiled proxes are called."""
 
 
 DATA = slice(0, Block._fields.index("inbox"))
@@ -186,7 +189,8 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     parts["inbox"], parts["outbox"] = np.zeros((2, width))
     if callbacks is not None:
         parts |= {"inbox": callbacks.inbox, "outbox": callbacks.outbox}
-    block = Block(**parts, address=callbacks.address if callbacks else 0)
+    address = callbacks.address if callbacks else 0
+    block = Block(**parts, address=address, prox=prox_address())
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 

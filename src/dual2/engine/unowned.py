@@ -2,7 +2,8 @@
 
 Numba counts references to arrays atomically at every call and every view, which for rows of some
 ten entries costs many times the arithmetic. An unowned array has no counter: whoever called the
-kernel keeps it alive.
+kernel keeps it alive. An unowned named tuple is of a type of its own, that of a tuple whose members
+nobody counts: else each name for a block would be some fifty calls for the compiler to remove.
 
 A call from Python is dear for another reason: every field of a named tuple is looked at, typed and
 counted anew, which for a block with its links and a rule costs more than a step on short rows. So a
@@ -20,9 +21,13 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import typeof, types
+from numba.core import cgutils
+from numba.core.typing.templates import AttributeTemplate
 from numba.extending import (
     NativeValue,
+    infer_getattr,
     intrinsic,
+    lower_getattr_generic,
     models,
     register_model,
     typeof_impl,
@@ -42,6 +47,15 @@ class Lent(types.Type):
     def __init__(self, kind: types.Type) -> None:
         self.kind = kind
         super().__init__(f"Lent({kind})")
+
+
+class Unowned(types.Type):
+    """Numba's type of a named tuple whose members are not counted; it has their names."""
+
+    def __init__(self, kind: types.BaseNamedTuple) -> None:
+        named: Any = kind
+        self.members = dict(zip(named.fields, map(_returned, named.types), strict=True))
+        super().__init__(f"Unowned({kind})")
 
 
 class Loan:
@@ -96,6 +110,29 @@ class _AsAddress(models.PrimitiveModel):
         super().__init__(manager, kind, _WORD)
 
 
+@register_model(Unowned)
+class _AsMembers(models.StructModel):
+    def __init__(self, manager: Any, kind: Unowned) -> None:
+        super().__init__(manager, kind, list(kind.members.items()))
+
+    def traverse(self, builder: Any) -> list[Any]:
+        """Nothing to count."""
+        return []
+
+
+@infer_getattr
+class _Members(AttributeTemplate):
+    key = Unowned
+
+    def generic_resolve(self, kind: Unowned, name: str) -> Any:
+        return kind.members.get(name)
+
+
+@lower_getattr_generic(Unowned)
+def _member(context: Any, builder: Any, kind: Unowned, value: Any, name: str) -> Any:
+    return builder.extract_value(value, list(kind.members).index(name))
+
+
 @typeof_impl.register(Loan)
 def _type_of_loan(loan: Loan, _: Any) -> Lent:
     return loan._numba_type_
@@ -126,7 +163,7 @@ def _read(context: Any, builder: Any, kind: Any, take: Callable[[], Any]) -> Any
     if isinstance(kind, types.BaseTuple):
         members: Any = kind
         values = [_read(context, builder, member, take) for member in members]
-        return context.make_tuple(builder, kind, values)
+        return _join(context, builder, kind, values)
     if kind == types.float64:
         return builder.bitcast(take(), ir.DoubleType())
     if kind == types.boolean:
@@ -148,7 +185,7 @@ def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
             _without_counter(context, builder, member, builder.extract_value(value, k))
             for k, member in enumerate(kinds)
         ]
-        return context.make_tuple(builder, _returned(kind), members)
+        return _join(context, builder, kind, members)
     if isinstance(kind, Lent):
         words = builder.inttoptr(value, _WORD.as_pointer())
         places = iter(range(1 << 20))
@@ -157,11 +194,20 @@ def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return value
 
 
+def _join(context: Any, builder: Any, kind: Any, members: list[Any]) -> Any:
+    """What ``unowned`` makes of a tuple of this type, from what it made of its members."""
+    if isinstance(kind, types.BaseNamedTuple):
+        return cgutils.pack_struct(builder, members)
+    return context.make_tuple(builder, _returned(kind), members)
+
+
 def _returned(kind: Any) -> Any:
     """The type of what ``unowned`` makes of this one."""
     if isinstance(kind, Lent):
-        return kind.kind
-    if isinstance(kind, types.BaseTuple) and not isinstance(kind, types.BaseNamedTuple):
+        return _returned(kind.kind)
+    if isinstance(kind, types.BaseNamedTuple):
+        return Unowned(kind)
+    if isinstance(kind, types.BaseTuple):
         members: Any = kind
         return types.Tuple([_returned(member) for member in members])
     return kind
