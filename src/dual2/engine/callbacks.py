@@ -6,12 +6,10 @@ arrays that both sides hold. The Python side never lets an exception cross the c
 keeps it, answers 1, the kernel returns early, and :meth:`Callbacks.check` raises it again.
 
 What a kernel calls by name is compiled into it, and once more into every other that does. The
-proxes of all kinds are much text: loops are told where they are (:func:`prox_address`), and
-``call_prox`` goes there.
+proxes of all kinds are much text: a block tells loops where they are, and ``call_prox`` goes there.
 """
 
 import ctypes
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,7 +20,6 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from dual2.compiled import compiled
-from dual2.functions.kernels import prox_block
 
 Array = np.ndarray
 GRAD_F, PROX_G, APPLY, ADJOINT, PROX_H, GRAD_H, SHIP = range(7)
@@ -50,20 +47,12 @@ def call_python(address, what, who):
 
 
 _VECTOR = types.Array(types.float64, 1, "C")
-_PROX = types.none(types.int64, types.int64, types.float64, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
+PROX = types.none(types.int64, types.int64, types.float64, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
 """Of :func:`dual2.functions.kernels.prox_block`."""
 
 
-@functools.cache
-def prox_address() -> int:
-    """Where :func:`dual2.functions.kernels.prox_block` is in this process."""
-    prox_block.compile(_PROX)
-    found = prox_block.overloads[_PROX.args]
-    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
-
-
 def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:
-    answer, taken = _PROX.return_type, _PROX.args
+    answer, taken = PROX.return_type, PROX.args
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         pointer = context.call_conv.get_function_type(answer, taken).as_pointer()
@@ -76,7 +65,7 @@ def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:
 
 
 call_prox: Any = intrinsic(_call_prox)
-"""``call_prox(address, *args)``: what ``prox_block(*args)`` does, at :func:`prox_address`."""
+"""``call_prox(address, *args)``: what ``prox_block(*args)`` does; a block has the address."""
 
 
 class Call(NamedTuple):

@@ -7,6 +7,7 @@ its callbacks. Functions that split by coordinate are written group by group, se
 stored once.
 """
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,12 +20,12 @@ from dual2.engine.callbacks import (
     APPLY,
     GRAD_F,
     GRAD_H,
+    PROX,
     PROX_G,
     PROX_H,
     Call,
     Callbacks,
     Calls,
-    prox_address,
 )
 from dual2.engine.local import (
     CALLBACK_F,
@@ -36,7 +37,7 @@ from dual2.engine.local import (
     SPARSE_A,
 )
 from dual2.functions import Function
-from dual2.functions.kernels import KINKLESS
+from dual2.functions.kernels import KINKLESS, prox_block
 from dual2.functions.lowering import (
     PARAMETERS,
     Kind,
@@ -190,8 +191,16 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     if callbacks is not None:
         parts |= {"inbox": callbacks.inbox, "outbox": callbacks.outbox}
     address = callbacks.address if callbacks else 0
-    block = Block(**parts, address=address, prox=prox_address())
+    block = Block(**parts, address=address, prox=_prox_address())
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
+
+
+@functools.cache
+def _prox_address() -> int:
+    """Where :func:`dual2.functions.kernels.prox_block` is in this process."""
+    prox_block.compile(PROX)
+    found = prox_block.overloads[PROX.args]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
 
 def is_separable(blocks: Sequence[ProxBlock]) -> bool:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dual2.errors import CapabilityError
 from dual2.theory import Constants, Facts, convex_error, linear_schedule, subproblem_errors
 
 Array = np.ndarray
@@ -45,6 +46,20 @@ class Options:
     mapping: str = "auto"
     restart: bool = False
     check: int = 10
+
+    def __post_init__(self) -> None:
+        if self.accuracy not in ("relative", "paper"):
+            raise CapabilityError(
+                f"accuracy={self.accuracy!r} is unknown; use 'auto', 'relative' or 'paper'."
+            )
+        ranges = {"eta": (0, 1), "c": (1, math.inf), "delta": (0, math.inf)}
+        ranges |= {"slack": (0, 1), "check": (0, 10**9)}
+        for name, (low, high) in ranges.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not low < value < high:
+                raise CapabilityError(
+                    f"{name} = {value!r} found; expected {low} < {name} < {high}."
+                )
 
 
 class AccuracyRule:
