@@ -170,6 +170,26 @@ def test_the_root_keeps_a_total_that_its_children_need_not_hear_again(make, monk
     assert found == [[[math.fsum(c) for c in one] for one in columns]] * 4
 
 
+@pytest.mark.parametrize("point", ["before write frame", "before send UP", "before send DOWN"])
+@pytest.mark.parametrize("power_loss", [False, True])
+def test_a_party_between_may_die(make, monkeypatch, point, power_loss):
+    """One with a parent and children, in sums of several parts, alone and with one of them."""
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 6)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW", 2)
+    folder = make().folder / "path"
+    circle = Circle(folder, [(0, 1), (1, 2), (2, 3), (3, 4)], power_loss=power_loss)
+
+    def summing(party: Parties) -> list:
+        party.strict = True
+        return [party.sum(numbers(party.rank, k), circle.network).tolist() for k in range(4)]
+
+    fate = Fate({(1, point, 3): (), (1, point, 7): (2,), (3, point, 6): (4,)})
+    found = circle.run(summing, fate)
+    assert not fate.deaths and circle.deaths == 5
+    columns = [np.vstack([numbers(i, k) for i in range(5)]).T for k in range(4)]
+    assert found == [[[math.fsum(c) for c in one] for one in columns]] * 5
+
+
 LONG = ["before write said", "after sync", "before send UP", "before send DOWN", "after receive"]
 
 
@@ -241,7 +261,7 @@ def take_twice(patch) -> None:
 
 def change_what_was_sent(patch) -> None:
     """(G) The words of a frame, which has no copy of them, change after it was sent."""
-    right, send = Parties._receive, Parties._send
+    right, send = Parties.sum_words, Parties._send
     sent: dict[int, list] = {}
 
     def remember(self, peer, kind, values, tag):
@@ -249,14 +269,14 @@ def change_what_was_sent(patch) -> None:
             sent.setdefault(self.rank, []).append(values)
         send(self, peer, kind, values, tag)
 
-    def receive(self, *rest):
+    def add(self, *rest):
         total = right(self, *rest)
         for values in sent.pop(self.rank, []):
             values[...] = 0
         return total
 
     patch.setattr(Parties, "_send", remember)
-    patch.setattr(Parties, "_receive", receive)
+    patch.setattr(Parties, "sum_words", add)
 
 
 def settle_before_the_total(patch) -> None:
@@ -480,18 +500,26 @@ def test_different_totals_are_found_before_an_answer_is_written(make, monkeypatc
     assert any("have seen different totals" in str(one) for one in found)
 
 
-def test_a_total_that_is_not_a_number_is_refused(make, monkeypatch):
+@pytest.mark.parametrize(
+    "spoilt, said",
+    [
+        (lambda total: np.where(np.arange(len(total)) == 2, np.nan, total), "is not a number"),
+        (lambda total: total.view(np.uint64), r"sent words of shape (7,); doubles of shape (7,)"),
+    ],
+    ids=["NaN", "words"],
+)
+def test_a_total_that_is_none_is_refused(make, monkeypatch, spoilt, said):
     right = Parties._send_all
 
     def spoil(self, peers, kind, values, tag):
         if self.rank == ROOT and kind.name == "DOWN" and values.dtype.kind == "f" and tag > 1:
-            values = np.where(np.arange(len(values)) == 2, np.nan, values)
+            values = spoilt(values)
         return right(self, peers, kind, values, tag)
 
     monkeypatch.setattr(Parties, "_send_all", spoil)
     found = make().run(work)
     assert all(isinstance(one, PeerError) for one in found)
-    assert any("party1 sent a total of sum 2 that is not a number" in str(one) for one in found)
+    assert any(str(one).startswith("party1 sent") and said in str(one) for one in found)
 
 
 def test_masks_that_do_not_cancel_are_noticed(make, monkeypatch):

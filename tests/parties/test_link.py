@@ -192,6 +192,20 @@ def test_a_peer_cannot_fill_the_memory(monkeypatch):
     assert link.accept(replace(frame_of(Kind.BYE, RUN), seq=sent + 1, ack=1, stable=1), 100)
 
 
+def test_what_the_journal_gives_back_was_not_sent_ahead(monkeypatch):
+    """A long run is resumed while its neighbours already send what comes next."""
+    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 500)
+    link = Link(1, "lab")
+    link.refill([replace(number(k), seq=1 + k) for k in range(50)])
+    for seq in (51, 52):
+        assert link.accept(replace(number(seq), seq=seq, ack=1, stable=1), 100)
+    for _ in range(52):
+        link.consume()
+    with pytest.raises(PeerError, match=r"lab sent \d+ bytes ahead"):
+        for seq in range(53, 100):
+            link.accept(replace(number(seq), seq=seq, ack=1, stable=1), 100)
+
+
 def test_what_cannot_be_stable_is_refused():
     with pytest.raises(PeerError, match="lab calls frames below 7 stable"):
         Link(1, "lab").accept(replace(frame_of(Kind.ACK, RUN), ack=3, stable=7))

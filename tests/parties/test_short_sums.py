@@ -217,3 +217,41 @@ def test_who_only_listens_lets_the_other_forget(tmp_path, monkeypatch):
         return 0
 
     assert circle.run(work) == [0, 4950, 0]
+
+
+@pytest.fixture
+def little_room(monkeypatch):
+    """So little is kept for a peer that a run fills it."""
+    for module in ("link", "exchange"):
+        monkeypatch.setattr(f"dual2.runtime.peers.{module}.KEEP", 50_000)
+
+
+def test_long_rows_do_not_wait_for_each_other(tmp_path, little_room):
+    """The hub of a star waits for room before its leaves have so many frames that they sync."""
+    circle = Circle(tmp_path, [(0, 1), (1, 2), (1, 3), (1, 4)], timing=Timing(dead=600.0))
+
+    def work(party) -> float:
+        others = list(party.hub.links)
+        stage = np.zeros((1 + len(others), 110))
+        rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
+        ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
+        for k in range(200):
+            stage[0] = k
+            ship()
+        return float(stage[1:].sum())
+
+    assert circle.run(work) == [199.0 * 110 * j for j in (1, 4, 1, 1, 1)]
+
+
+def test_a_sum_may_be_longer_than_what_is_kept(tmp_path, monkeypatch, little_room):
+    """Parts come down before all have gone up."""
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 20)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW", 8)
+    monkeypatch.setattr(exchange, "_SYNC", 4)
+    circle = Circle(tmp_path, [(0, 1), (1, 2), (2, 3), (3, 4)])
+
+    def work(party) -> list[float]:
+        values = np.arange(9000.0)[None] * (1 + party.rank)
+        return party.sum(values, circle.network).tolist()
+
+    assert circle.run(work) == [(15 * np.arange(9000.0)).tolist()] * 5

@@ -87,7 +87,11 @@ def test_rows_that_are_none_end_the_run_with_the_name_of_the_sender(tmp_path, mo
     monkeypatch.setattr(Parties, "_send_all", spoil)
     found = solve_between(circle, problem, method="iD2A", max_rounds=50)
     assert all(isinstance(one, PeerError) for one in found)
-    words = "agent 2" if what == "NaN" else "party2 sent an array of shape (1, 5); (1, 6) expected"
+    words = (
+        "agent 2"
+        if what == "NaN"
+        else "party2 sent doubles of shape (1, 5); doubles of shape (1, 6) expected"
+    )
     assert words in str(found[1])
 
 

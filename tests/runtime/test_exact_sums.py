@@ -126,6 +126,19 @@ def test_sums_equal_fsum_over_19_decades_in_any_order(cancelling):
     assert sums.sum(draw.permutation(rows), PATH).tolist() == expected
 
 
+@pytest.mark.parametrize("block", [1, 3, 7])
+def test_parts_of_a_message_are_decoded_as_the_whole(block):
+    draw, width = np.random.default_rng(block), 50
+    words = draw.integers(0, 2**63, (width, 2)).astype(np.uint64)
+    places = np.array([[k % 90, 1, 0] for k in range(-(-width // block))], np.int64)
+    whole, parts = np.empty(width), np.empty(width)
+    decode_words(words, places, block, whole, 0)
+    for first in range(0, width, 8):
+        end = min(width, first + 8)
+        decode_words(words[first:end], places, block, parts[first:end], first)
+    assert parts.tolist() == whole.tolist()
+
+
 def test_a_tight_range_is_exact_over_21_decades():
     draw = np.random.default_rng(4)
     rows = draw.choice([-1.0, 1.0], (8, 3000)) * 2.0 ** draw.uniform(-69, 0, (8, 3000))

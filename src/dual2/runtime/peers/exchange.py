@@ -25,6 +25,8 @@ _SYNC = 64
 """Consumed frames after which their log is brought to the disk where the program waits anyway;
 after twice as many it is, whatever else there is to do."""
 _TICK = 0.5
+_NAMES = ("nothing", "doubles", "words", "bytes")
+"""What the payload of a frame is, by its type."""
 _COURTESY = 2.0
 """How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
 
@@ -63,10 +65,10 @@ class Exchange(Transport):
         self.progress, self._index, self._chain = Progress(), 0, bytes(MARK)
         for link in hub.links.values():
             link.fresh, link.key = journal.new, journal.consumed.key
-        for peer, frames in journal.frames.items():
+        for peer in list(journal.frames):
             if peer not in hub.links:
                 raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
-            hub.links[peer].refill(frames)
+            hub.links[peer].refill(journal.frames.pop(peer))
 
     # -- there and back -----------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
@@ -127,7 +129,8 @@ class Exchange(Transport):
         frame, old = self._next(peer, kind, tag)
         dtype = 1 if like.dtype.kind == "f" else 2
         if frame.shape != like.shape or frame.dtype != dtype:
-            self._blame(peer, f"sent an array of shape {frame.shape}; {like.shape} expected")
+            found, right = f"{_NAMES[frame.dtype]} of shape {frame.shape}", _NAMES[dtype]
+            self._blame(peer, f"sent {found}; {right} of shape {like.shape} expected")
         if frame.chain != self._chain and kind in (Kind.UP, Kind.DOWN):
             self._blame(
                 peer, "has seen other totals than this party: somebody on the way changes them"
@@ -141,6 +144,8 @@ class Exchange(Transport):
         self._catch_up()
         if self.hub.failure is None and self.hub.wait(ready, _TICK):
             return  # as usual
+        if self.journal.unsynced:
+            self.sync()  # a peer may be waiting for room
         hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
         patience = hub.timing.patience if patience is None else patience
         while not ready():

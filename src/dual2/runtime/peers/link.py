@@ -77,10 +77,11 @@ class Link:
     def consume(self) -> tuple[Frame, bool]:
         """The next frame for the program, and whether it came from the journal."""
         frame, old = self.inbox.popleft(), self.from_journal > 0
-        self._unconsumed -= HEADER_SIZE + frame.length
         self.consumed += 1
         if old:
             self.from_journal -= 1
+        else:
+            self._unconsumed -= HEADER_SIZE + frame.length
         return frame, old
 
     def log(self) -> None:
@@ -93,11 +94,11 @@ class Link:
             self.hear(frame.ack, frame.stable)
             self._check(frame)
             self._add(frame)
-        self.from_journal = len(frames)
+        self.from_journal, self._unconsumed = len(frames), 0  # the peer did not send them ahead
         self.durable = self.next_in
 
     def settle(self) -> bool:
-        """The journal is on disk: what was consumed will not be asked for again.
+        """The journal is on disk: what was given to it will not be asked for again.
 
         Whether the peer should be told at once: no frame was made for it since the last time, and
         the next one may be long in coming.

@@ -1,6 +1,6 @@
 """Sums along the tree: words climb, what the root makes of their total comes down.
 
-Who sums asks for words of fixed point, which can be masked, or for the doubles nearest to them:
+What climbs is masked. Who sums asks for the words of the total, or for the doubles nearest to them:
 these the root forms once for all, and hands down half as many bytes or fewer. It keeps the total
 in its journal in the place of what its children sent.
 """
@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dual2.engine.fixed_point import add_words
+from dual2.errors import Dual2Error
 from dual2.network import Network
 from dual2.runtime.peers.exchange import Exchange
 from dual2.runtime.peers.frames import Frame, Kind, mark_of
@@ -23,6 +24,8 @@ Finish = Callable[[Array, int], Array]
 """The doubles that some numbers of a total become; from which one on they are."""
 CHUNK = 65_536
 """Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
+WINDOW = 64
+"""Parts that a party sends up beyond those that came down: far fewer than are kept for a peer."""
 
 
 class TreeSums(Exchange):
@@ -62,22 +65,31 @@ class TreeSums(Exchange):
         (m, limbs) are m numbers of so many words each, (m,) numbers of one. With ``finish`` the
         m doubles that it makes of the total.
         """
-        index, parent = self._index, self.parent
+        index = self._index
         self._index = self.progress.sums = index + 1
         self.journal.say(index, words.data)
+        if self.parent is None:
+            return self._sum_at_root(words, index, finish)
+        total = np.empty(len(words)) if finish else np.empty_like(words)
+        parts, marks = _parts(words), [self._chain]
+        for k, (_, part) in enumerate(parts):
+            if k >= WINDOW:
+                marks.append(self._receive(total, parts[k - WINDOW], index))
+            if frames := self._add_theirs(part, index):
+                self._log(frames)
+            self._send(self.parent, Kind.UP, part, index)
+        self._meanwhile(index, words.shape)
+        marks += [self._receive(total, part, index) for part in parts[-WINDOW:]]
+        self._chain = mark_of(*marks)
+        return total
+
+    def _sum_at_root(self, words: Array, index: int, finish: Finish | None) -> Array:
+        """The total, which is handed down, and enters the chain."""
         found = []
         for first, part in _parts(words):
-            frames = self._add_theirs(part, index) if self.children else []
-            if parent is None:
-                found.append(self._hand_down(part, first, index, frames, finish))
-                continue
-            if frames:
-                self._log(frames)
-            self._send(parent, Kind.UP, part, index)
+            frames = self._add_theirs(part, index)
+            found.append(self._hand_down(part, first, index, frames, finish))
         self._meanwhile(index, words.shape)
-        if parent is not None:
-            like = words if finish is None else np.empty(len(words))
-            return self._receive(like, _parts(words), index)
         self._chain = mark_of(self._chain, *[mark_of(part.data) for part in found])
         return found[0].copy() if len(found) == 1 else np.concatenate(found)
 
@@ -109,10 +121,10 @@ class TreeSums(Exchange):
         finish: Finish | None,
     ) -> Array:
         """The total of a part, at the root: sent to the children, kept in the place of theirs."""
-        if self.children and not frames:
-            total = self._recall(index)
-        else:
+        if len(frames) == len(self.children):
             total = part if finish is None else finish(part, first)
+        else:
+            total = self._recall(index)
         if self.children:
             sent = self._send_all(self.children, Kind.DOWN, total, index)
             if frames:
@@ -123,27 +135,27 @@ class TreeSums(Exchange):
     def _recall(self, index: int) -> Array:
         """The next total that the journal has."""
         if not self._totals or self._totals[0].tag != index:
-            self._lost(f"The journal lacks the total of sum {index}. Restore the state folder.")
+            raise Dual2Error(
+                f"The journal in {self.journal.folder} lacks the total of sum {index}, of which it "
+                "has parts. Restore the folder."
+            )
         return self._totals.popleft().array()
 
-    def _receive(self, like: Array, parts: list[tuple[int, Array]], index: int) -> Array:
-        """The total, from the parent; it is handed on to the children and enters the chain."""
+    def _receive(self, total: Array, part: tuple[int, Array], index: int) -> bytes:
+        """A part of the total, from the parent, handed on to the children; its hash."""
         assert self.parent is not None, "the root has made it"
-        total, marks, finished = np.empty_like(like), [self._chain], like.dtype.kind == "f"
-        for first, part in parts:
-            place = total[first : first + len(part)]
-            frame, old = self._numbers(self.parent, Kind.DOWN, index, place)
-            if not old:
-                self._log([(self.parent, frame)])
-            came = frame.array()
-            if finished and math.isnan(came.max()):
-                self._blame(self.parent, f"sent a total of sum {index} that is not a number")
-            if self.children:
-                self._send_all(self.children, Kind.DOWN, came, index)
-            place[:] = came
-            marks.append(frame.hashed())
-        self._chain = mark_of(*marks)
-        return total
+        first, words = part
+        place = total[first : first + len(words)]
+        frame, old = self._numbers(self.parent, Kind.DOWN, index, place)
+        came = frame.array()
+        if came.dtype.kind == "f" and math.isnan(came.max()):
+            self._blame(self.parent, f"sent a total of sum {index} that is not a number")
+        if not old:
+            self._log([(self.parent, frame)])
+        if self.children:
+            self._send_all(self.children, Kind.DOWN, came, index)
+        place[:] = came
+        return frame.hashed()
 
 
 def _parts(words: Array) -> list[tuple[int, Array]]:
