@@ -168,6 +168,7 @@ class Circle:
             secret = Secret(state, message_of(RUN, STUDY, me), sign)
             hub = self.hub(me)
             self.parties[me] = party = Parties(hub, journal, self.network, self.names, secret.own)
+            crash_points.passing("begin")  # who was killed before it could be woken up
             self.listen(hub)
             known = party.exchange_keys(secret.entry)
             party.pairs = Masks(secret, me, self._publics(known, me), RUN, STUDY)
