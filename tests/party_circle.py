@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +218,8 @@ class Circle:
         hub = self.parties[me].hub
         for connection in list(hub.connections.values()) if hub._alive else ():
             hub._turns.loop.call_soon_threadsafe(connection.close)
-        hub.fail("", "killed", quiet=True)
+        with suppress(AttributeError):  # its loop, if it has not begun
+            hub.fail("", "killed", quiet=True)
 
     def run(self, work: Callable[[Parties], Any], fate: Fate | None = None) -> list[Any]:
         """Run a program at every party, again after each death; results or exceptions."""
