@@ -33,14 +33,10 @@ class TreeSums(Exchange):
 
     Parameters
     ----------
-    hub : Hub
-        The links to the neighbours, not started yet.
-    journal : Journal
-        What was consumed and said so far.
+    hub, journal, names
+        As of :class:`Exchange`.
     network : Network
         The public graph: node i is party i.
-    names : list of str
-        Of all parties.
 
     Attributes
     ----------
