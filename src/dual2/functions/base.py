@@ -26,6 +26,7 @@ from dual2.functions.arguments import (
 )
 
 if TYPE_CHECKING:
+    from dual2.functions.blocks import Blocks
     from dual2.functions.piecewise import PiecewiseQuadratic
 
 TOLERANCE = 1e-9
@@ -169,6 +170,12 @@ class Function:
     def recession(self, u: ArrayLike) -> Any:
         """lim_t f(x + t·u)/t, which is the ``domain_support`` of the conjugate."""
         return _reduced(self._recession(self._points(u)))
+
+    # -- for interior-point methods -----------------------------------------------------------
+
+    def blocks(self, dim: int) -> "Blocks | None":
+        """The block form on R^dim, see :mod:`dual2.functions.blocks`; None if there is none."""
+        return None
 
     # -- calculus -----------------------------------------------------------------------------
 
