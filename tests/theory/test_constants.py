@@ -96,7 +96,6 @@ def test_row_rank_needs_smooth_agents():
     assert facts(d2.L1Norm(1.0)).row_rank == 0
     sigma = [np.linalg.norm(A, 2) ** 2 for A in WIDE]
     assert facts(d2.Zero()).coupling == pytest.approx(max(s / (k + 1) for k, s in enumerate(sigma)))
-    assert facts(d2.Zero()).coupling_paper == pytest.approx(max(sigma))
 
 
 # -- tight constants on explicit Hessians -----------------------------------------------------

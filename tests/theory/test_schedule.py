@@ -22,7 +22,7 @@ from dual2.theory import (
 PROBLEM, NETWORK, _ = experiment1()
 FACTS = gather_facts(PROBLEM)
 TOP = NETWORK.lambda_max
-PAPER = constants_for(FACTS, TOP, NETWORK.lambda_min, optimal_rho(FACTS, TOP, "paper"), "paper")
+PAPER = constants_for(FACTS, TOP, NETWORK.lambda_min, optimal_rho(FACTS, TOP), "paper")
 
 
 @pytest.mark.parametrize("c", [1.02, 2.0, 4.0])

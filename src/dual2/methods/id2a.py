@@ -126,19 +126,19 @@ def plan_id2a(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan
     network = _network(network, settings.method, extra)
     options = _options(settings, extra)
     asked = find_subsolver(settings.subsolver)
-    spectral, facts = network.spectral, gather_facts(problem)
+    facts = gather_facts(problem)
     record = SUBSOLVERS.get(asked) if isinstance(asked, str) else None
     rho, mapping = settings.rho, options.mapping
     if record is not None and record.local and rho == "auto":
         rho = 0.0
     if record is not None and record.mapping and mapping == "auto":
         mapping = record.mapping
-    constants = analyse(problem, spectral, rho, settings.constants, mapping, facts)
+    constants = analyse(problem, network, rho, settings.constants, mapping, facts)
     runtime = Runtime(problem, network)
     name, reason = _choose(asked, runtime, facts, constants, cost, options.mapping)
     chosen = SUBSOLVERS.get(name)
     if record is None and chosen is not None and chosen.mapping and options.mapping == "auto":
-        constants = analyse(problem, spectral, constants.rho, constants.kind, chosen.mapping, facts)
+        constants = analyse(problem, network, constants.rho, constants.kind, chosen.mapping, facts)
     own, maker = {}, asked
     if not callable(maker):
         maker, by_dual = SUBSOLVERS[name].make, SUBSOLVERS[name].by_dual

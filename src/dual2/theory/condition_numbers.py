@@ -4,18 +4,11 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import block_diag
-from scipy.sparse.linalg import LinearOperator
 
 from dual2.network import AnyNetwork, ChebyshevNetwork
 from dual2.problem import Problem
-from dual2.problem.matrices import as_dense
-from dual2.theory.constants import MEANINGLESS, Facts, gather_facts, optimal_rho, read_rho
-
-DENSE_SIZE = 1500
-"""Largest n·p for which λ_min(𝐀𝐀ᵀ + ρL_f𝐂) is computed."""
-
-NOISE = "not meaningful in double precision"
+from dual2.theory.augmented import MEANINGLESS, NOISE, augmented_eigenvalue
+from dual2.theory.constants import Facts, gather_facts, optimal_rho, read_rho
 
 
 @dataclass(frozen=True)
@@ -161,27 +154,10 @@ def _augmented(
     notes: dict[str, str],
 ) -> float:
     """λ_min(𝐀𝐀ᵀ + ρL_f𝐂): zero (with a note) if it is rounding noise, NaN if not computed."""
-    size = problem.n * problem.p
-    note = ""
-    if size > DENSE_SIZE:
-        note = f"not computed: n·p = {size} is more than {DENSE_SIZE}"
-    elif any(isinstance(agent.A, LinearOperator) for agent in problem.agents):
-        note = "not computed: some A_i is known as an operator only"
-    elif not math.isfinite(rho * facts.L_f):
-        note = "not computed: ρ or L_f is infinite"
+    value, note = augmented_eigenvalue(problem, rho * facts.L_f, network)
     if note:
         notes |= dict.fromkeys(names, note)
-        return math.nan
-    blocks = [as_dense(agent.A) for agent in problem.agents]
-    gossip = network.mix(np.eye(problem.n))
-    matrix = block_diag(*(A @ A.T for A in blocks))
-    matrix += np.kron(rho * facts.L_f * (gossip + gossip.T) / 2, np.eye(problem.p))
-    values = np.linalg.eigvalsh(matrix)
-    if values[0] * MEANINGLESS < values[-1]:
-        note = f"{NOISE}: λ_min(𝐀𝐀ᵀ + ρL_f𝐂) is below {1 / MEANINGLESS:g} of λ_max"
-        notes |= dict.fromkeys(names, note)
-        return 0.0
-    return float(values[0])
+    return value
 
 
 def _rho(rho: float | str, facts: Facts, lambda_max: float) -> float:

@@ -7,7 +7,6 @@ F_ρ(y) = H*(-√𝐂 y) is what the outer loop minimises, H what the inner loop
 
 import math
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,7 +14,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import CapabilityError
 from dual2.functions import Zero
+from dual2.network import AnyNetwork
 from dual2.problem import Problem
+from dual2.theory.augmented import MEANINGLESS, augmented_eigenvalue
 
 _RANK_LIMIT = 2000
 
@@ -43,14 +44,9 @@ class Facts:
     h_linear: bool  # whether h* is linear (h is the indicator of a point)
 
     @property
-    def coupling_paper(self) -> float:
-        """σ̄²(𝐀)/μ_f, the printed bound of the same constant."""
-        return self.sigma2_max / self.mu_f
-
-    @property
     def kappa_pd(self) -> float:
         """κ_pd = σ̄²(𝐀) n/(μ_f μ_{h*}), infinite if h* is not strongly convex."""
-        return self.coupling_paper * self.n / self.mu_h if self.mu_h > 0 else float("inf")
+        return self.sigma2_max * self.n / (self.mu_f * self.mu_h) if self.mu_h > 0 else math.inf
 
     @property
     def kappa_f(self) -> float:
@@ -112,10 +108,6 @@ def full_row_rank(problem: Problem) -> bool | None:
         gram += product.toarray() if issparse(product) else product
     values = np.linalg.eigvalsh(gram)
     return bool(values[0] > p * np.finfo(float).eps * values[-1])
-
-
-MEANINGLESS = 1e12
-"""Condition number beyond which a strong convexity constant is rounding noise in float64."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +208,7 @@ def find_case(facts: Facts, rho: float, full_row_rank: bool | None = None) -> Pa
     return PaperCase("general", "; ".join(missing))
 
 
-def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
+def optimal_rho(facts: Facts, lambda_max: float) -> float:
     """ρ* = (max_i σ̄²(A_i)/μ_i + L_{h*}/n)/λ̄, Remark 10 (choice of ρ); L_{h*} = ∞ counts as 0.
 
     With a nonsmooth h* only its prox enters the inner problem, so its L does not matter.
@@ -224,7 +216,7 @@ def optimal_rho(facts: Facts, lambda_max: float, kind: str = "tight") -> float:
     if lambda_max == 0:
         return 0.0
     smooth = facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0
-    total = (facts.coupling if kind == "tight" else facts.coupling_paper) + smooth
+    total = facts.coupling + smooth
     return (total if total > 0 else 1.0) / lambda_max
 
 
@@ -268,6 +260,7 @@ def constants_for(
     kind: str = "tight",
     mapping: str = "auto",
     full_row_rank: bool | None = None,
+    augmented: float = 0.0,
 ) -> Constants:
     """All constants for one choice of ρ.
 
@@ -277,7 +270,9 @@ def constants_for(
         L_F = λ̄/(μ' + ρλ̄),  μ_F = λ̲/(L' + ρλ̲).
 
     ``kind="paper"`` gives the printed ones (Lemmas 9 and 10):
-    L_F = 1/max(ρ, μ_H/λ̄), μ_F = λ̲/L_H with L_H = L' + ρλ̄.
+    L_F = 1/max(ρ, μ_H/λ̄), μ_F = λ̲/L_H with L_H = L' + ρλ̄, L' = max_i σ̄²(A_i)/μ_i + L_{h*}/n, and
+    μ_H = μ_{h*}/n in Case 1, max(min_i σ²_min(A_i)/L_i, λ_min(𝐀𝐀ᵀ + ρL_f𝐂)/L_f) in Case 2 and the
+    second of these in Case 3. ``augmented`` is that second number; 0 means that it is unknown.
 
     Raises
     ------
@@ -290,11 +285,12 @@ def constants_for(
         raise CapabilityError(f"rho = {rho!r} found; expected a finite number ≥ 0.")
     mapping = choose_mapping(facts, mapping)
     tight = kind == "tight"
-    coupling = facts.coupling if tight else facts.coupling_paper
     smooth = facts.L_h / facts.n
-    upper = coupling + smooth
-    sources = [facts.mu_h / facts.n, facts.row_rank]
-    lower = sum(sources) if tight else max(sources)
+    upper = facts.coupling + smooth
+    if tight:
+        lower = facts.mu_h / facts.n + facts.row_rank
+    else:
+        lower = facts.mu_h / facts.n or max(facts.row_rank, augmented)
     alone = rho == 0 and facts.n > 1
     if alone and lower <= 0:
         case = find_case(facts, 0.0)
@@ -308,11 +304,13 @@ def constants_for(
     else:
         L_F = _divide(1.0, max(rho, _divide(lower, lambda_max)))
         mu_F = _divide(lambda_min, upper + rho * lambda_max)
-    L_phi = coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
+    L_phi = facts.coupling + rho * lambda_max + (smooth if mapping == "smooth" else 0.0)
     label = "tight: F_ρ* = F* + (ρ/2)|·|²" if tight else "Lemmas 9 and 10 (constants of F_ρ)"
-    case, best = find_case(facts, rho, full_row_rank), optimal_rho(facts, lambda_max, kind)
+    case, best = find_case(facts, rho, full_row_rank), optimal_rho(facts, lambda_max)
     inner = (L_phi if L_phi > 0 else 1.0, lower, upper + rho * lambda_max, lower)
     told = {"L_F": label, "mu_F": label} | _SOURCES
+    if not tight and lower > 0:
+        told["mu_phi"] = f"μ_H of Lemma 10 (constants of F_ρ), Case {case.name}"
     return Constants(case, rho, best, kind, mapping, L_F, mu_F, *inner, told, alone)
 
 
@@ -323,23 +321,9 @@ def _divide(a: float, b: float) -> float:
     return a / b
 
 
-class Spectrum(Protocol):
-    """A gossip matrix, as far as the theory looks at it."""
-
-    @property
-    def lambda_max(self) -> float:
-        """Largest eigenvalue."""
-        ...
-
-    @property
-    def lambda_min(self) -> float:
-        """Smallest nonzero eigenvalue."""
-        ...
-
-
 def analyse(
     problem: Problem,
-    network: Spectrum,
+    network: AnyNetwork,
     rho: float | str = "auto",
     constants: str = "tight",
     mapping: str = "auto",
@@ -372,13 +356,17 @@ def analyse(
     1 h* is 1-strongly convex and 1-smooth
     """
     facts = facts or gather_facts(problem)
-    top, bottom, rank = network.lambda_max, network.lambda_min, full_row_rank(problem)
-    value = _choose_rho(rho, facts, top, constants)
-    return constants_for(facts, top, bottom, value, constants, mapping, rank)
+    spectral, rank = network.spectral, full_row_rank(problem)
+    top, bottom = float(spectral.lambda_max), float(spectral.lambda_min)
+    value, augmented = _choose_rho(rho, facts, top), 0.0
+    if constants == "paper" and value > 0 and facts.g_is_zero and not facts.mu_h > 0:
+        eigenvalue = augmented_eigenvalue(problem, value * facts.L_f, network)[0]
+        augmented = eigenvalue / facts.L_f if eigenvalue > 0 else 0.0
+    return constants_for(facts, top, bottom, value, constants, mapping, rank, augmented)
 
 
-def _choose_rho(rho: float | str, facts: Facts, lambda_max: float, kind: str) -> float:
+def _choose_rho(rho: float | str, facts: Facts, lambda_max: float) -> float:
     if rho == "auto":
-        return optimal_rho(facts, lambda_max, kind)
+        return optimal_rho(facts, lambda_max)
     value = read_rho(rho)
     return value if facts.n > 1 else 0.0

@@ -212,8 +212,7 @@ def _augmentation(constants: Constants, facts: Facts) -> float:
     """ρλ̄, from ρ* = L'/λ̄."""
     if constants.rho == 0 or constants.rho_star == 0:
         return 0.0
-    coupling = facts.coupling if constants.kind == "tight" else facts.coupling_paper
-    total = coupling + (facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0)
+    total = facts.coupling + (facts.L_h / facts.n if math.isfinite(facts.L_h) else 0.0)
     return constants.rho / constants.rho_star * (total if total > 0 else 1.0)
 
 

@@ -60,14 +60,14 @@ def _linear(facts: Facts) -> str:
 def _idapg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     if facts.mu_h > 0 or facts.row_rank > 0:
         return Acceptance(True, _linear(facts))
-    return Acceptance(True, "no linear rate is known here: convex momentum with restarts")
+    return Acceptance(True, "no linear rate follows from what agents know by themselves")
 
 
 def _pdpg(facts: Facts, rho: float, mapping: str) -> Acceptance:
     by_prox = facts.h_linear or mapping == "prox" or facts.h_prox
     if facts.mu_h > 0 or (facts.row_rank > 0 and by_prox):
         return Acceptance(True, _linear(facts))
-    return Acceptance(True, "no linear rate is known here")
+    return Acceptance(True, "no linear rate follows from what agents know by themselves")
 
 
 def _lpd(facts: Facts, rho: float, mapping: str) -> Acceptance:
