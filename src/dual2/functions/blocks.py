@@ -62,7 +62,8 @@ class Pieces:
     lower_k <= 0 <= upper_k; a piece costs ½·curvature_k·v_k² + slope_k·v_k. Slopes increase from
     piece to piece, so that pieces fill in order and the minimum over v is the function. Of
     neighbouring pieces, the left one ends at 0 (upper = 0) or the right one begins there
-    (lower = 0). A coordinate without pieces is fixed at its start.
+    (lower = 0). A coordinate without pieces is fixed at its start; a free one has one piece
+    without bounds, slope and curvature.
 
     Attributes
     ----------
@@ -84,7 +85,10 @@ class Pieces:
 
 
 class Factored(NamedTuple):
-    """H = MᵀM + diag(diagonal), kept in factors where M has fewer rows than columns."""
+    """H = MᵀM + diag(diagonal), kept in factors where M has fewer rows than columns.
+
+    M is an array or a sparse array, the diagonal a vector of length d.
+    """
 
     M: Any
     diagonal: Array
@@ -103,20 +107,24 @@ class Expansion(NamedTuple):
 
 @dataclass(frozen=True)
 class SmoothTerm:
-    """A smooth convex term φ(x) that enters by Newton's expansion.
+    """A smooth convex term φ(x[at]) that enters by Newton's expansion.
 
     Attributes
     ----------
     expand : callable
-        x ↦ :class:`Expansion`.
-    lower : ndarray or None
-        The domain is x > lower (-inf: no bound); None where φ is finite everywhere.
+        x[at] ↦ :class:`Expansion`, for points inside the domain.
+    at : slice
+        The coordinates that φ takes, consecutive ones.
+    lower, upper : ndarray or None
+        The domain is lower < x[at] < upper (infinite: no bound); None where there is no bound.
     start : ndarray or None
-        A point inside the domain; None is 0.
+        A point inside the domain, of the length of x[at]; None is 0.
     """
 
     expand: Callable[[Array], Expansion]
+    at: slice
     lower: Array | None = None
+    upper: Array | None = None
     start: Array | None = None
 
 
@@ -129,7 +137,7 @@ class Blocks:
     dim : int
         d.
     pieces : Pieces or None
-        π(x).
+        π(x); None is 0.
     H : ndarray (d,) or (d, d), sparse array, Factored or None
         Curvature; a vector is a diagonal.
     q : ndarray, shape (d,), or None
@@ -139,7 +147,7 @@ class Blocks:
     rows : tuple of Rows
         Constraints on x and u.
     smooth : tuple of SmoothTerm
-        φ(x), summed.
+        φ(x), summed. No two of them take the same coordinate.
     constant : float
         What is added to the value.
     """

@@ -122,7 +122,7 @@ def _(f: Affined, v: Array, step: Entries) -> Matrix:
 
 @_jacobian.register
 def _(f: Stacked, v: Array, step: Entries) -> Matrix:
-    parts = zip(f.parts(v), f.steps(step), strict=True)
+    parts = zip(f.split(v), f.steps(step), strict=True)
     return stack([prox_jacobian(part, at, t) for (part, at), t in parts])
 
 

@@ -76,7 +76,7 @@ def _(f: Affined, x: Array) -> float:
 
 @_inside.register
 def _(f: Stacked, x: Array) -> float:
-    return sum(inside_value(part, at) for part, at in f.parts(x))
+    return sum(inside_value(part, at) for part, at in f.split(x))
 
 
 # -- cones -----------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def _(f: Affined, w: Array) -> Array:
 
 @_barrier.register
 def _(f: Stacked, w: Array) -> Array:
-    return np.concatenate([to_barrier(part, at) for part, at in f.parts(w)])
+    return np.concatenate([to_barrier(part, at) for part, at in f.split(w)])
 
 
 def to_recession(f: Function, u: Array) -> Array:
@@ -219,7 +219,7 @@ def _(f: Affined, u: Array) -> Array:
 
 @_recession.register
 def _(f: Stacked, u: Array) -> Array:
-    return np.concatenate([to_recession(part, at) for part, at in f.parts(u)])
+    return np.concatenate([to_recession(part, at) for part, at in f.split(u)])
 
 
 def rate_along(f: Function, u: Array) -> float:
@@ -251,4 +251,4 @@ def _(f: Affined, u: Array) -> float:
 
 @_rate.register
 def _(f: Stacked, u: Array) -> float:
-    return sum(rate_along(part, at) for part, at in f.parts(u))
+    return sum(rate_along(part, at) for part, at in f.split(u))

@@ -103,7 +103,7 @@ def _(f: PiecewiseQuadratic, x: Array) -> View:
 @view.register
 def _(f: SoftmaxLoss, x: Array) -> View:
     value, gradient, p = f.view(x)
-    return View(value, gradient, lambda: f.blocks(p))
+    return View(value, gradient, lambda: f.hessian_blocks(p))
 
 
 @view.register
@@ -170,7 +170,7 @@ def _(f: Affined, x: Array) -> Matrix:
 
 @_hessian.register
 def _(f: Stacked, x: Array) -> Matrix:
-    return stack([hessian(part, at) for part, at in f.parts(x)])
+    return stack([hessian(part, at) for part, at in f.split(x)])
 
 
 @singledispatch
@@ -243,5 +243,5 @@ def _(f: Affined, dim: int) -> Array:
 
 @_least.register
 def _(f: Stacked, dim: int) -> Array:
-    found = stack([least_curvature(part, size) for part, size in f.blocks])
+    found = stack([least_curvature(part, size) for part, size in f.parts])
     return np.zeros(dim) if found is None else found

@@ -110,7 +110,7 @@ def prox_blocks(f: Function, dim: int) -> list[ProxBlock]:
     [('SEPARABLE', 5, 3)]
     """
     if isinstance(f, Stacked) and f.form is None:
-        return [block for part, size in f.blocks for block in prox_blocks(part, size)]
+        return [block for part, size in f.parts for block in prox_blocks(part, size)]
     return [_block(f, dim)]
 
 
@@ -271,7 +271,7 @@ def _(f: Affined, dim: int) -> SmoothForm | None:
 
 @_smooth.register
 def _(f: Stacked, dim: int) -> SmoothForm | None:
-    parts = [smooth_form(part, size) for part, size in f.blocks]
+    parts = [smooth_form(part, size) for part, size in f.parts]
     known = [part for part in parts if part is not None]
     if len(known) < len(parts):
         return None

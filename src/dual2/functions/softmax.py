@@ -96,7 +96,7 @@ class SoftmaxLoss(Function):
         p = np.ascontiguousarray((e / total).T)
         return value, (self._weights * self._away(p)).ravel(), p
 
-    def blocks(self, p: Array) -> Array:
+    def hessian_blocks(self, p: Array) -> Array:
         """Second derivatives, (samples, K, K): scale·(diag(p) - p·pᵀ) for probabilities p."""
         scaled = self._weights * p
         found = np.multiply(-scaled[:, :, None], p[:, None, :])

@@ -90,19 +90,19 @@ class Stacked(Function):
     def groups(self, dim: int) -> Groups:
         """Those of the blocks, one after the other."""
         found, used = [], 0
-        for function, size in self.blocks:
+        for function, size in self.parts:
             found.append(used + function.groups(size))
             used = int(found[-1].max()) + 1
         return np.concatenate(found)
 
     def rescaled(self, units: Array) -> Function | None:
         """Each block in its own units."""
-        found = [f.rescaled(part) for f, part in self.parts(units)]
+        found = [f.rescaled(part) for f, part in self.split(units)]
         known = [function for function in found if function is not None]
         return Stacked(known, self.sizes) if len(known) == len(found) else None
 
     def _form(self) -> PiecewiseQuadratic | None:
-        forms = [f.form and f.form.broadcast(d) for f, d in self.blocks]
+        forms = [f.form and f.form.broadcast(d) for f, d in self.parts]
         known = [form for form in forms if form is not None]
         if len(known) < len(forms):
             return None
@@ -112,48 +112,48 @@ class Stacked(Function):
         )
 
     @property
-    def blocks(self) -> list[tuple[Function, int]]:
+    def parts(self) -> list[tuple[Function, int]]:
         """Each function with its size."""
         return list(zip(self.functions, self.sizes, strict=True))
 
-    def parts(self, x: Array) -> list[tuple[Function, Array]]:
+    def split(self, x: Array) -> list[tuple[Function, Array]]:
         """Each function with its block of x."""
         cuts = np.cumsum(self.sizes)[:-1]
         return list(zip(self.functions, np.split(x, cuts, axis=-1), strict=True))
 
     def steps(self, step: Entries) -> list[Entries]:
         """The steps of each block, as one number where its function does not separate."""
-        parts = self.parts(np.broadcast_to(step, (self.dim,)))
+        parts = self.split(np.broadcast_to(step, (self.dim,)))
         return [t if f.groups(len(t)).any() else float(t[0]) for f, t in parts]
 
     def _value(self, x: Array) -> Array:
-        return np.sum([f._value(part) for f, part in self.parts(x)], axis=0)
+        return np.sum([f._value(part) for f, part in self.split(x)], axis=0)
 
     def _grad(self, x: Array) -> Array:
-        return np.concatenate([f._grad(part) for f, part in self.parts(x)], axis=-1)
+        return np.concatenate([f._grad(part) for f, part in self.split(x)], axis=-1)
 
     def _prox(self, v: Array, step: Entries) -> Array:
-        parts = zip(self.parts(v), self.steps(step), strict=True)
+        parts = zip(self.split(v), self.steps(step), strict=True)
         return np.concatenate([f._prox(part, t) for (f, part), t in parts], axis=-1)
 
     def _conjugate_value(self, w: Array) -> Array:
-        return np.sum([f._conjugate_value(part) for f, part in self.parts(w)], axis=0)
+        return np.sum([f._conjugate_value(part) for f, part in self.split(w)], axis=0)
 
     def _conjugate_grad(self, w: Array) -> Array:
-        return np.concatenate([f._conjugate_grad(part) for f, part in self.parts(w)], axis=-1)
+        return np.concatenate([f._conjugate_grad(part) for f, part in self.split(w)], axis=-1)
 
     def _conjugate_prox(self, v: Array, step: Entries) -> Array:
-        parts = [f._conjugate_prox(part, step) for f, part in self.parts(v)]
+        parts = [f._conjugate_prox(part, step) for f, part in self.split(v)]
         return np.concatenate(parts, axis=-1)
 
     def _domain_support(self, u: Array) -> Array:
-        return np.sum([f._domain_support(part) for f, part in self.parts(u)], axis=0)
+        return np.sum([f._domain_support(part) for f, part in self.split(u)], axis=0)
 
     def _recession(self, u: Array) -> Array:
-        return np.sum([f._recession(part) for f, part in self.parts(u)], axis=0)
+        return np.sum([f._recession(part) for f, part in self.split(u)], axis=0)
 
     def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
         centers, slopes = (np.broadcast_to(entry, (self.dim,)) for entry in (center, slope))
-        parts = zip(self.parts(centers), self.parts(slopes), strict=True)
+        parts = zip(self.split(centers), self.split(slopes), strict=True)
         changed = [f._affine(scale, a, b, curvature) for (f, a), (_, b) in parts]
         return Stacked(changed, self.sizes)
