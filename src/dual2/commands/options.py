@@ -13,8 +13,6 @@ from dual2.solving.result import Status
 
 EXIT = {Status.CONVERGED: 0, Status.INTERRUPTED: 130}
 """Exit code of each status; 3 for the others."""
-NOT_WRITTEN = 5
-"""Exit code where the answer could not be written (it is printed)."""
 
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Problem folder.")]

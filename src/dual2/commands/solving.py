@@ -7,7 +7,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import EXIT, NOT_WRITTEN, Directory, Force, rho_value
+from dual2.commands import NOT_WRITTEN
+from dual2.commands.options import EXIT, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
 from dual2.errors import counted
 from dual2.experiments.exp1 import experiment1
