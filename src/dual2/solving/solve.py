@@ -19,6 +19,7 @@ from dual2.problem import KKT, Problem, bounds
 from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.choice import Choice, choose
+from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
@@ -32,7 +33,7 @@ _log = logging.getLogger("dual2")
 
 def solve(
     problem: Problem,
-    network: AnyNetwork,
+    network: AnyNetwork | None = None,
     *,
     method: str | Method = "auto",
     subsolver: str | Callable[..., Any] = "auto",
@@ -63,8 +64,9 @@ def solve(
     ----------
     problem : Problem
         Agents with their f_i, g_i, A_i, and the public h.
-    network : Network
-        Who talks to whom; node i is agent i.
+    network : Network, optional
+        Who talks to whom; node i is agent i. Without one every agent talks to every other one
+        (at most 1000 agents), and the explanation says so.
     method : str or Method
         Any name or alias that ``dual2 methods`` lists, any case; ``"auto"`` is the one of least
         predicted waiting time, see :mod:`dual2.solving.choice`, and the explanation says why. As
@@ -143,7 +145,7 @@ def solve(
     >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
     CONVERGED [2.0, 1.0]
     """
-    _check_problem(problem, network)
+    network, note = _check_problem(problem, network)
     _check_limits(tol, atol, max_rounds, time_limit)
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
@@ -157,6 +159,7 @@ def solve(
     found = choice.method
     settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
     plan = plan_for(choice, share, network, settings, reduce, scale)
+    plan = replace(plan, explanation=f"{plan.explanation} {note}".strip())
     flat = None if reference is None else flatten(share, reference, "reference")
     driver = Driver(
         plan,
@@ -189,9 +192,11 @@ def solve(
     return result
 
 
-def _check_problem(problem: Problem, network: AnyNetwork) -> None:
+def _check_problem(problem: Problem, network: AnyNetwork | None) -> tuple[AnyNetwork, str]:
+    """The network, which may be left out, and what the explanation says of that."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
+    network, note = network_or_default(problem, network)
     if not isinstance(network, Network | ChebyshevNetwork):
         raise NetworkError(
             f"solve needs a Network; found {type(network).__name__}. Wrap it: Network(graph)."
@@ -201,6 +206,7 @@ def _check_problem(problem: Problem, network: AnyNetwork) -> None:
             f"The problem has {problem.n} agents but the network has {network.n} nodes. Give one "
             "node per agent."
         )
+    return network, note
 
 
 def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | None) -> None:
@@ -356,7 +362,11 @@ def versions() -> dict[str, str]:
 
 
 def solve_for_all(
-    problem: Problem, network: AnyNetwork, *, runtime: str | Transport = "stacked", **options: Any
+    problem: Problem,
+    network: AnyNetwork | None = None,
+    *,
+    runtime: str | Transport = "stacked",
+    **options: Any,
 ) -> Result:
     """:func:`dual2.solve`, with the answers of all agents in every process.
 
@@ -377,5 +387,6 @@ def solve_for_all(
     result = solve(problem, network, runtime=transport, **options)
     if len(result.x) == problem.n:
         return result
+    network, _ = network_or_default(problem, network)
     x, duals = gather_everywhere(transport, network, problem.dims, result.x, result.duals)
     return replace(result, x=x, duals=duals, owned=list(range(problem.n)))
