@@ -124,6 +124,7 @@ _PACKAGES = {
     "applications": "applications",
     "functions": "functions",
     "learn": "learn",
+    "models": "models",
     "saddle": "methods.saddle",
 }
 """Public names that are modules."""
