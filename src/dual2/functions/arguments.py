@@ -1,7 +1,7 @@
 """Reading of constructor arguments: finite numbers, vectors and matrices, or a clear error."""
 
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from typing import Annotated, Any, get_args, get_origin
 
@@ -145,6 +145,28 @@ Number = Annotated[float, number]
 NonnegativeNumber = Annotated[float, partial(number, least=0.0)]
 PositiveNumber = Annotated[float, partial(number, above=0.0)]
 Matrix = Annotated[Array, matrix]
+
+
+def describe(owner: Any) -> str:
+    """A dataclass as it would be written, without fields that have their default."""
+    if not is_dataclass(owner):
+        return f"{type(owner).__name__}(...)"
+    values = {field.name: getattr(owner, field.name) for field in fields(owner)}
+    plain = {field.name for field in fields(owner) if _plain(values[field.name], field.default)}
+    shown = (f"{name}={_short(value)}" for name, value in values.items() if name not in plain)
+    return f"{type(owner).__name__}({', '.join(shown)})"
+
+
+def _plain(value: Any, default: Any) -> bool:
+    return isinstance(default, float) and bool(np.all(np.equal(value, default)))
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return str(value.tolist()) if value.size <= 4 else f"<array {value.shape}>"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return repr(value)
 
 
 def _title(owner: Any) -> str:

@@ -20,6 +20,7 @@ from dual2.functions.arguments import (
     Entries,
     Groups,
     common_dim,
+    describe,
     entries,
     number,
     read_fields,
@@ -174,8 +175,20 @@ class Function:
     # -- for interior-point methods -----------------------------------------------------------
 
     def blocks(self, dim: int) -> "Blocks | None":
-        """The block form on R^dim, see :mod:`dual2.functions.blocks`; None if there is none."""
-        return None
+        """The block form on R^dim, see :mod:`dual2.functions.blocks`; None if there is none.
+
+        Examples
+        --------
+        >>> from dual2.functions import L1Norm
+        >>> L1Norm(2.0).blocks(1).pieces.slope.tolist()
+        [-2.0, 2.0]
+        """
+        if self.dim not in (None, dim):
+            raise ProblemError(
+                f"{type(self).__name__}: a block form of length {dim} was asked for; its data "
+                f"have length {self.dim}."
+            )
+        return self._blocks(dim)
 
     # -- calculus -----------------------------------------------------------------------------
 
@@ -230,6 +243,9 @@ class Function:
 
     def _form(self) -> "PiecewiseQuadratic | None":
         return None
+
+    def _blocks(self, dim: int) -> "Blocks | None":
+        return None if self.form is None else self.form._blocks(dim)
 
     def _needed(self, what: str, advice: str) -> "PiecewiseQuadratic":
         """The form, which answers where a hook is not written."""
@@ -301,12 +317,7 @@ class Function:
         return array
 
     def __repr__(self) -> str:
-        if not is_dataclass(self):
-            return f"{type(self).__name__}(...)"
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        plain = {field.name for field in fields(self) if _plain(values[field.name], field.default)}
-        shown = (f"{name}={_short(value)}" for name, value in values.items() if name not in plain)
-        return f"{type(self).__name__}({', '.join(shown)})"
+        return describe(self)
 
 
 class Indicator(Function):
@@ -383,15 +394,3 @@ def _positive(owner: Function, step: Any, dim: int) -> Any:
             "are equal within the groups of coordinates that the function does not separate."
         )
     return steps if len(first) > 1 else float(steps[0])
-
-
-def _plain(value: Any, default: Any) -> bool:
-    return isinstance(default, float) and bool(np.all(np.equal(value, default)))
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, np.ndarray):
-        return str(value.tolist()) if value.size <= 4 else f"<array {value.shape}>"
-    if isinstance(value, float):
-        return f"{value:g}"
-    return repr(value)

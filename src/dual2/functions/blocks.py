@@ -10,8 +10,8 @@ where π is a separable piecewise quadratic function (:class:`Pieces`) and φ is
 interior-point method joins the block forms of f_i and g_i, scales them and factorises.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
 from enum import Enum
 from typing import Any, NamedTuple
 
@@ -19,6 +19,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.functions.arguments import Array
+from dual2.functions.curvature import (
+    Curvature,
+    Factored,
+    add_diagonal,
+    multiply,
+    scale_curvature,
+    stack_curvatures,
+)
+
+__all__ = ["Blocks", "Cone", "Expansion", "Factored", "Pieces", "Rows", "SmoothTerm"]
 
 
 class Cone(Enum):
@@ -53,6 +63,23 @@ class Rows:
     on_extra: sp.csr_array
     rhs: Array
 
+    @staticmethod
+    def of(cone: Cone, on_x: Any, rhs: Any, on_extra: Any = None) -> "Rows":
+        """The rows from arrays or sparse arrays; without ``on_extra`` they act on x alone."""
+        M = sp.csr_array(on_x, dtype=np.float64)
+        m = M.shape[0]
+        extra = sp.csr_array((m, 0)) if on_extra is None else sp.csr_array(on_extra, dtype=float)
+        return Rows(cone, M, extra, np.broadcast_to(np.asarray(rhs, dtype=np.float64), (m,)))
+
+    def shifted(self, center: Array) -> "Rows":
+        """The constraints on x - center."""
+        return replace(self, rhs=self.rhs + self.on_x @ center)
+
+    def placed(self, first: int, dim: int, first_extra: int, extra: int) -> "Rows":
+        """The same on x[first:] and u[first_extra:] of longer vectors."""
+        on_x = _placed(self.on_x, first, dim)
+        return Rows(self.cone, on_x, _placed(self.on_extra, first_extra, extra), self.rhs)
+
 
 @dataclass(frozen=True)
 class Pieces:
@@ -83,15 +110,49 @@ class Pieces:
     curvature: Array
     slope: Array
 
+    @staticmethod
+    def from_table(start: Array, columns: Sequence[tuple[Any, Any, Any, Any]]) -> "Pieces":
+        """Pieces from left to right as (lower, upper, curvature, slope), for all coordinates each.
 
-class Factored(NamedTuple):
-    """H = MᵀM + diag(diagonal), kept in factors where M has fewer rows than columns.
+        Every entry is a number or a vector (d,). No piece is made where lower = upper.
 
-    M is an array or a sparse array, the diagonal a vector of length d.
-    """
+        Examples
+        --------
+        >>> hinge = Pieces.from_table(np.ones(2), [(-np.inf, 0, 0, -1), (0, np.inf, 0, 0)])
+        >>> hinge.coordinate.tolist(), hinge.slope.tolist()
+        ([0, 0, 1, 1], [-1.0, 0.0, -1.0, 0.0])
+        """
+        shape = len(start), len(columns)
+        table = np.empty((4, *shape))
+        for k, column in enumerate(columns):
+            for row, entry in enumerate(column):
+                table[row, :, k] = entry
+        present = table[0] < table[1]
+        return Pieces(start, np.nonzero(present)[0], *table[:, present])
 
-    M: Any
-    diagonal: Array
+    @staticmethod
+    def free(dim: int) -> "Pieces":
+        """The zero function."""
+        return Pieces.from_table(np.zeros(dim), [(-np.inf, np.inf, 0.0, 0.0)])
+
+    @staticmethod
+    def stacked(parts: "Sequence[Pieces]") -> "Pieces":
+        """The sum of functions of consecutive parts of x."""
+        first = np.cumsum([0, *(len(part.start) for part in parts)])
+        moved = [part.coordinate + at for part, at in zip(parts, first[:-1], strict=True)]
+        joined = {
+            field.name: np.concatenate([getattr(part, field.name) for part in parts])
+            for field in fields(Pieces)
+        }
+        return Pieces(**joined | {"coordinate": np.concatenate(moved)})
+
+    def scaled(self, scale: float) -> "Pieces":
+        """scale times the function."""
+        return replace(self, curvature=scale * self.curvature, slope=scale * self.slope)
+
+    def shifted(self, center: Array) -> "Pieces":
+        """The function of x - center."""
+        return replace(self, start=self.start + center)
 
 
 class Expansion(NamedTuple):
@@ -127,6 +188,30 @@ class SmoothTerm:
     upper: Array | None = None
     start: Array | None = None
 
+    def scaled(self, scale: float) -> "SmoothTerm":
+        """scale times the term."""
+
+        def expand(x: Array) -> Expansion:
+            value, gradient, hessian = self.expand(x)
+            return Expansion(scale * value, scale * gradient, scale * hessian)
+
+        return replace(self, expand=expand)
+
+    def shifted(self, center: Array) -> "SmoothTerm":
+        """The term of x - center."""
+        center = center[self.at]
+
+        def expand(x: Array) -> Expansion:
+            return self.expand(x - center)
+
+        lower, upper = (end if end is None else end + center for end in (self.lower, self.upper))
+        start = center if self.start is None else self.start + center
+        return SmoothTerm(expand, self.at, lower, upper, start)
+
+    def placed(self, first: int) -> "SmoothTerm":
+        """The same term of x[first:]."""
+        return replace(self, at=slice(self.at.start + first, self.at.stop + first))
+
 
 @dataclass(frozen=True)
 class Blocks:
@@ -139,7 +224,7 @@ class Blocks:
     pieces : Pieces or None
         π(x); None is 0.
     H : ndarray (d,) or (d, d), sparse array, Factored or None
-        Curvature; a vector is a diagonal.
+        Curvature, see :mod:`dual2.functions.curvature`; a vector is a diagonal.
     q : ndarray, shape (d,), or None
         Linear term in x.
     cost : ndarray, shape (extra,)
@@ -154,7 +239,7 @@ class Blocks:
 
     dim: int
     pieces: Pieces | None = None
-    H: Any = None
+    H: Curvature = None
     q: Array | None = None
     cost: Array = field(default_factory=lambda: np.zeros(0))
     rows: tuple[Rows, ...] = ()
@@ -165,3 +250,94 @@ class Blocks:
     def extra(self) -> int:
         """Number of the function's own variables u."""
         return len(self.cost)
+
+    def scaled(self, scale: float) -> "Blocks":
+        """scale·f for a positive factor.
+
+        Examples
+        --------
+        >>> Blocks(2, H=np.ones(2)).scaled(3.0).H.tolist()
+        [3.0, 3.0]
+        """
+        return replace(
+            self,
+            pieces=self.pieces and self.pieces.scaled(scale),
+            H=scale_curvature(self.H, scale),
+            q=None if self.q is None else scale * self.q,
+            cost=scale * self.cost,
+            smooth=tuple(term.scaled(scale) for term in self.smooth),
+            constant=scale * self.constant,
+        )
+
+    def shifted(self, center: Any) -> "Blocks":
+        """f(x - center).
+
+        Examples
+        --------
+        >>> shifted = Blocks(1, H=np.ones(1)).shifted(2.0)
+        >>> shifted.q.tolist(), shifted.constant
+        ([-2.0], 2.0)
+        """
+        a = np.broadcast_to(np.asarray(center, dtype=np.float64), (self.dim,))
+        Ha = multiply(self.H, a)
+        q = self.q if self.H is None else self.q_or_zero - Ha
+        return replace(
+            self,
+            pieces=self.pieces and self.pieces.shifted(a),
+            q=q,
+            rows=tuple(rows.shifted(a) for rows in self.rows),
+            smooth=tuple(term.shifted(a) for term in self.smooth),
+            constant=self.constant + 0.5 * float(a @ Ha) - float(self.q_or_zero @ a),
+        )
+
+    def plus(self, slope: Any = 0.0, curvature: float = 0.0, constant: float = 0.0) -> "Blocks":
+        """f + <slope, x> + (curvature/2)|x|² + constant.
+
+        Examples
+        --------
+        >>> Blocks(2).plus(slope=1.0).q.tolist()
+        [1.0, 1.0]
+        """
+        H = add_diagonal(self.H, np.full(self.dim, curvature)) if curvature else self.H
+        q = self.q_or_zero + slope if np.any(slope) else self.q
+        return replace(self, H=H, q=q, constant=self.constant + constant)
+
+    @property
+    def q_or_zero(self) -> Array:
+        """q as a vector."""
+        return np.zeros(self.dim) if self.q is None else self.q
+
+    @staticmethod
+    def stacked(parts: "Sequence[Blocks]") -> "Blocks":
+        """The sum of functions of consecutive parts of x.
+
+        Examples
+        --------
+        >>> Blocks.stacked([Blocks(1, q=np.ones(1)), Blocks(2)]).q.tolist()
+        [1.0, 0.0, 0.0]
+        """
+        first = np.cumsum([0, *(part.dim for part in parts)])
+        own = np.cumsum([0, *(part.extra for part in parts)])
+        dim, extra = int(first[-1]), int(own[-1])
+        rows, smooth = [], []
+        for part, at, u in zip(parts, first[:-1].tolist(), own[:-1].tolist(), strict=True):
+            rows += [one.placed(at, dim, u, extra) for one in part.rows]
+            smooth += [term.placed(at) for term in part.smooth]
+        pieces = [Pieces.free(part.dim) if part.pieces is None else part.pieces for part in parts]
+        some_pieces = any(part.pieces is not None for part in parts)
+        some_linear = any(part.q is not None for part in parts)
+        return Blocks(
+            dim,
+            pieces=Pieces.stacked(pieces) if some_pieces else None,
+            H=stack_curvatures([part.H for part in parts], [part.dim for part in parts]),
+            q=np.concatenate([part.q_or_zero for part in parts]) if some_linear else None,
+            cost=np.concatenate([part.cost for part in parts]),
+            rows=tuple(rows),
+            smooth=tuple(smooth),
+            constant=sum(part.constant for part in parts),
+        )
+
+
+def _placed(M: sp.csr_array, first: int, columns: int) -> sp.csr_array:
+    """M in columns first, first + 1, … of a matrix with that many columns."""
+    return sp.csr_array((M.data, M.indices + first, M.indptr), shape=(M.shape[0], columns))

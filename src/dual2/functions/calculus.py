@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, common_dim, entries, number
 from dual2.functions.base import Function, one_unit, reciprocal, support_of_all
+from dual2.functions.blocks import Blocks
 
 
 def read_affine(
@@ -165,6 +168,14 @@ class Affined(Function):
         if self.curvature > 0:
             return support_of_all(u)
         return self.scale * self.function._recession(u) + (u * self.slope).sum(axis=-1)
+
+    def _blocks(self, dim: int) -> Blocks | None:
+        inner = self.function.blocks(dim)
+        if inner is None:
+            return None
+        constant = float(np.broadcast_to(self.constant, (dim,)).sum())
+        moved = inner.scaled(self.scale).shifted(self.center)
+        return moved.plus(self.slope, self.curvature, constant)
 
     def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
         return Affined(

@@ -12,6 +12,7 @@ import numpy as np
 
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.blocks import Blocks, Pieces
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,6 +290,23 @@ class PiecewiseQuadratic(Function):
             upper=self.upper + center,
         )
 
+    def _blocks(self, dim: int) -> Blocks:
+        f = self.broadcast(dim)
+        linear = np.asarray(f.linear)
+        if f.smooth:
+            constant = float(np.sum(f._formula(np.zeros(dim))))
+            return Blocks(
+                dim, H=_unless_zero(f.curvature), q=_unless_zero(linear), constant=constant
+            )
+        lower, upper = np.asarray(f.lower), np.asarray(f.upper)
+        kinked = np.not_equal(f.slope_left, f.slope_right)
+        start = np.where(kinked, f.kink, np.clip(0.0, lower, upper))
+        slope, to_upper = f.curvature * start + linear, upper - start
+        left = lower - start, np.where(kinked, 0.0, to_upper), f.curvature, slope + f.slope_left
+        right = 0.0, np.where(kinked, to_upper, 0.0), f.curvature, slope + f.slope_right
+        pieces = Pieces.from_table(start, [left, right])
+        return Blocks(dim, pieces=pieces, constant=float(np.sum(f._formula(start))))
+
     def stretched(self, scale: float) -> "PiecewiseQuadratic":
         """scale·f(x/scale), the conjugate of scale·f*."""
         return PiecewiseQuadratic(
@@ -305,6 +323,10 @@ class PiecewiseQuadratic(Function):
 
 
 _NAMES = tuple(field.name for field in fields(PiecewiseQuadratic))
+
+
+def _unless_zero(vector: Entries) -> Array | None:
+    return np.asarray(vector) if np.any(vector) else None
 
 
 def _climb(gain: Array, width: Entries, level: Entries) -> Array:

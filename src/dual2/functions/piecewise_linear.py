@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, entries, number, store
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.blocks import Blocks, Pieces
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -108,6 +109,15 @@ class PiecewiseLinear(Function):
         finite = np.where(np.isfinite(self.slopes), self.slopes, 0.0)
         kinks = self.kinks[np.maximum(place - 1, 0) // 2]
         return np.where(place % 2, kinks, v - step * finite[place // 2])
+
+    def _blocks(self, dim: int) -> Blocks:
+        first, *inner, last = self.slopes.tolist()
+        widths = np.diff(self.kinks).tolist()
+        columns = [(-np.inf, 0.0, 0.0, first)] if np.isfinite(first) else []
+        columns += [(0.0, w, 0.0, slope) for w, slope in zip(widths, inner, strict=True)]
+        columns += [(0.0, np.inf, 0.0, last)] if np.isfinite(last) else []
+        pieces = Pieces.from_table(np.full(dim, self.kinks[0]), columns)
+        return Blocks(dim, pieces=pieces, constant=dim * self.offset)
 
     def _conjugate_value(self, w: Array) -> Array:
         return self._dual._value(w)

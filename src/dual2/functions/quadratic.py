@@ -20,6 +20,8 @@ from dual2.functions.arguments import (
     matrix,
 )
 from dual2.functions.base import TOLERANCE, Function, one_unit
+from dual2.functions.blocks import Blocks
+from dual2.functions.curvature import Factored
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 _EPS = float(np.finfo(float).eps)
@@ -194,6 +196,12 @@ class Quadratic(SpectralFunction):
     def _grad(self, x: Array) -> Array:
         return self._apply(x) + self.q
 
+    def _blocks(self, dim: int) -> Blocks | None:
+        if self.P.ndim == 1:
+            return super()._blocks(dim)
+        q = np.broadcast_to(self.q, (dim,)) if np.any(self.q) else None
+        return Blocks(dim, H=0.5 * (self.P + self.P.T), q=q)
+
     def _apply(self, x: Array) -> Array:
         return self.P * x if self.P.ndim == 1 else x @ self.P.T
 
@@ -263,3 +271,11 @@ class LeastSquares(SpectralFunction):
 
     def _grad(self, x: Array) -> Array:
         return (x @ self.M.T - self.b) @ self.M + self.ridge * x
+
+    def _blocks(self, dim: int) -> Blocks:
+        b = np.broadcast_to(self.b, (len(self.M),))
+        if len(self.M) < dim:
+            H = Factored(self.M, np.full(dim, self.ridge))
+        else:
+            H = self.M.T @ self.M + self.ridge * np.eye(dim)
+        return Blocks(dim, H=H, q=-self.M.T @ b, constant=self.constant)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
+from dual2.functions.blocks import Blocks, Pieces
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
@@ -93,6 +94,14 @@ class HuberLoss(SmoothLoss):
         reach = kappa * self.delta
         return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
 
+    def _blocks(self, dim: int) -> Blocks:
+        start = np.broadcast_to(self.y - self.delta, (dim,))
+        scale = np.broadcast_to(self.scale, (dim,))
+        end = scale * self.delta
+        left, right = (-np.inf, 0.0, 0.0, -end), (0.0, np.inf, 0.0, end)
+        pieces = Pieces.from_table(start, [left, (0.0, 2.0 * self.delta, scale, -end), right])
+        return Blocks(dim, pieces=pieces, constant=0.5 * self.delta**2 * float(scale.sum()))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SquaredHingeLoss(SmoothLoss):
@@ -138,3 +147,9 @@ class SquaredHingeLoss(SmoothLoss):
         kappa = 2.0 * step * self.scale
         margin = self.labels * v
         return self.labels * np.maximum(margin, (margin + kappa) / (1.0 + kappa))
+
+    def _blocks(self, dim: int) -> Blocks:
+        start, bend = np.broadcast_to(self.labels, (dim,)), 2.0 * np.asarray(self.scale)
+        left = -np.inf, 0.0, np.where(start > 0, bend, 0.0), 0.0
+        right = 0.0, np.inf, np.where(start > 0, 0.0, bend), 0.0
+        return Blocks(dim, pieces=Pieces.from_table(start, [left, right]))

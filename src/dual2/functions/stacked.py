@@ -8,6 +8,7 @@ import numpy as np
 from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, Entries, Groups, number, store
 from dual2.functions.base import Function
+from dual2.functions.blocks import Blocks
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.user import as_function
 
@@ -151,6 +152,11 @@ class Stacked(Function):
 
     def _recession(self, u: Array) -> Array:
         return np.sum([f._recession(part) for f, part in self.split(u)], axis=0)
+
+    def _blocks(self, dim: int) -> Blocks | None:
+        found = [f.blocks(size) for f, size in self.parts]
+        known = [part for part in found if part is not None]
+        return Blocks.stacked(known) if len(known) == len(found) else None
 
     def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
         centers, slopes = (np.broadcast_to(entry, (self.dim,)) for entry in (center, slope))
