@@ -311,3 +311,13 @@ def test_comparison_without_a_row():
 def test_numbers_may_be_given():
     numbers = condition_numbers(CASES["1"], NETWORK)
     assert complexities(CASES["1"], NETWORK, numbers=numbers) == complexities(CASES["1"], NETWORK)
+
+
+def test_a_run_of_nedic_finds_its_row():
+    """The paper writes Nedić with an accent, the registry without."""
+    agents = [d2.Agent(np.eye(2), d2.SquaredNorm(float(k + 1))) for k in range(3)]
+    problem = d2.Problem(agents, d2.IndicatorPoint(np.ones(2)))
+    network = d2.Network(nx.path_graph(3))
+    result = d2.solve(problem, network, method="Nedic", tol=1e-8)
+    found = compare(complexities(problem, network, eps=1e-8), result)
+    assert found.row is not None and found.row.method == "Nedić"

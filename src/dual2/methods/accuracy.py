@@ -13,6 +13,9 @@ from dual2.theory import Constants, Facts, convex_error, linear_schedule, subpro
 Array = np.ndarray
 
 
+RULES = ("relative", "paper", "literal")
+
+
 @dataclass(frozen=True)
 class Options:
     """Parameters of iD2A that are not constants of the problem.
@@ -23,6 +26,9 @@ class Options:
         ``"relative"``: the subproblem's residual is at most ``eta`` times the last outer step.
         ``"paper"``: the schedules of Theorem 3 (complexity; μ_F, μ_H > 0) or of Theorem 1
         (convergence, general convex).
+        ``"literal"``: the same schedules, and everything else as printed too: the inner stopping
+        rule is tested at every inner iteration (``check`` is 1), no momentum is restarted, and the
+        exchange of λ after each subproblem is made and counted.
     eta : float
         η of the relative rule, below 1.
     c, delta : float
@@ -48,10 +54,13 @@ class Options:
     check: int = 10
 
     def __post_init__(self) -> None:
-        if self.accuracy not in ("relative", "paper"):
+        if self.accuracy not in RULES:
             raise CapabilityError(
-                f"accuracy={self.accuracy!r} is unknown; use 'auto', 'relative' or 'paper'."
+                f"accuracy={self.accuracy!r} is unknown; use 'auto', 'relative', 'paper' or "
+                "'literal'."
             )
+        if self.literal:
+            object.__setattr__(self, "check", 1)
         ranges = {"eta": (0, 1), "c": (1, math.inf), "delta": (0, math.inf)}
         ranges |= {"slack": (0, 1), "check": (0, 10**9)}
         for name, (low, high) in ranges.items():
@@ -60,6 +69,11 @@ class Options:
                 raise CapabilityError(
                     f"{name} = {value!r} found; expected {low} < {name} < {high}."
                 )
+
+    @property
+    def literal(self) -> bool:
+        """Whether the loops run exactly as the paper prints them."""
+        return self.accuracy == "literal"
 
 
 class AccuracyRule:

@@ -82,7 +82,7 @@ GUIDES: dict[str, Guide] = {
     "iD2A": _ID2A,
     "MiD2A": replace(
         _ID2A,
-        guarantee=_ID2A.guarantee + " K = ⌈√κ_C⌉ rounds per iteration make the condition of the "
+        guarantee=_ID2A.guarantee + " K = ⌊√κ_C⌋ rounds per iteration make the condition of the "
         "network a constant, so that κ_C enters the rounds by its root only.",
         when="On badly connected networks (long paths, large κ_C) where only neighbours talk and "
         "local work is dearer than rounds; otherwise as iD2A.",

@@ -46,6 +46,9 @@ class ID2A:
         self.nesterov = self.oracle.nesterov
         self.rounds = 0
         self.stride = self.runtime.network.rounds
+        # The inner loop ends with 𝐂λ at hand, so this exchange can be spared; the paper makes it.
+        together = options.literal and not subsolver.constants.alone
+        self.exchange = self.runtime.network.rounds if together else 0
 
     # -- start, save, restore ----------------------------------------------------------------
     def start(self, x: Array, lam: Array) -> None:
@@ -104,6 +107,7 @@ class ID2A:
             self.rounds += self.oracle.advance(self.at, rounds - self.rounds, left)
             answer = self.oracle.measure(self.at)
             if answer is not None:
+                self.rounds += self.exchange
                 self.at = self.nesterov.step(self.at, answer.mixed, answer.ascent)
                 self.oracle.next(self.at)
 
@@ -142,7 +146,9 @@ def plan_id2a(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan
     own, maker = {}, asked
     if not callable(maker):
         maker, by_dual = SUBSOLVERS[name].make, SUBSOLVERS[name].by_dual
-        own = {"slack": options.slack, "restart": options.restart} if by_dual else {}
+        if by_dual:
+            own = {"slack": options.slack, "restart": options.restart}
+            own["printed"] = options.literal
     solver = maker(runtime, facts, constants, **own)
     if not isinstance(solver, Subsolver):
         made = type(solver).__name__

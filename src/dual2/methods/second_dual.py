@@ -152,7 +152,9 @@ class SecondDual(ABC):
         self.per_mix, top = self.runtime.network.rounds, self.runtime.network.spectral.lambda_max
         length, beta = 1.0 / constants.L_F if constants.L_F > 0 else 0.0, constants.outer_momentum
         self.rule = accuracy_rule(options, constants, facts, top, length)
-        self.nesterov = Nesterov(length, beta, restarts=self.rule.adaptive or beta is None)
+        self.nesterov = Nesterov(
+            length, beta, restarts=(self.rule.adaptive or beta is None) and not options.literal
+        )
         self.inner = 0  # iterations on the present subproblem
 
     def init(self, x: Array, lam: Array, z: Array, priced: bool) -> int:
@@ -179,7 +181,9 @@ class SecondDual(ABC):
 
     def aim(self, k: int) -> None:
         """Tell the solver how inaccurate its own inner iterations may be at most."""
-        target = self.rule.target(k) if self.facts.n > 1 else None  # one agent: it is the last
+        target = self.rule.target(k)
+        if self.facts.n == 1 or self.options.literal:  # one agent: its subproblem is the last
+            target = None
         self.solver.floor = 0.0 if target is None else 0.1 * target / math.sqrt(self.facts.n)
 
     def state(self) -> dict[str, Any]:
@@ -253,7 +257,7 @@ class Together(SecondDual):
                 rule.missed()
             noise = _ROUNDING * size * math.sqrt(sums.z2)
             return Answer(sub.mixed, sums.ascent if sums.ascent < -noise else 0.0)
-        if sub.restarts and sums.uphill > 0:
+        if sub.restarts and sums.uphill > 0 and not self.options.literal:
             sub.restart()
             self.restarted = self.inner
         self.check = self.inner + self.pause(at.k, residual)
@@ -283,6 +287,8 @@ class Together(SecondDual):
 
     def pause(self, k: int, residual: float) -> int:
         """Inner iterations until the next test, at most as many as the residual should need."""
+        if self.options.literal:
+            return 1
         most = max(self.options.check, (self.inner - self.restarted) // 8)
         target, before = self.rule.target(k), self.residual
         if not self.rule.adaptive or target is None or before is None:
@@ -345,7 +351,7 @@ class Alone(SecondDual):
         sub, ascent = self.solver, 0.0
         own = self.nesterov.length * np.sqrt(inner(sub.mixed, sub.mixed))
         self.scale = np.maximum(own, self.FADING * self.scale)
-        if self.constants.outer_momentum is None and at.since > 0:
+        if self.nesterov.restarts and self.constants.outer_momentum is None and at.since > 0:
             step = self.nesterov.descend(at, sub.mixed) - at.w
             ascent = agreed(self.runtime, Ascent, ascent=inner(sub.lam, step)).ascent
         return Answer(sub.mixed, ascent)
@@ -362,13 +368,14 @@ class Compiled(SecondDual):
     def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
         """Outer iterations up to the next multiple of the burst; w and z are updated in place."""
         beta = self.constants.outer_momentum
-        burst = self.BURST if beta is not None else self.options.check
+        restarts = beta is None and self.nesterov.restarts
+        burst = self.options.check if restarts else self.BURST
         steps = max(1, min(rounds // self.per_mix, burst - at.k % burst))
         length = self.nesterov.length
         ascent = self.solver.iterate(at.w, at.z, steps, length, beta, at.since)
         at.k += steps
         at.since += steps
-        if beta is None and at.k % burst == 0:
+        if restarts and at.k % burst == 0:
             if agreed(self.runtime, Ascent, ascent=ascent).ascent < 0:
                 at.since = 0
         return steps * self.per_mix

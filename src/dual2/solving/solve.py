@@ -88,8 +88,9 @@ def solve(
         but is not cut short: a run with a cold cache may end after its first steps.
     constants : {"tight", "paper"}
         Which constants of F_ρ to use.
-    accuracy : {"auto", "relative", "paper"}
-        How accurately the subproblems are solved.
+    accuracy : {"auto", "relative", "paper", "literal"}
+        How accurately iD2A and MiD2A solve their subproblems; ``"literal"`` follows the printed
+        text of the paper in every other respect too.
     start : (x, lam), (x, lam, Result), Result or mapping, optional
         Warm start. A result of the same problem, network and parameters is continued bit for bit;
         so is the state that ``checkpoints`` kept. One in the third place is of another problem

@@ -1,6 +1,7 @@
 """The complexity table evaluated: which rows hold, what they predict, what a run cost beside."""
 
 import math
+import unicodedata
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -319,7 +320,8 @@ def _was_run(row: Complexity, used: dict[str, Any]) -> bool:
     """Whether a row describes a run with the given parameters."""
     method = str(used["method"])
     if row.rho is None:
-        return method == row.method or method.startswith(f"{row.method}-")
+        written = "".join(c for c in unicodedata.normalize("NFD", row.method) if c.isascii())
+        return method in (row.method, written) or method.startswith(f"{row.method}-")
     if method != row.method or used.get("subsolver") != row.subsolver:
         return False
     by_gradient = used.get("mapping") == "smooth"

@@ -15,6 +15,8 @@ from dual2.theory import Constants, Facts
 Array = np.ndarray
 NO_MOMENTUM = -1.0
 """What the compiled loops read as momentum k/(k+3)."""
+PRINTED_MOMENTUM = -2.0
+"""As the paper prints it, one step behind and never restarted: (k-1)/(k+2)."""
 LOCAL_STEPS = 20_000
 """With ρ = 0, most local iterations between two looks at the clock."""
 

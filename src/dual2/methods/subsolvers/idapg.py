@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Array, Subsolver
+from dual2.methods.subsolvers.base import (
+    LOCAL_STEPS,
+    NO_MOMENTUM,
+    PRINTED_MOMENTUM,
+    Array,
+    Subsolver,
+)
 from dual2.methods.subsolvers.idapg_kernel import (
     BLOCK_H,
     BOTH_H,
@@ -41,6 +47,8 @@ class IDAPG(Subsolver):
         δ of the local accuracy rule: A_i(x_i - x_i*) at most δ times the last dual movement/t.
     restart : bool
         Use k/(k+3) with adaptive restart even where μ_φ is known.
+    printed : bool
+        Where no momentum is known, use k/(k+3) exactly as printed, without restarts.
     """
 
     name, layout, memory = "iDAPG", State, ("now", "extra")
@@ -56,6 +64,7 @@ class IDAPG(Subsolver):
         constants: Constants,
         slack: float = 0.3,
         restart: bool = False,
+        printed: bool = False,
     ) -> None:
         super().__init__(runtime, facts, constants)
         self.slack = float(slack)
@@ -74,7 +83,8 @@ class IDAPG(Subsolver):
             bound = np.full(runtime.n, runtime.largest(bound[:, None])[0])
         kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
         betas = [None if restart else momentum(k) for k in kappas]
-        self.beta = np.array([NO_MOMENTUM if b is None else b for b in betas])
+        unknown = PRINTED_MOMENTUM if printed else NO_MOMENTUM
+        self.beta = np.array([unknown if b is None else b for b in betas])
         slowest, least = float(self.beta.max()), float(self.beta.min())
         if constants.alone:
             slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]

@@ -34,6 +34,7 @@ from dual2.engine.local import (
 )
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned
+from dual2.methods.subsolvers.base import NO_MOMENTUM
 
 Array = np.ndarray
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
@@ -71,7 +72,8 @@ class Rule(NamedTuple):
     step: Array
     """t of each row."""
     beta: Array
-    """β of each row; negative: k/(k+3), k the iterations since the last restart."""
+    """β of each row; -1: k/(k+3), k the iterations since the last restart; -2: (k-1)/(k+2) as the
+    paper prints it, without restarts."""
     rho: float
     share: float
     """1/n."""
@@ -179,7 +181,8 @@ def iterate(block, i, at, last, state, z, rule, room):
     if state.since[i] == 0:  # apart, or the compiler divides in every row
         beta = 0.0
     elif beta < 0.0:
-        beta = state.since[i] / (state.since[i] + 3.0)
+        step = state.since[i] + 1.0 + beta  # k, or k-1 where the momentum is as printed
+        beta = step / (step + 3.0)
     state.since[i] += 1
     for k in range(v.shape[0]):
         v[k] = lam[k] + beta * (lam[k] - before[k])
@@ -229,7 +232,7 @@ def idapg_steps(block, links, state, z, rule, now, steps, stop, local, member):
                 new = lam[1 - at, i]
                 if local or block.easy[i] == 0:
                     moved[i] = distance(room.v, new) / rule.step[i]
-                if local and rule.beta[i] < 0.0 and points_uphill(room.v, new, lam[at, i]):
+                if local and rule.beta[i] == NO_MOMENTUM and points_uphill(room.v, new, lam[at, i]):
                     state.since[i] = 0
             at = 1 - at
             if not local:
