@@ -17,6 +17,7 @@ from dual2.functions.arguments import (
     check_rows,
 )
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
+from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -50,6 +51,14 @@ class L2Norm(Support):
         norm = np.linalg.norm(v, axis=-1, keepdims=True)
         threshold = step * self.weight
         return v * np.where(norm > threshold, 1.0 - threshold / np.where(norm > 0, norm, 1.0), 0.0)
+
+    def _blocks(self, dim: int) -> Blocks:
+        """(t, x) in the second-order cone, at the cost weight·t."""
+        if self.weight == 0.0:
+            return Blocks(dim)
+        x, t = -np.eye(dim + 1, dim, -1), -np.eye(dim + 1, 1)
+        cone = Rows.of(Cone.SECOND_ORDER, x, 0.0, t)
+        return Blocks(dim, cost=np.array([self.weight]), rows=(cone,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -99,6 +108,14 @@ class IndicatorBall(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self.radius * np.linalg.norm(u, axis=-1) + (u * self.center).sum(axis=-1)
 
+    def _blocks(self, dim: int) -> Blocks:
+        """(radius, x - center) in the second-order cone."""
+        center = np.broadcast_to(self.center, (dim,))
+        if self.radius == 0.0:
+            return Blocks(dim, pieces=Pieces.from_table(center, []))
+        rhs = np.append(self.radius, -center)
+        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), rhs),))
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IndicatorSimplex(Indicator):
@@ -135,6 +152,12 @@ class IndicatorSimplex(Indicator):
 
     def _domain_support(self, u: Array) -> Array:
         return self.total * u.max(axis=-1)
+
+    def _blocks(self, dim: int) -> Blocks:
+        if self.total == 0.0:
+            return Blocks(dim, pieces=Pieces.from_table(np.zeros(dim), []))
+        pieces = Pieces.from_table(np.zeros(dim), [(0.0, np.inf, 0.0, 0.0)])
+        return Blocks(dim, pieces, rows=(Rows.of(Cone.ZERO, np.ones((1, dim)), self.total),))
 
 
 def simplex_level(v: Array, total: float) -> Array:
@@ -208,6 +231,10 @@ class IndicatorHalfspace(Indicator):
         rest = np.linalg.norm(u - multiple[..., None] * a, axis=-1)
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(rest > slack, np.inf, multiple * self.b)
+
+    def _blocks(self, dim: int) -> Blocks:
+        a = np.broadcast_to(self.a, (1, dim))
+        return Blocks(dim, rows=(Rows.of(Cone.NONNEGATIVE, a, self.b),) if np.any(a) else ())
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,3 +310,9 @@ class IndicatorAffine(Indicator):
         inside = u @ Q.T
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(np.linalg.norm(u - inside @ Q, axis=-1) > slack, np.inf, inside @ c)
+
+    def _blocks(self, dim: int) -> Blocks:
+        """Mx = b as given if the rows are independent, else Qx = c."""
+        Q, c = self.basis
+        M, b = (self.M, self.b) if len(Q) == len(self.M) else (Q, c)
+        return Blocks(dim, rows=(Rows.of(Cone.ZERO, M, b),) if len(M) else ())

@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
+from dual2.functions.blocks import Blocks, Cone, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,3 +44,6 @@ class IndicatorSecondOrderCone(Indicator):
 
     def _domain_support(self, u: Array) -> Array:
         return self._value(-u)
+
+    def _blocks(self, dim: int) -> Blocks:
+        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, -sp.eye_array(dim), 0.0),))

@@ -11,10 +11,12 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, Matrix, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
+from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
@@ -206,6 +208,18 @@ class IndicatorPolyhedron(Indicator):
             return np.asarray(self._support(u))
         return np.array([self._support(row) for row in u])
 
+    def _blocks(self, dim: int) -> Blocks:
+        """Rows with a single entry as bounds, the others as given."""
+        s, rows = self.scaled, self._sorted[1]
+        M = sp.csr_array(self.M[rows])
+        lower, upper = (bound[rows] for bound in self._bounds)
+        equal = lower == upper
+        below, above = np.isfinite(lower) & ~equal, np.isfinite(upper) & ~equal
+        between = sp.vstack([M[above], -M[below]]), np.append(upper[above], -lower[below])
+        parts = [(Cone.ZERO, M[equal], upper[equal]), (Cone.NONNEGATIVE, *between)]
+        kept = tuple(Rows.of(*part) for part in parts if len(part[2]))
+        return Blocks(dim, pieces=_box(s.box_lower, s.box_upper), rows=kept)
+
     def _support(self, u: Array) -> float:
         """By proximal steps x ← project(x + t·u), which end at a maximiser; else as a program.
 
@@ -222,6 +236,14 @@ class IndicatorPolyhedron(Indicator):
             if moved <= 0.1 * ROUNDING * step:
                 return float(u @ x)
         return _dual_program(self.scaled, u)
+
+
+def _box(lower: Array, upper: Array) -> Pieces | None:
+    """The bounds as pieces; None if there are none."""
+    if not (np.isfinite(lower) | np.isfinite(upper)).any():
+        return None
+    start = np.clip(0.0, lower, upper)
+    return Pieces.from_table(start, [(lower - start, upper - start, 0.0, 0.0)])
 
 
 def _dual_program(s: Scaled, u: Array) -> float:
