@@ -1,4 +1,4 @@
-"""Masks follow from a key and the number of a sum alone, whenever they are drawn, and cancel."""
+"""Masks follow from a key, the chain of totals and the number of a sum alone, and cancel."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from cryptography.hazmat.primitives.ciphers.modes import CTR
 from dual2.engine.fixed_point import add_words
 from dual2.runtime.peers.masks import Masks, Randomness, Secret
 
-RUN, STUDY = bytes(16), bytes(32)
+RUN, STUDY, CHAIN = bytes(16), bytes(32), bytes(range(32))
 SHAPES = [(22, 2), (22, 2), (22, 2), (7,), (7,), (22, 2), (3, 33), (3, 33), (5000, 2), (5000, 2)]
 
 
@@ -39,7 +39,7 @@ def test_words_are_those_of_counter_mode(index, count):
 def test_masks_cancel(masks):
     parties = [masks(me) for me in range(3)]
     for index, shape in enumerate(SHAPES):
-        first, *others = (one.draw(index, shape) for one in parties)
+        first, *others = (one.draw(index, CHAIN, shape) for one in parties)
         assert len(np.unique(first)) == first.size
         for other in others:
             if len(shape) == 1:
@@ -52,16 +52,22 @@ def test_masks_cancel(masks):
         assert not first.any()
 
 
-def test_masks_do_not_depend_on_when_they_are_drawn(masks):
-    """One after the other, with some drawn ahead or prepared, or each by a new process."""
-    running, preparing, seen = masks(1), masks(1), set()
+def test_masks_are_the_same_after_a_restart_and_never_used_twice(masks):
+    """Whatever was drawn before, and whatever became of it."""
+    running, seen = masks(1), set()
     for index, shape in enumerate(SHAPES):
-        alone = masks(1).draw(index, shape)
-        found = running.draw(index, shape)
+        alone = masks(1).draw(index, CHAIN, shape)
+        found = running.draw(index, CHAIN, shape)
         assert found.shape == shape and (found == alone).all()
-        prepared = preparing.draw(index, shape)
-        assert (prepared == alone).all()
-        found[:], prepared[:] = 0, 0  # whoever asked may change them
-        preparing.prepare(index + 1)
+        found[:] = 0  # whoever asked may change them
         assert not seen & {word.tobytes() for word in alone.ravel()}
         seen |= {word.tobytes() for word in alone.ravel()}
+
+
+@pytest.mark.parametrize("shape", [(7,), (22, 2)])
+def test_masks_of_other_totals_share_nothing(masks, shape):
+    """One bit of the chain changes every word, and the words do not cancel any more."""
+    other = bytes([CHAIN[0] ^ 1]) + CHAIN[1:]
+    one, two = (masks(1).draw(5, chain, shape) for chain in (CHAIN, other))
+    assert not np.isin(one, two).any()
+    assert not np.isin(masks(0).draw(5, CHAIN, shape) + two, [0]).any()

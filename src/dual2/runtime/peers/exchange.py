@@ -12,7 +12,7 @@ from typing import NoReturn
 import numpy as np
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.frames import MARK, Frame, Kind, frame_of
+from dual2.runtime.peers.frames import CHAIN_BYTES, MARK, Frame, Kind, frame_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.link import KEEP, Link
@@ -62,7 +62,7 @@ class Exchange(Transport):
     def __init__(self, hub: Hub, journal: Journal, names: list[str]) -> None:
         super().__init__()
         self.hub, self.journal, self.names, self.rank = hub, journal, names, hub.me
-        self.progress, self._index, self._chain = Progress(), 0, bytes(MARK)
+        self.progress, self._index, self._chain = Progress(), 0, bytes(CHAIN_BYTES)
         for link in hub.links.values():
             link.fresh, link.key = journal.new, journal.consumed.key
         for peer in list(journal.frames):
@@ -79,7 +79,7 @@ class Exchange(Transport):
     ) -> Frame:
         """The same frame to some peers; it, as the first of them gets it."""
         hub = self.hub
-        frame = frame_of(kind, hub.meaning.run, values, tag, self._chain)
+        frame = frame_of(kind, hub.meaning.run, values, tag, self._chain[:MARK])
         for peer in peers:
             link = hub.links[peer]
             if link.unconfirmed > KEEP:
@@ -131,7 +131,7 @@ class Exchange(Transport):
         if frame.shape != like.shape or frame.dtype != dtype:
             found, right = f"{_NAMES[frame.dtype]} of shape {frame.shape}", _NAMES[dtype]
             self._blame(peer, f"sent {found}; {right} of shape {like.shape} expected")
-        if frame.chain != self._chain and kind in (Kind.UP, Kind.DOWN):
+        if frame.chain != self._chain[:MARK] and kind in (Kind.UP, Kind.DOWN):
             self._blame(
                 peer, "has seen other totals than this party: somebody on the way changes them"
             )

@@ -16,7 +16,9 @@ Array = np.ndarray
 Bytes = bytes | bytearray | memoryview
 MAGIC = b"D2F1"
 MARK = 16
-"""Bytes of a run's name and of the chain of totals."""
+"""Bytes of a run's name, and of the chain of totals that a header has room for."""
+CHAIN_BYTES = 32
+"""Bytes of the chain of totals: whoever makes the totals must not find two of the same hash."""
 MOST_CONTROL = 4096
 """Most bytes of a frame that is not numbered."""
 _HEADER = struct.Struct("<4s4sQQQQIIII16s16s")
@@ -40,6 +42,17 @@ def mark_of(*parts: Bytes) -> bytes:
     """
     whole = parts[0] if len(parts) == 1 else b"".join(parts)
     return sha256(whole).digest()[:MARK]
+
+
+def chain_of(chain: bytes, *parts: bytes) -> bytes:
+    """The chain of totals after some more, each by its SHA-256.
+
+    Examples
+    --------
+    >>> len(chain_of(bytes(CHAIN_BYTES), sha256(b"total").digest()))
+    32
+    """
+    return sha256(b"".join((chain, *parts))).digest()
 
 
 def check_of(key: bytes, data: Bytes) -> bytes:
@@ -184,11 +197,18 @@ class Frame:
         return mark_of(head[:_HEARD], head[_SAID:], self.mark or self.hashed())
 
     def hashed(self) -> bytes:
-        """``mark_of`` the payload, for all parties to compare; of a short one made once."""
+        """``mark_of`` the payload; of a short one made once."""
         if self.length > SHORT:
             return mark_of(self.payload)
         self.mark = self.mark or mark_of(self.payload)
         return self.mark
+
+    def digest(self) -> bytes:
+        """SHA-256 of the payload, for the chain of totals, which all parties compare."""
+        found = sha256(self.payload).digest()
+        if self.length <= SHORT:
+            self.mark = found[:MARK]
+        return found
 
     def array(self) -> Array:
         """The payload as an array."""

@@ -13,7 +13,7 @@ from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 
-PROTOCOL = 3
+PROTOCOL = 4
 CHECKING = "check"
 """Incarnation of a process that only looks whether it would be welcome."""
 _WORDS = {"protocol": "protocol", "study": "study file", "versions": "set of library versions"}

@@ -1,14 +1,19 @@
 """Masks that cancel in the total: nobody sees anybody's part of a sum.
 
-Each pair of parties shares a key (X25519, HKDF) and, for every sum, a stream of random words
-(AES-256 in counter mode, one nonce per sum). Of a pair the first adds it, the second subtracts it.
-A party's words are uniform to whoever does not know all of its streams.
+Each pair of parties shares a key (X25519, HKDF). For every sum the key gives a stream of random
+words: AES-256 in counter mode under HMAC-SHA256(pair key, chain of totals, number of the sum). Of a
+pair the first party adds the stream, the second subtracts it. A party's words are uniform to
+whoever does not know all of its streams.
+
+The chain of totals is part of the stream's key, so masks cancel only between parties that have seen
+the same totals. A relay that sends one party other totals gets random words from it at the next
+sum. The masks of a sum therefore cannot be drawn before the total of the last one is known.
 """
 
 import hmac
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +32,7 @@ PUBLIC = 32
 _SECRET = 64
 _SPARE = 2
 """Words beyond what is encrypted: the cipher wants room for one block more."""
-_AHEAD = 16_384
-"""Words of the masks that are drawn at once, for one sum or for several that follow."""
+_PAIR_INFO, _TAG_INFO = b"dual2 mask 3", b"dual2 totals 1"
 
 
 class Randomness:
@@ -39,47 +43,40 @@ class Randomness:
     """
 
     def __init__(self, key: bytes) -> None:
-        from cryptography.hazmat.primitives.ciphers import Cipher
-        from cryptography.hazmat.primitives.ciphers.algorithms import AES
-        from cryptography.hazmat.primitives.ciphers.modes import ECB
-
-        self._encrypt = Cipher(AES(key), ECB()).encryptor().update_into
+        self._encrypt = _block_cipher(key)
 
     def words(self, index: int, count: int) -> Array:
         """``count`` words of 64 bits for sum ``index``."""
-        return self.encrypt(counters(index, 1, -(-count // 2)))[:count]
-
-    def encrypt(self, blocks: Array, place: Array | None = None) -> Array:
-        """The words that some counters become, in ``place`` if there is one."""
-        if place is None:
-            place = np.empty(blocks.size + _SPARE, "<u8")
-        self._encrypt(blocks.view(np.uint8).reshape(-1).data, place.view(np.uint8).data)
-        return place[: blocks.size].astype(np.uint64, copy=False)
+        blocks = counters(index, -(-count // 2))
+        place = np.empty(blocks.size + _SPARE, "<u8")
+        return _encrypt_into(self._encrypt, blocks, place)[:count]
 
 
-def counters(index: int, sums: int, blocks: int) -> Array:
-    """The counters (i, k) of some sums from ``index`` on, so many blocks each.
+def _block_cipher(key: bytes) -> Callable[[Any, Any], int]:
+    """AES-256 of whole blocks: reads one buffer, writes another one."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import AES
+    from cryptography.hazmat.primitives.ciphers.modes import ECB
+
+    return Cipher(AES(key), ECB()).encryptor().update_into
+
+
+def _encrypt_into(encrypt: Callable[[Any, Any], int], blocks: Array, place: Array) -> Array:
+    """The words that some counters become, in ``place``."""
+    encrypt(blocks.view(np.uint8).reshape(-1).data, place.view(np.uint8).data)
+    return place[: blocks.size].astype(np.uint64, copy=False)
+
+
+def counters(index: int, blocks: int) -> Array:
+    """The counters (i, k) of sum ``index``, so many blocks.
 
     Examples
     --------
-    >>> counters(7, 2, 2).astype(int).tolist()
-    [[[7, 0], [7, 1]], [[8, 0], [8, 1]]]
+    >>> counters(7, 2).astype(int).tolist()
+    [[7, 0], [7, 1]]
     """
-    found = np.empty((sums, blocks, 2), ">u8")
-    _number(found, index)
-    found[:, :, 1] = np.arange(blocks)
-    return found
-
-
-def _number(blocks: Array, index: int) -> None:
-    """Put in the numbers of the sums."""
-    blocks[:, :, 0] = np.arange(index, index + len(blocks), dtype=">u8")[:, None]
-
-
-def _one(numbers: int, limbs: int) -> Array:
-    """So many ones of some words each."""
-    found = np.zeros((numbers, limbs), np.uint64)
-    found[:, 0] = 1
+    found = np.empty((blocks, 2), ">u8")
+    found[:, 0], found[:, 1] = index, np.arange(blocks)
     return found
 
 
@@ -170,24 +167,20 @@ class Masks:
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
         self.me = me
-        self._pairs: dict[int, Randomness] = {}
-        self._tags: dict[int, bytes] = {}
-        self._shape: tuple[int, ...] = ()
-        self._alike = False
-        self._drawn: dict[int, Array] = {}
-        self._blocks = self._scratch = np.zeros(0, "<u8")
+        self._pair_keys: dict[int, bytes] = {}
+        self._tag_keys: dict[int, bytes] = {}
+        self._counters = self._scratch = np.zeros(0, "<u8")
         for other, public in sorted(publics.items(), reverse=True):  # those to be added first
             first, second = sorted((me, other))
-            info = b"dual2 mask 2" + study + first.to_bytes(4, "little")
-            info += second.to_bytes(4, "little")
+            pair = study + first.to_bytes(4, "little") + second.to_bytes(4, "little")
             try:
                 shared = secret.private.exchange(X25519PublicKey.from_public_bytes(public))
             except ValueError as error:
                 raise PeerError(f"Party {other} has told a mask key of no use: {error}.") from error
-            key = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
-            self._pairs[other] = Randomness(key)
-            info = b"dual2 totals 1" + info[len(b"dual2 mask 2") :]
-            self._tags[other] = HKDF(SHA256(), 32, salt=run, info=info).derive(shared)
+            self._pair_keys[other], self._tag_keys[other] = (
+                HKDF(SHA256(), 32, salt=run, info=info + pair).derive(shared)
+                for info in (_PAIR_INFO, _TAG_INFO)
+            )
 
     def tags(self, chain: bytes, size: int) -> bytes:
         """For each of ``size`` parties a mark of ``chain`` that only this one can make for it."""
@@ -199,61 +192,63 @@ class Masks:
         return hmac.compare_digest(found, self._tag(other, other, chain))
 
     def _tag(self, other: int, sender: int, chain: bytes) -> bytes:
-        if other not in self._tags:
+        if other not in self._tag_keys:
             return bytes(MARK)  # one's own place
         text = sender.to_bytes(4, "little") + chain
-        return hmac.digest(self._tags[other], text, "sha256")[:MARK]
+        return hmac.digest(self._tag_keys[other], text, "sha256")[:MARK]
 
-    def draw(self, index: int, shape: tuple[int, ...]) -> Array:
+    def draw(self, index: int, chain: bytes, shape: tuple[int, ...]) -> Array:
         """What this party adds its words of sum ``index`` to, which whoever asked may change.
 
-        ``shape`` is (m,) for numbers of one word each: the sum of its masks. Or it is (m, limbs):
-        the last number but one is then 1 more, since there all parties count themselves.
+        Parameters
+        ----------
+        index : int
+            Number of the sum.
+        chain : bytes
+            Hash of all totals before it.
+        shape : tuple of int
+            (m,) for numbers of one word each: the sum of its masks. Or (m, limbs): the last number
+            but one is then 1 more, since there all parties count themselves.
         """
-        self._alike = shape == self._shape
-        if not self._alike:
-            self._shape, self._drawn = shape, {}
-        if index not in self._drawn:
-            self._fill(index)
-        drawn = self._drawn
-        return drawn[index].copy() if len(drawn) > 1 else drawn.pop(index)
-
-    def prepare(self, index: int) -> None:
-        """Draw for a sum to come, if the last ones had one shape: it usually has it too."""
-        if index not in self._drawn and self._alike:
-            self._fill(index)
-
-    def _fill(self, index: int) -> None:
-        """Masks of one sum; of several that follow where they are short and alike."""
-        shape = self._shape
-        size = math.prod(shape)
-        sums = max(1, _AHEAD // max(size, 1)) if self._alike and size % 2 == 0 else 1
-        drawn = self._draw(index, sums, size, shape[1:]).reshape(sums, *shape)
-        if len(shape) == 2:
-            add_words(drawn[:, -2], _one(sums, shape[1]))
-        self._drawn = dict(zip(range(index, index + sums), drawn, strict=True))
-
-    def _draw(self, index: int, sums: int, size: int, limbs: tuple[int, ...]) -> Array:
-        """Masks of some sums, one after the other: ± AES(counters) of each pair."""
-        blocks, total = self._counters(index, sums, -(-size // 2)), None
-        for other, stream in self._pairs.items():
-            if total is None and self.me < other:
-                total = stream.encrypt(blocks)[: sums * size].reshape(-1, *limbs)
-                continue
-            mask = stream.encrypt(blocks, self._scratch)[: sums * size].reshape(-1, *limbs)
-            total = np.zeros_like(mask) if total is None else total
-            if not limbs:
-                total += mask if self.me < other else np.uint64(0) - mask
+        size, limbs = math.prod(shape), shape[1:]
+        blocks, scratch = self._blocks(-(-size // 2))
+        nonce = chain + index.to_bytes(8, "big")
+        total = None
+        for other, key in self._pair_keys.items():
+            encrypt = _block_cipher(hmac.digest(key, nonce, "sha256"))
+            place = scratch if total is not None else np.empty_like(scratch)
+            mask = _encrypt_into(encrypt, blocks, place)[:size].reshape(-1, *limbs)
+            adds = self.me < other
+            if total is None:
+                total = mask if adds else _negative(mask)
+            elif not limbs:
+                total += mask if adds else np.uint64(0) - mask
             else:
-                (add_words if self.me < other else subtract_words)(total, mask)
+                (add_words if adds else subtract_words)(total, mask)
         assert total is not None, "there are other parties"
+        if limbs:
+            add_words(total[-2:-1], _one(limbs[0]))
         return total
 
-    def _counters(self, index: int, sums: int, blocks: int) -> Array:
-        """Those of the last time, if only the number of the sum is another one."""
-        if self._blocks.shape == (sums, blocks, 2):
-            _number(self._blocks, index)
-        else:
-            self._blocks = counters(index, sums, blocks)
-            self._scratch = np.empty(self._blocks.size + _SPARE, "<u8")
-        return self._blocks
+    def _blocks(self, blocks: int) -> tuple[Array, Array]:
+        """Counters of so many blocks, and room for what they become; kept for the next sum."""
+        if self._counters.shape != (blocks, 2):
+            self._counters = counters(0, blocks)
+            self._scratch = np.empty(self._counters.size + _SPARE, "<u8")
+        return self._counters, self._scratch
+
+
+def _negative(words: Array) -> Array:
+    """Minus numbers of one or several words, modulo 2^(64 limbs)."""
+    if words.ndim == 1:
+        return np.uint64(0) - words
+    found = np.zeros_like(words)
+    subtract_words(found, words)
+    return found
+
+
+def _one(limbs: int) -> Array:
+    """The number 1 in so many words."""
+    found = np.zeros((1, limbs), np.uint64)
+    found[0, 0] = 1
+    return found

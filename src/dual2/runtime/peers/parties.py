@@ -6,6 +6,7 @@ was.
 """
 
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
 from dual2.runtime.exact import Decode, Encode
-from dual2.runtime.peers.frames import Frame, Kind, mark_of
+from dual2.runtime.peers.frames import Frame, Kind, chain_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.largest import find_largest, ordered, unordered
@@ -69,10 +70,8 @@ class Parties(TreeSums):
 
     # -- sums ------------------------------------------------------------------------------------
     def _meanwhile(self, index: int, shape: tuple[int, ...]) -> None:
-        """The audit line of a sum, and masks for the next one."""
+        """The audit line of a sum."""
         self.hub.audit("sum", index=index, shape=shape, masked=self.masks is not None)
-        if self.masks is not None:
-            self.masks.prepare(index + 1)
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
         """Where this party's words of the next sum are to be added: its masks, or zeros.
@@ -80,7 +79,7 @@ class Parties(TreeSums):
         Of numbers of several words the last but one counts this party already.
         """
         if self.masks is not None:
-            return self.masks.draw(self._index, shape)
+            return self.masks.draw(self._index, self._chain, shape)
         blank = np.zeros(shape, np.uint64)
         if blank.ndim == 2:
             blank[-2, 0] = 1
@@ -135,7 +134,8 @@ class Parties(TreeSums):
         """All parties have spoken, and nobody twice."""
         if count != self.size:
             text = (
-                f"The masks of sum {self._index - 1} do not cancel: some party's words are wrong."
+                f"The masks of sum {self._index - 1} do not cancel: a party's words are wrong, or "
+                "parties were shown different totals before. There is no answer; state is kept."
             )
             self.hub.fail(self.names[self.rank], text)
             raise PeerError(text)
@@ -204,7 +204,7 @@ class Parties(TreeSums):
     def exchange_keys(self, entry: bytes) -> Mapping[int, bytes]:
         """The entries of all parties; which ones, all totals depend on from then on."""
         known = self._exchange_entries(entry, 0)
-        self._chain = mark_of(self._chain, _pack(known))
+        self._chain = chain_of(self._chain, sha256(_pack(known)).digest())
         return known
 
     def confirm(self) -> None:

@@ -8,6 +8,7 @@ in its journal in the place of what its children sent.
 import math
 from collections import deque
 from collections.abc import Callable
+from hashlib import sha256
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dual2.engine.fixed_point import add_words
 from dual2.errors import Dual2Error
 from dual2.network import Network
 from dual2.runtime.peers.exchange import Exchange
-from dual2.runtime.peers.frames import Frame, Kind, mark_of
+from dual2.runtime.peers.frames import Frame, Kind, chain_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 
@@ -67,16 +68,16 @@ class TreeSums(Exchange):
         if self.parent is None:
             return self._sum_at_root(words, index, finish)
         total = np.empty(len(words)) if finish else np.empty_like(words)
-        parts, marks = _parts(words), [self._chain]
+        parts, digests = _parts(words), list[bytes]()
         for k, (_, part) in enumerate(parts):
             if k >= WINDOW:
-                marks.append(self._receive(total, parts[k - WINDOW], index))
+                digests.append(self._receive(total, parts[k - WINDOW], index))
             if frames := self._add_theirs(part, index):
                 self._log(frames)
             self._send(self.parent, Kind.UP, part, index)
         self._meanwhile(index, words.shape)
-        marks += [self._receive(total, part, index) for part in parts[-WINDOW:]]
-        self._chain = mark_of(*marks)
+        digests += [self._receive(total, part, index) for part in parts[-WINDOW:]]
+        self._chain = chain_of(self._chain, *digests)
         return total
 
     def _sum_at_root(self, words: Array, index: int, finish: Finish | None) -> Array:
@@ -86,7 +87,7 @@ class TreeSums(Exchange):
             frames = self._add_theirs(part, index)
             found.append(self._hand_down(part, first, index, frames, finish))
         self._meanwhile(index, words.shape)
-        self._chain = mark_of(self._chain, *[mark_of(part.data) for part in found])
+        self._chain = chain_of(self._chain, *[sha256(part.data).digest() for part in found])
         return found[0].copy() if len(found) == 1 else np.concatenate(found)
 
     def _meanwhile(self, index: int, shape: tuple[int, ...]) -> None:
@@ -138,7 +139,7 @@ class TreeSums(Exchange):
         return self._totals.popleft().array()
 
     def _receive(self, total: Array, part: tuple[int, Array], index: int) -> bytes:
-        """A part of the total, from the parent, handed on to the children; its hash."""
+        """A part of the total, from the parent, handed on to the children; its SHA-256."""
         assert self.parent is not None, "the root has made it"
         first, words = part
         place = total[first : first + len(words)]
@@ -151,7 +152,7 @@ class TreeSums(Exchange):
         if self.children:
             self._send_all(self.children, Kind.DOWN, came, index)
         place[:] = came
-        return frame.hashed()
+        return frame.digest()
 
 
 def _parts(words: Array) -> list[tuple[int, Array]]:
