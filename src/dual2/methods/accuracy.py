@@ -153,7 +153,12 @@ class Relative(AccuracyRule):
 
     def moved(self, consensus: float, since: int, beta: float) -> None:
         """Compare with the present step, and with less where steps no longer shrink."""
-        if not consensus > 0 or self.reference is None:  # no step to compare with
+        if self.reference is None:
+            return
+        if not consensus > 0:
+            # Agents agree exactly, as alike ones do: the outer loop has nothing left to do, and
+            # only a more accurate subproblem brings the solution nearer.
+            self.reference *= self.TIGHTER
             return
         self.reference = min(self.length * consensus, self.reference)
         self.idle = 0 if consensus < self.least or since == 1 else self.idle + 1

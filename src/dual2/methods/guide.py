@@ -31,9 +31,12 @@ class Guide:
 
 _ID2A = Guide(
     "id2a",
-    "Converges for every convex h with Slater's condition, the outer error like O(1/k²) (Theorem "
-    "1). Linearly, with √κ_F outer iterations per digit (Theorem 2), if h* is strongly convex, or "
-    "g = 0 and every A_i or A = [A_1 … A_n] has full row rank; Theorem 3 counts rounds and calls.",
+    "With accuracy='paper' or 'literal': converges for every convex h with Slater's condition, the "
+    "outer error like O(1/k²) (Theorem 1); linearly, with √κ_F outer iterations per digit (Theorem "
+    "2), if h* is strongly convex, or g = 0 and every A_i or A = [A_1 … A_n] has full row rank; "
+    "Theorem 3 counts rounds and calls. The default accuracy='relative' stops a subproblem at η "
+    "times the last outer step. The paper has no theorem for that rule: it is a heuristic that "
+    "usually saves rounds, and the certificate judges the answer.",
     "When agents may exchange vectors with neighbours only and no sum over the whole network, or "
     "when the paper is to be reproduced. Where sums are allowed, Newton needs far fewer exchanges.",
     ("li2025dual2", "li2025minimax"),

@@ -307,3 +307,13 @@ def test_a_matrix_that_is_zero_or_unknown_is_refused():
         for subsolver in ("APDG", "Salim"):
             with pytest.raises(d2.CapabilityError, match="smallest nonzero singular value"):
                 d2.solve(where, d2.Network(nx.empty_graph(1)), subsolver=subsolver)
+
+
+def test_alike_agents_need_an_accurate_subproblem():
+    """Their λ_i agree exactly, so no outer step says how accurate a subproblem must be."""
+    agents = [d2.Agent(np.eye(3), d2.Quadratic(np.geomspace(1, 50, 3))) for _ in range(8)]
+    problem = d2.Problem(agents, d2.IndicatorPoint(np.ones(3)))
+    network = d2.Network(nx.path_graph(8))
+    result = d2.solve(problem, network, method="iD2A", subsolver="APDG", tol=1e-7, max_rounds=3000)
+    assert result.status == d2.Status.CONVERGED
+    np.testing.assert_allclose(np.concatenate(result.x), 0.125, rtol=1e-6)
