@@ -7,6 +7,7 @@ import dual2.functions as fn
 from block_programs import at_point, outside, prox_at
 from dual2.errors import ProblemError
 from dual2.functions.blocks import Blocks, Factored, Pieces
+from dual2.functions.curvature import dense
 
 Y = np.array([1.0, -2.0, 0.5])
 CHANGES = {
@@ -23,8 +24,6 @@ def function(case, request):
 
 def test_value_and_domain(function):
     b = function.blocks(3)
-    if b is None:
-        return
     rng = np.random.default_rng(5)
     inside = [function.prox(v, 0.8) for v in 2.0 * rng.standard_normal((2, 3))]
     for x in [*inside, *(1.5 * rng.standard_normal((2, 3)))]:
@@ -37,8 +36,6 @@ def test_value_and_domain(function):
 
 def test_prox(function):
     b = function.blocks(3)
-    if b is None:
-        return
     for v in 2.0 * np.random.default_rng(6).standard_normal((2, 3)):
         expected = function.prox(v, 0.7)
         assert not outside(b, expected)
@@ -46,16 +43,26 @@ def test_prox(function):
 
 
 def test_pieces_are_ordered_and_touch(function):
-    b = function.blocks(3)
-    if b is None or b.pieces is None:
-        return
-    pieces = b.pieces
+    pieces = function.blocks(3).pieces or Pieces.free(3)
     assert np.all(np.diff(pieces.coordinate) >= 0)
     assert np.all((pieces.lower <= 0) & (pieces.upper >= 0) & (pieces.lower < pieces.upper))
     same = np.diff(pieces.coordinate) == 0
     ends = pieces.slope + pieces.curvature * np.where(np.isfinite(pieces.upper), pieces.upper, 0.0)
     assert np.all(ends[:-1][same] <= pieces.slope[1:][same] + 1e-12)
     assert np.all(((pieces.upper[:-1] == 0) | (pieces.lower[1:] == 0))[same])
+
+
+def test_smooth_terms_agree_with_differences(function):
+    h = 1e-6
+    for term in function.blocks(3).smooth:
+        d = term.at.stop - term.at.start
+        x = (np.zeros(d) if term.start is None else term.start) + 0.1 * np.arange(d)
+        value, gradient, hessian = term.expand(x)
+        near = [(term.expand(x + h * e), term.expand(x - h * e)) for e in np.eye(d)]
+        slopes = [(up.value - down.value) / (2 * h) for up, down in near]
+        bends = [(up.gradient - down.gradient) / (2 * h) for up, down in near]
+        np.testing.assert_allclose(gradient, slopes, atol=1e-6 * (1 + abs(value)))
+        np.testing.assert_allclose(dense(hessian), bends, atol=1e-6)
 
 
 def test_hundred_thousand_coordinates_without_a_loop():
@@ -83,3 +90,48 @@ def test_length_is_checked():
 def test_a_stack_keeps_parts_without_pieces_free():
     both = Blocks.stacked([Blocks(1, pieces=Pieces.from_table(np.ones(1), [])), Blocks(1)])
     assert both.pieces.start.tolist() == [1.0, 0.0] and both.pieces.coordinate.tolist() == [1]
+
+
+# -- users' functions --------------------------------------------------------------------------
+
+
+def cosh(hessian, **more):
+    """A user's Σ log cosh(x)."""
+    return fn.Smooth(np.tanh, mu=0.0, L=1.0, hessian=hessian, **more)
+
+
+@pytest.mark.parametrize("form", [np.diag, lambda diagonal: diagonal], ids=["matrix", "diagonal"])
+def test_users_function_with_a_hessian(form):
+    f = cosh(lambda x: form(1.0 / np.cosh(x) ** 2), value=lambda x: np.log(np.cosh(x)).sum())
+    (term,) = f.shift(Y).blocks(3).smooth
+    x = np.array([0.3, -1.0, 2.0])
+    value, gradient, hessian = term.expand(x)
+    assert value == pytest.approx(np.log(np.cosh(x - Y)).sum())
+    np.testing.assert_allclose(gradient, np.tanh(x - Y))
+    np.testing.assert_allclose(dense(hessian), np.diag(1.0 / np.cosh(x - Y) ** 2))
+
+
+def test_users_function_without_values_says_so_by_nan():
+    (term,) = cosh(lambda x: 1.0 / np.cosh(x) ** 2).blocks(3).smooth
+    assert np.isnan(term.expand(np.zeros(3)).value)
+
+
+@pytest.mark.parametrize(
+    ("hessian", "words"),
+    [
+        (lambda x: np.ones(2), r"shape \(2,\)"),
+        (lambda x: np.triu(np.ones((3, 3))), "not symmetric"),
+        (lambda x: 2.0 / np.cosh(x) ** 2, "hessian and grad disagree"),
+        (lambda x: x + np.nan, "not all real and finite"),
+        (lambda x: x + 1j, "not all real and finite"),
+    ],
+)
+def test_wrong_hessians_are_refused(hessian, words):
+    with pytest.raises(ProblemError, match=words):
+        cosh(hessian).blocks(3).smooth[0].expand(0.5 * Y)
+
+
+def test_no_block_form():
+    assert fn.Smooth(np.tanh, 0.0, 1.0).blocks(3) is None
+    assert fn.Proximable(lambda v, step: v).blocks(3) is None
+    assert fn.Stacked([fn.Zero(), fn.Proximable(lambda v, step: v)], [1, 2]).blocks(3) is None

@@ -1,5 +1,6 @@
 """Reading of constructor arguments: finite numbers, vectors and matrices, or a clear error."""
 
+import math
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
@@ -167,6 +168,28 @@ def _short(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return repr(value)
+
+
+def read_steps(owner: Any, step: Any, dim: int) -> Any:
+    """One positive step, or one per coordinate, equal within the groups of the owner."""
+    if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox
+        return step
+    if isinstance(step, np.ndarray) and owner.separable and step.shape == (dim,) and dim > 1:
+        if step.dtype == np.float64 and 0.0 < step.min() and step.max() < math.inf:
+            return step
+    name = f"{type(owner).__name__}.prox"
+    if np.ndim(step) == 0:
+        return number(name, "step", step, above=0.0)
+    steps = np.asarray(entries(name, "step", step, above=0.0))
+    if owner.separable and steps.shape == (dim,):
+        return steps if dim > 1 else float(steps[0])
+    _, first, inverse = np.unique(owner.groups(dim), return_index=True, return_inverse=True)
+    if steps.shape != (dim,) or np.any(steps != steps[first[inverse]]):
+        raise ProblemError(
+            f"{name}: steps of shape {steps.shape} found; expected one number, or {dim} that "
+            "are equal within the groups of coordinates that the function does not separate."
+        )
+    return steps if len(first) > 1 else float(steps[0])
 
 
 def _title(owner: Any) -> str:

@@ -13,7 +13,9 @@ from scipy.special import wrightomega, xlogy
 
 from dual2.functions.arguments import Array, Entries, Positive
 from dual2.functions.base import TOLERANCE, Function, support_of_all
+from dual2.functions.blocks import Blocks, smooth_term
 from dual2.functions.calculus import Affined
+from dual2.functions.curvature import View
 
 
 class Barrier(Function):
@@ -34,6 +36,14 @@ class Barrier(Function):
 
     def _conjugate_prox(self, v: Array, step: Entries) -> Array:
         return self.root(step, self.scale, v)[1]
+
+    @abstractmethod
+    def _view(self, x: Array) -> View:
+        """For x > 0."""
+
+    def _blocks(self, dim: int) -> Blocks:
+        term = smooth_term(self._view, dim, lower=np.zeros(dim), start=np.ones(dim))
+        return Blocks(dim, smooth=(term,))
 
     def _domain_support(self, u: Array) -> Array:
         return np.where(u.max(axis=-1) > TOLERANCE, np.inf, 0.0)
@@ -68,6 +78,10 @@ class NegativeLog(Barrier):
         size = np.abs(r) + np.sqrt(r * r + 4.0 * sigma * kappa)
         z = np.where(r >= 0, 0.5 * size / sigma, 2.0 * kappa / size)
         return z, -kappa / z
+
+    def _view(self, x: Array) -> View:
+        slope = -self.scale / x
+        return View(float(self._value(x)), slope, lambda: -slope / x)
 
     def _value(self, x: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -121,6 +135,11 @@ class Entropy(Barrier):
             large, np.log(np.where(large, omega, 1.0)) + level + 1.0, r / kappa - omega
         )
         return kappa / sigma * omega, kappa * slope
+
+    def _view(self, x: Array) -> View:
+        level = np.log(x / self.reference)
+        value = float((self.scale * x * level).sum())
+        return View(value, self.scale * (level + 1.0), lambda: self.scale / x)
 
     def _value(self, x: Array) -> Array:
         inside = np.maximum(x, 0.0)

@@ -6,7 +6,6 @@ write the hooks ``_value``, ``_grad``, ``_prox``, … for arrays whose last axis
 and steps once, for all of them.
 """
 
-import math
 from dataclasses import fields, is_dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
@@ -21,10 +20,10 @@ from dual2.functions.arguments import (
     Groups,
     common_dim,
     describe,
-    entries,
-    number,
     read_fields,
+    read_steps,
 )
+from dual2.functions.curvature import View
 
 if TYPE_CHECKING:
     from dual2.functions.blocks import Blocks
@@ -86,6 +85,12 @@ class Function:
     def smooth(self) -> bool:
         """Whether the gradient exists everywhere and can be computed."""
         return type(self)._grad is not Function._grad if self.form is None else self.form.smooth
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether the Hessian, perhaps a generalised one, can be computed everywhere."""
+        own = type(self)._hessian is not Function._hessian
+        return own if self.form is None else self.form.smooth
 
     @property
     def proximable(self) -> bool:
@@ -154,7 +159,7 @@ class Function:
         Σ_groups step·f_group(u) + ½|u - v|².
         """
         points = self._points(v)
-        return self._prox(points, _positive(self, step, points.shape[-1]))
+        return self._prox(points, read_steps(self, step, points.shape[-1]))
 
     def conjugate_value(self, w: ArrayLike) -> Any:
         """f*(w) = sup_x <w, x> - f(x)."""
@@ -245,7 +250,24 @@ class Function:
         return None
 
     def _blocks(self, dim: int) -> "Blocks | None":
-        return None if self.form is None else self.form._blocks(dim)
+        """Of the form, else a smooth term if there is a Hessian."""
+        from dual2.functions.blocks import Blocks, smooth_term
+
+        if self.form is not None:
+            return self.form._blocks(dim)
+        return Blocks(dim, smooth=(smooth_term(self._view, dim),)) if self.has_hessian else None
+
+    def _conjugate_blocks(self, dim: int) -> "Blocks | None":
+        return None
+
+    def _hessian(self, x: Array) -> Array | None:
+        if self.form is None or not self.form.smooth:
+            return None
+        return np.broadcast_to(self.form.curvature, x.shape)
+
+    def _view(self, x: Array) -> View:
+        """Value, gradient and Hessian at one point; overridden where they share terms."""
+        return View(float(self._value(x)), self._grad(x), lambda: cast(Array, self._hessian(x)))
 
     def _needed(self, what: str, advice: str) -> "PiecewiseQuadratic":
         """The form, which answers where a hook is not written."""
@@ -373,24 +395,3 @@ def _grown(value: Entries, unit: float, power: int) -> Entries:
 
 def _reduced(values: Array) -> Any:
     return float(values) if np.ndim(values) == 0 else values
-
-
-def _positive(owner: Function, step: Any, dim: int) -> Any:
-    if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox
-        return step
-    if isinstance(step, np.ndarray) and owner.separable and step.shape == (dim,) and dim > 1:
-        if step.dtype == np.float64 and 0.0 < step.min() and step.max() < math.inf:
-            return step
-    name = f"{type(owner).__name__}.prox"
-    if np.ndim(step) == 0:
-        return number(name, "step", step, above=0.0)
-    steps = np.asarray(entries(name, "step", step, above=0.0))
-    if owner.separable and steps.shape == (dim,):
-        return steps if dim > 1 else float(steps[0])
-    _, first, inverse = np.unique(owner.groups(dim), return_index=True, return_inverse=True)
-    if steps.shape != (dim,) or np.any(steps != steps[first[inverse]]):
-        raise ProblemError(
-            f"{name}: steps of shape {steps.shape} found; expected one number, or {dim} that "
-            "are equal within the groups of coordinates that the function does not separate."
-        )
-    return steps if len(first) > 1 else float(steps[0])

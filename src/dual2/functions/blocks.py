@@ -22,6 +22,7 @@ from dual2.functions.arguments import Array
 from dual2.functions.curvature import (
     Curvature,
     Factored,
+    View,
     add_diagonal,
     multiply,
     scale_curvature,
@@ -150,6 +151,12 @@ class Pieces:
         """scale times the function."""
         return replace(self, curvature=scale * self.curvature, slope=scale * self.slope)
 
+    def stretched(self, scale: float) -> "Pieces":
+        """scale times the function of x/scale."""
+        start, lower, upper = (scale * end for end in (self.start, self.lower, self.upper))
+        curvature = self.curvature / scale
+        return replace(self, start=start, lower=lower, upper=upper, curvature=curvature)
+
     def shifted(self, center: Array) -> "Pieces":
         """The function of x - center."""
         return replace(self, start=self.start + center)
@@ -173,7 +180,8 @@ class SmoothTerm:
     Attributes
     ----------
     expand : callable
-        x[at] ↦ :class:`Expansion`, for points inside the domain.
+        x[at] ↦ :class:`Expansion`, for points inside the domain. The value is nan if a user's
+        function came without values.
     at : slice
         The coordinates that φ takes, consecutive ones.
     lower, upper : ndarray or None
@@ -208,9 +216,29 @@ class SmoothTerm:
         start = center if self.start is None else self.start + center
         return SmoothTerm(expand, self.at, lower, upper, start)
 
+    def stretched(self, scale: float) -> "SmoothTerm":
+        """scale·φ(x/scale)."""
+
+        def expand(x: Array) -> Expansion:
+            value, gradient, hessian = self.expand(x / scale)
+            return Expansion(scale * value, gradient, hessian / scale)
+
+        ends = self.lower, self.upper, self.start
+        return SmoothTerm(expand, self.at, *(None if end is None else scale * end for end in ends))
+
     def placed(self, first: int) -> "SmoothTerm":
         """The same term of x[first:]."""
         return replace(self, at=slice(self.at.start + first, self.at.stop + first))
+
+
+def smooth_term(view: Callable[[Array], View], dim: int, **domain: Array) -> SmoothTerm:
+    """The term on x[:dim] from its ``view``; ``domain`` names lower, upper and start."""
+
+    def expand(x: Array) -> Expansion:
+        value, gradient, bend = view(x)
+        return Expansion(value, gradient, bend())
+
+    return SmoothTerm(expand, slice(0, dim), **domain)
 
 
 @dataclass(frozen=True)
@@ -288,6 +316,23 @@ class Blocks:
             rows=tuple(rows.shifted(a) for rows in self.rows),
             smooth=tuple(term.shifted(a) for term in self.smooth),
             constant=self.constant + 0.5 * float(a @ Ha) - float(self.q_or_zero @ a),
+        )
+
+    def stretched(self, scale: float) -> "Blocks":
+        """scale·f(x/scale), the conjugate of scale·f*.
+
+        Examples
+        --------
+        >>> Blocks(1, H=np.ones(1)).stretched(2.0).H.tolist()
+        [0.5]
+        """
+        return replace(
+            self,
+            pieces=self.pieces and self.pieces.stretched(scale),
+            H=scale_curvature(self.H, 1.0 / scale),
+            rows=tuple(replace(rows, rhs=scale * rows.rhs) for rows in self.rows),
+            smooth=tuple(term.stretched(scale) for term in self.smooth),
+            constant=scale * self.constant,
         )
 
     def plus(self, slope: Any = 0.0, curvature: float = 0.0, constant: float = 0.0) -> "Blocks":

@@ -134,6 +134,17 @@ class Affined(Function):
         inner = self.function._grad(x - self.center)
         return self.scale * inner + self.slope + self.curvature * x
 
+    @property
+    def has_hessian(self) -> bool:
+        """As f."""
+        return self.function.has_hessian
+
+    def _hessian(self, x: Array) -> Array | None:
+        inner = self.function._hessian(x - self.center)
+        if inner is None or inner.ndim == 1:
+            return None if inner is None else self.scale * inner + self.curvature
+        return self.scale * inner + self.curvature * np.eye(inner.shape[-1])
+
     def _prox(self, v: Array, step: Entries) -> Array:
         kappa = 1.0 + step * self.curvature
         inner = (v - step * self.slope) / kappa - self.center
@@ -176,6 +187,15 @@ class Affined(Function):
         constant = float(np.broadcast_to(self.constant, (dim,)).sum())
         moved = inner.scaled(self.scale).shifted(self.center)
         return moved.plus(self.slope, self.curvature, constant)
+
+    def _conjugate_blocks(self, dim: int) -> Blocks | None:
+        """F*(w) = c·f*((w - b)/c) + <w - b, a> - k; with q > 0 there is no closed form."""
+        inner = self.function.conjugate.blocks(dim)
+        if inner is None or self.curvature > 0:
+            return None
+        a, b = (np.broadcast_to(entry, (dim,)) for entry in (self.center, self.slope))
+        constant = -float(np.broadcast_to(self.constant, (dim,)).sum() + a @ b)
+        return inner.stretched(self.scale).shifted(b).plus(slope=a, constant=constant)
 
     def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
         return Affined(
@@ -279,3 +299,6 @@ class Conjugate(Function):
 
     def _recession(self, u: Array) -> Array:
         return self.function._domain_support(u)
+
+    def _blocks(self, dim: int) -> Blocks | None:
+        return self.function._conjugate_blocks(dim)

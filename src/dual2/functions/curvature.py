@@ -1,13 +1,22 @@
 """Curvature matrices H of block forms: diagonal, dense, sparse or kept in factors."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import block_diag
 
 from dual2.functions.arguments import Array
+
+
+class View(NamedTuple):
+    """What a Newton step wants to know at a point: value, gradient, and a call for the Hessian."""
+
+    value: float
+    gradient: Array
+    bend: Callable[[], Array]
 
 
 class Factored(NamedTuple):
@@ -114,3 +123,30 @@ def _sparse(H: Curvature) -> Any:
         M = sp.csr_array(H.M)
         return M.T @ M + sp.diags_array(H.diagonal)
     return sp.diags_array(H) if H.ndim == 1 else sp.csr_array(H)
+
+
+Matrix = Array | None
+"""(d, d), (d,) for a diagonal matrix, (m, k, k) for equal blocks, None where it is not known."""
+
+
+def dense(matrix: Array) -> Array:
+    """A diagonal, or blocks on it, written out.
+
+    Examples
+    --------
+    >>> dense(np.array([1.0, 2.0])).tolist()
+    [[1.0, 0.0], [0.0, 2.0]]
+    """
+    if matrix.ndim == 3:
+        return block_diag(*matrix)
+    return np.diag(matrix) if matrix.ndim == 1 else matrix
+
+
+def stack(parts: Sequence[Matrix]) -> Matrix:
+    """The block diagonal matrix of some, a vector if all of them are."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts):
+        return None
+    if all(part.ndim == 1 for part in known):
+        return np.concatenate(known)
+    return block_diag(*map(dense, known))

@@ -12,6 +12,7 @@ from scipy.special import expit, wrightomega, xlogy
 
 from dual2.functions.arguments import Array, Entries, Labels, Nonnegative, Positive
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.curvature import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -51,6 +52,19 @@ class LogisticLoss(Function):
 
     def _grad(self, x: Array) -> Array:
         return -self.scale * self.labels * expit(-self.labels * x)
+
+    def _hessian(self, x: Array) -> Array:
+        return self._view(x).bend()
+
+    def _view(self, x: Array) -> View:
+        margin = self.labels * x
+        e = np.exp(-np.abs(margin))  # with m = |margin|: log(1 + exp(-m)), 1/(1 + exp(m))
+        u = 1.0 + e
+        rest = np.log(u) + (e - (u - 1.0)) / u  # the second term is what rounding took from u
+        value = float((self.scale * (rest - np.minimum(margin, 0.0))).sum())
+        slope = np.where(margin > 0, e, 1.0) / u
+        gradient = -self.scale * self.labels * slope
+        return View(value, gradient, lambda: self.scale * (e / (u * u)))
 
     def _prox(self, v: Array, step: Entries) -> Array:
         margin, _ = logistic_root(1.0, step * self.scale, self.labels * v)
@@ -111,6 +125,9 @@ class PoissonLoss(Function):
     def _grad(self, x: Array) -> Array:
         with np.errstate(over="ignore"):
             return self.scale * (np.exp(x) - self.counts)
+
+    def _hessian(self, x: Array) -> Array:
+        return self.scale * np.exp(x)
 
     def _prox(self, v: Array, step: Entries) -> Array:
         return poisson_root(1.0, step * self.scale, self.counts, v)[0]

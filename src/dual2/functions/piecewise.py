@@ -13,6 +13,7 @@ import numpy as np
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function
 from dual2.functions.blocks import Blocks, Pieces
+from dual2.functions.curvature import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -289,6 +290,13 @@ class PiecewiseQuadratic(Function):
             lower=self.lower + center,
             upper=self.upper + center,
         )
+
+    def _view(self, x: Array) -> View:
+        assert self.smooth, "without kinks and bounds"
+        way = x - self.center
+        bent = self.curvature * way
+        value = 0.5 * float(bent @ way) + float(np.sum(self.slope * x + self.offset))
+        return View(value, bent + self.slope, lambda: np.broadcast_to(self.curvature, x.shape))
 
     def _blocks(self, dim: int) -> Blocks:
         f = self.broadcast(dim)

@@ -196,6 +196,9 @@ class Quadratic(SpectralFunction):
     def _grad(self, x: Array) -> Array:
         return self._apply(x) + self.q
 
+    def _hessian(self, x: Array) -> Array:
+        return self.P
+
     def _blocks(self, dim: int) -> Blocks | None:
         if self.P.ndim == 1:
             return super()._blocks(dim)
@@ -271,6 +274,9 @@ class LeastSquares(SpectralFunction):
 
     def _grad(self, x: Array) -> Array:
         return (x @ self.M.T - self.b) @ self.M + self.ridge * x
+
+    def _hessian(self, x: Array) -> Array:
+        return self.M.T @ self.M + self.ridge * np.eye(len(x))
 
     def _blocks(self, dim: int) -> Blocks:
         b = np.broadcast_to(self.b, (len(self.M),))

@@ -78,6 +78,11 @@ class LogisticRegression(Function):
     def _grad(self, x: Array) -> Array:
         return -(self.labels * expit(-self.labels * (x @ self.M.T))) @ self.M + self.ridge * x
 
+    def _hessian(self, x: Array) -> Array:
+        probability = expit(self.labels * (self.M @ x))
+        weight = probability * (1.0 - probability)
+        return (self.M.T * weight) @ self.M + self.ridge * np.eye(len(x))
+
     def _prox(self, v: Array, step: Entries) -> Array:
         return self._each_row(v, float(step), 1.0)
 

@@ -89,6 +89,9 @@ class HuberLoss(SmoothLoss):
     def _grad(self, x: Array) -> Array:
         return self.scale * np.clip(x - self.y, -self.delta, self.delta)
 
+    def _hessian(self, x: Array) -> Array:
+        return np.where(np.abs(x - self.y) <= self.delta, self.scale, 0.0)
+
     def _prox(self, v: Array, step: Entries) -> Array:
         kappa = step * self.scale
         reach = kappa * self.delta
@@ -142,6 +145,9 @@ class SquaredHingeLoss(SmoothLoss):
 
     def _grad(self, x: Array) -> Array:
         return -2.0 * self.scale * self.labels * np.maximum(0.0, 1.0 - self.labels * x)
+
+    def _hessian(self, x: Array) -> Array:
+        return np.where(self.labels * x < 1.0, 2.0 * np.asarray(self.scale), 0.0)
 
     def _prox(self, v: Array, step: Entries) -> Array:
         kappa = 2.0 * step * self.scale

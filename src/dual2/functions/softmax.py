@@ -9,6 +9,7 @@ from scipy.special import logsumexp, softmax, wrightomega, xlogy
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, Positive, entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.curvature import View
 
 _STEPS = 60
 """Most steps of Newton's method for the level of a prox; ten are usual."""
@@ -84,9 +85,12 @@ class SoftmaxLoss(Function):
         """Not at hand: all margins of a sample have one unit, which is that of exp."""
         return self if np.all(units == 1.0) else None
 
-    def view(self, z: Array) -> tuple[float, Array, Array]:
-        """Value, gradient and the probabilities (samples, K), from the same exponentials."""
-        margins, samples = self._by_sample(z), np.arange(len(self.labels))
+    def _hessian(self, x: Array) -> Array:
+        return self._view(x).bend()
+
+    def _view(self, x: Array) -> View:
+        """All from the same exponentials."""
+        margins, samples = self._by_sample(x), np.arange(len(self.labels))
         across = np.ascontiguousarray(margins.T)  # sums over classes go along memory
         top = across.max(axis=0)
         e = np.exp(across - top)
@@ -94,7 +98,8 @@ class SoftmaxLoss(Function):
         own = margins[samples, self.labels.astype(int)]
         value = float(self._weights[:, 0] @ (np.log(total) + top - own))
         p = np.ascontiguousarray((e / total).T)
-        return value, (self._weights * self._away(p)).ravel(), p
+        gradient = (self._weights * self._away(p)).ravel()
+        return View(value, gradient, lambda: self.hessian_blocks(p))
 
     def hessian_blocks(self, p: Array) -> Array:
         """Second derivatives, (samples, K, K): scale·(diag(p) - p·pᵀ) for probabilities p."""

@@ -9,6 +9,7 @@ from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, Entries, Groups, number, store
 from dual2.functions.base import Function
 from dual2.functions.blocks import Blocks
+from dual2.functions.curvature import stack
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.user import as_function
 
@@ -132,6 +133,14 @@ class Stacked(Function):
 
     def _grad(self, x: Array) -> Array:
         return np.concatenate([f._grad(part) for f, part in self.split(x)], axis=-1)
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether every part has one."""
+        return all(f.has_hessian for f in self.functions)
+
+    def _hessian(self, x: Array) -> Array | None:
+        return stack([f._hessian(part) for f, part in self.split(x)])
 
     def _prox(self, v: Array, step: Entries) -> Array:
         parts = zip(self.split(v), self.steps(step), strict=True)

@@ -1,13 +1,15 @@
 """The user's own Python functions, and objects of other packages, as functions."""
 
+import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function, reciprocal
+from dual2.functions.curvature import View
 
 Oracle = Callable[..., Any]
 
@@ -23,6 +25,10 @@ class Smooth(Function):
         Modulus of strong convexity and Lipschitz constant of the gradient, 0 <= mu <= L.
     value : callable, optional
         ``value(x)``; without it objectives and gaps are not available.
+    hessian : callable, optional
+        ``hessian(x)``: the matrix of second derivatives, or its diagonal as a vector. With it the
+        interior-point method and dual Newton serve the function. Shape and symmetry are checked
+        at every call; the first one is also compared with differences of the gradient.
 
     Examples
     --------
@@ -31,10 +37,19 @@ class Smooth(Function):
     (array([3., 6.]), 7.5)
     """
 
-    def __init__(self, grad: Oracle, mu: float, L: float, value: Oracle | None = None) -> None:
+    def __init__(
+        self,
+        grad: Oracle,
+        mu: float,
+        L: float,
+        value: Oracle | None = None,
+        hessian: Oracle | None = None,
+    ) -> None:
         self._user_grad = _callable(self, "grad", grad)
         self._user_value = value and _callable(self, "value", value)
+        self._user_hessian = hessian and _callable(self, "hessian", hessian)
         self._mu, self._L = _moduli(self, mu, L)
+        self._compared = False
 
     @property
     def mu(self) -> float:
@@ -51,6 +66,24 @@ class Smooth(Function):
 
     def _grad(self, x: Array) -> Array:
         return _vector_of_rows(self, "grad", self._user_grad, x)
+
+    @property
+    def has_hessian(self) -> bool:
+        """Whether ``hessian`` was given."""
+        return self._user_hessian is not None
+
+    def _hessian(self, x: Array) -> Array | None:
+        if self._user_hessian is None:
+            return None
+        found = read_hessian(self, self._user_hessian(x.copy()), len(x))
+        if not self._compared:
+            compare_hessian(self, found, x)
+            self._compared = True
+        return found
+
+    def _view(self, x: Array) -> View:
+        value = math.nan if self._user_value is None else float(self._value(x))
+        return View(value, self._grad(x), lambda: cast(Array, self._hessian(x)))
 
     def __repr__(self) -> str:
         return f"Smooth({_name(self._user_grad)}, mu={self.mu:g}, L={self.L:g})"
@@ -216,6 +249,60 @@ class _PyproximalValue:
             return found
         away = 0.0 if found else np.linalg.norm(x - self.prox(x, 1.0))
         return 0.0 if away <= TOLERANCE * max(1.0, float(np.linalg.norm(x))) else np.inf
+
+
+def read_hessian(owner: Function, given: Any, dim: int) -> Array:
+    """What a user's function returned as Hessian, checked: a symmetric matrix or a diagonal."""
+    written = given.toarray() if hasattr(given, "toarray") else given
+    found = np.asarray(_real_and_finite(owner, written), dtype=np.float64)
+    if found.shape not in ((dim,), (dim, dim)):
+        raise ProblemError(
+            f"{owner!r}: hessian returned shape {found.shape} for an argument of shape ({dim},); "
+            f"expected a matrix ({dim}, {dim}), or its diagonal ({dim},)."
+        )
+    if found.ndim == 2:
+        off = np.abs(found - found.T)
+        if off.max() > 1e-8 * np.abs(found).max():
+            i, j = np.unravel_index(int(off.argmax()), found.shape)
+            raise ProblemError(
+                f"{owner!r}: hessian returned a matrix that is not symmetric: [{i}, {j}] is "
+                f"{found[i, j]:g} and [{j}, {i}] is {found[j, i]:g}. Return (H + H.T)/2."
+            )
+    return found
+
+
+def _real_and_finite(owner: Function, given: Any) -> Array:
+    """Finite real numbers, or an error that names the Hessian."""
+    found = np.asarray(given)
+    if found.dtype.kind not in "biuf" or not np.isfinite(found).all():
+        raise ProblemError(
+            f"{owner!r}: hessian returned {found.dtype} numbers that are not all real and finite; "
+            "expected a symmetric matrix, or its diagonal."
+        )
+    return found
+
+
+def compare_hessian(owner: Function, found: Array, x: Array) -> None:
+    """Refuse a Hessian that disagrees with differences of the gradient along one direction.
+
+    The allowance covers kinks of the gradient far away and rounding of the differences; a wrong
+    factor or sign does not pass.
+    """
+    way = np.cos(np.arange(1.0, len(x) + 1.0))
+    step = 1e-5 * max(1.0, float(np.linalg.norm(x))) / float(np.linalg.norm(way))
+    ahead, behind = owner._grad(x + step * way), owner._grad(x - step * way)
+    expected = (ahead - behind) / (2.0 * step)
+    along = found * way if found.ndim == 1 else found @ way
+    size = max(float(np.abs(along).max()), float(np.abs(expected).max()))
+    noise = 1e-15 * max(float(np.abs(ahead).max()), float(np.abs(behind).max())) / step
+    off = np.abs(along - expected)
+    if off.max() > 1e-2 * size + 1e2 * noise:
+        j = int(off.argmax())
+        raise ProblemError(
+            f"{owner!r}: hessian and grad disagree: along one direction entry {j} of the Hessian "
+            f"times it is {along[j]:g}, differences of grad give {expected[j]:g}. Repair one of "
+            "the two functions."
+        )
 
 
 def _callable(owner: Function, name: str, value: Any) -> Oracle:
