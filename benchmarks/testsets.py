@@ -207,7 +207,8 @@ def write_csv(path: str, rows: list[dict[str, Any]]) -> None:
 def measure(report: Report, options: argparse.Namespace) -> None:
     """Run, show each model as it ends, then the totals."""
     kept = read_references(options.references)
-    solvers = [*([] if kept else options.solvers), "dual2"]
+    ours = [] if options.method == "none" else ["dual2"]
+    solvers = [*([] if kept else options.solvers), *ours]
     keys = ("agents", "seed", "method", "limit", "tol", "network", "private_rows")
     paths = files(Path(options.folder).resolve(), options.only)
     job = {key: getattr(options, key) for key in keys}
@@ -245,7 +246,7 @@ def main() -> None:
     parser.add_argument("--folder", help="with the files, also in subfolders")
     parser.add_argument("--agents", type=int, default=5)
     parser.add_argument("--seed", type=int, default=0, help="of the deal")
-    parser.add_argument("--method", default="auto")
+    parser.add_argument("--method", default="auto", help="of dual2; none: central solvers alone")
     parser.add_argument("--network", default="star", choices=["star", "path", "complete"])
     parser.add_argument("--tol", type=float, default=1e-8)
     parser.add_argument("--limit", type=float, default=60.0, help="seconds for each solver")
