@@ -197,13 +197,14 @@ def test_files_of_matlab(tmp_path):
         "r": 1.5,
         "A": sp.csc_matrix(np.vstack([np.ones((1, 4)), np.eye(4)])),
         "l": np.array([1.0, 0, 0, -1e20, 0]),
-        "u": np.array([1.0, 1, 1e20, 1, 1]),
+        "u": np.array([1.0, 1, 0.9999999999999998e20, 1, 1]),
     }
     path = tmp_path / "M.mat"
     scipy.io.savemat(path, data)
     model = read_model(path)
     assert (model.name, model.constraints, model.constant) == ("M", ("r0",), 1.5)
     assert model.lower.tolist() == [0, 0, -np.inf, 0]
+    assert model.upper.tolist() == [1, np.inf, 1, 1]
     problem, owned = model.to_problem(agents=3)
     assert len(owned.owners) == 1
     answer = owned.answer(d2.solve(problem, owned.network()))

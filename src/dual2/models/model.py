@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from dual2.problem import Problem
 
 Array = np.ndarray
-INFINITE = 1e20
-"""Bounds of this size and beyond mean that there is none, as in most solvers."""
+INFINITE = 1e20 * (1 - 1e-9)
+"""Bounds of this size and beyond mean that there is none, as in most solvers; files round 1e20."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
