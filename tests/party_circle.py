@@ -17,6 +17,7 @@ from typing import Any
 
 from dual2.network import Network
 from dual2.runtime.peers import crash_points
+from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.carrier import Carrier, Neighbour
 from dual2.runtime.peers.carrier_grpc import GrpcCarrier
 from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
@@ -219,7 +220,7 @@ class Circle:
         for connection in list(hub.connections.values()) if hub._alive else ():
             hub._turns.loop.call_soon_threadsafe(connection.close)
         with suppress(AttributeError):  # its loop, if it has not begun
-            hub.fail("", "killed", quiet=True)
+            hub.fail("", "killed", Reason.LEFT)
 
     def run(self, work: Callable[[Parties], Any], fate: Fate | None = None) -> list[Any]:
         """Run a program at every party, again after each death; results or exceptions."""

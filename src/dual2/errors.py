@@ -32,6 +32,10 @@ class PeerError(Dual2Error):
     """Another process is missing, or has sent what it must not; the message names it."""
 
 
+class PeerRefused(PeerError):
+    """Another party says that its own data cannot be used, before anything was computed."""
+
+
 def counted(number: int | str, noun: str) -> str:
     """A number and what it counts, for messages and tables.
 

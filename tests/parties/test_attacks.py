@@ -368,10 +368,11 @@ def test_a_greeting_that_was_overtaken_ends_nothing(circle, hub):
 
 
 def test_what_peers_say_cannot_forge_lines_of_a_terminal(circle, hub):
-    said = json.dumps(["lab\n", "ended\ndual2: all well \x1b[2J"]).encode()
+    said = json.dumps(["lab\n", "failed", "ended\ndual2: all well \x1b[2J"]).encode()
     knock(hub, circle, own(circle), hello(), frame_of(Kind.ABORT, RUN, said).packed())
     wait_for(circle, "abort")
     assert hub.failure is not None and hub.failure.text == "ended?dual2: all well ?[2J"
+    assert hub.failure.message.startswith("party1 passes on that lab? ended the run (failed)")
     with pytest.raises(Mismatch, match=r"\(0\.1\?\[31m\)"):
         odd = Meaning(RUN, STUDY, "0.1\x1b[31m").hello(1, 1, 1)
         Meaning(RUN, STUDY, "versions").demand_same(odd, 1, "lab")

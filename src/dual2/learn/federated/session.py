@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from dual2.errors import Dual2Error, PeerError, Refusal
+from dual2.errors import Dual2Error, PeerError, PeerRefused, Refusal
 from dual2.learn.federated.labels import what_labels_show
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import GIVEN, HASHES, PSI
-from dual2.processes.parties.session import STOPPED, take_part
+from dual2.processes.parties.session import take_part
 from dual2.processes.parties.status import Board
 from dual2.runtime.peers.identity import validity
 from dual2.runtime.peers.masks import KEY_FILE
@@ -73,8 +73,9 @@ def run_phase(
     """Take part in one run of the study.
 
     ``data`` gives the hash of what a restart must find again; where it refuses the party's own
-    data, the others are told before this party ends. After a refusal, here or elsewhere, nothing is
-    left to go on with: the next attempt begins anew, with new keys, under the same name.
+    data, the others are told before this party ends. After a refusal here, or elsewhere before the
+    first total, nothing is left to go on with: the next attempt starts with new keys under the same
+    name. No word of a peer removes a state that has a total.
     """
     party = own.at(phase)
     if soon := validity(party.study.members[party.me].der):
@@ -95,7 +96,7 @@ def run_phase(
     try:
         return take_part(party, attempt, mark, 1, resume, say)
     except (Refusal, PeerError) as error:
-        if refusal is not None or isinstance(error, Refusal) or STOPPED in str(error):
+        if refusal is not None or isinstance(error, Refusal | PeerRefused):
             forget(own, phase)
         if refusal is not None and error is not refusal:
             raise refusal from error  # nobody was there to be told

@@ -22,6 +22,7 @@ from dual2.processes.parties.party import Party
 from dual2.processes.parties.status import Board, serve
 from dual2.processes.parties.study import versions_in_words
 from dual2.runtime import Share
+from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.carrier import Carrier
 from dual2.runtime.peers.carrier_grpc import GrpcCarrier
@@ -46,8 +47,6 @@ from dual2.solving.storage import to_json
 from dual2.solving.storage.folder import load_agent
 
 ANSWER = "answer.json"
-STOPPED = "had to stop:"
-"""What others are told of a party that cannot take part."""
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
 
 
@@ -226,7 +225,7 @@ def _compute(
             secret.erase()
     except BaseException as error:
         outcome.error = error
-        transport.hub.fail(party.name, _told(party.name, error))
+        transport.hub.fail(party.name, *_public(party.name, error))
     finally:
         outcome.done.set()
 
@@ -274,16 +273,17 @@ def _solve(party: Party, transport: Parties, agent: Any, board: Board) -> Result
     return solve(share, public.network, runtime=transport, callback=board.tell, **options)
 
 
-def _told(name: str, error: BaseException) -> str:
+def _public(name: str, error: BaseException) -> tuple[str, Reason]:
     """What the others are told of an error here: nothing about this party's data."""
     if isinstance(error, PeerError):
-        return str(error)
+        return str(error), Reason.FAULT
     if isinstance(error, Refusal):
-        return f"{name} {STOPPED} {error.told}"
+        return f"{name} had to stop: {error.told}", Reason.REFUSED
     if isinstance(error, CapabilityError):
-        return f"{name} cannot take part: its functions do not meet what the method needs."
+        text = f"{name} cannot take part: its functions do not meet what the method needs."
+        return text, Reason.FAILED
     kind = "its input was refused" if isinstance(error, Dual2Error) else "its program failed"
-    return f"{name} {STOPPED} {kind}. Its own messages say why."
+    return f"{name} had to stop: {kind}. Its own messages say why.", Reason.FAILED
 
 
 # -- the operator's thread -------------------------------------------------------------------------
@@ -306,11 +306,12 @@ def _attend(
                 told = time.monotonic()
                 say(line)
     except Leaving:
-        hub.fail(party.name, f"{party.name} was asked to end.", quiet=True)
+        hub.fail(party.name, f"{party.name} was asked to end.", Reason.LEFT)
         outcome.done.wait(5.0)
         raise
     except KeyboardInterrupt:
-        hub.fail(party.name, f"{party.name} was stopped by its operator: the run is over for all.")
+        text = f"{party.name} was stopped by its operator: the run is over for all."
+        hub.fail(party.name, text, Reason.STOPPED)
         outcome.done.wait(5.0)
         raise
     finally:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING
 
 from dual2.errors import PeerError
-from dual2.files import parse_json
+from dual2.runtime.peers.aborts import parse_abort
 from dual2.runtime.peers.carrier import Connection
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.hello import printable
 from dual2.runtime.peers.link import Gap
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
 BROKEN = (OSError, EOFError, TimeoutError, Gap)
 """How a connection ends; there will be another one."""
 _SENDING = {kind: f"before send {kind.name}" for kind in Kind}
-_TOLD = 1000
-"""Most characters of the reason that the others are told."""
 
 
 class Conversation:
@@ -110,8 +106,7 @@ class Conversation:
         self._told = stable
         failure = hub.failure
         if failure is not None and not failure.quiet:
-            said = json.dumps([failure.origin, failure.text[:_TOLD]], ensure_ascii=False).encode()
-            await send(frame_of(Kind.ABORT, run, said).packed())
+            await send(frame_of(Kind.ABORT, run, failure.packed()).packed())
             hub.told(self._peer)
         return True
 
@@ -131,7 +126,7 @@ class Conversation:
             raise PeerError(f"{link.name} sent a frame of another run.")
         if kind is Kind.ABORT:
             hub.told(self._peer)
-            hub.fail(*_abort(frame, link.name))
+            hub.end(parse_abort(frame, link.name))
             return
         try:
             with hub.lock:
@@ -142,12 +137,3 @@ class Conversation:
             hub.note(self._peer, "gap", why=str(gap))
             raise
         hub.came()
-
-
-def _abort(frame: Frame, name: str) -> tuple[str, str]:
-    """Who ended the run, and why, as the peer passes it on."""
-    try:
-        origin, text = parse_json(bytes(frame.payload).decode(), f"the message of {name}")
-        return printable(origin, 100), printable(text, 2000)
-    except (ValueError, TypeError):
-        return name, f"{name} ended the run without a readable reason."

@@ -33,9 +33,10 @@ _COURTESY = 2.0
 
 @dataclass
 class Progress:
-    """What an observer may know: sums so far, and on whom the program waits since when."""
+    """What an observer may know: sums begun and ended, and on whom the program waits since when."""
 
     sums: int = 0
+    totals: int = 0
     rounds: int = 0
     waiting: str = ""
     since: float = 0.0
@@ -151,7 +152,7 @@ class Exchange(Transport):
         while not ready():
             peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
             if hub.failure is not None:
-                raise PeerError(hub.failure.text)
+                raise hub.failure.error(self.progress.totals)
             down = peer not in hub.connections
             if down and peer in hub.strange:
                 self._lost(hub.refusals[peer])

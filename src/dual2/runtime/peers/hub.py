@@ -16,6 +16,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers import carrier as carriers
+from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
 from dual2.runtime.peers.conversation import BROKEN, Conversation
 from dual2.runtime.peers.hello import CHECKING, Elsewhere, Meaning, Mismatch
@@ -43,15 +44,6 @@ class Place:
 
     listen: tuple[str, int] | None
     carrier: Carrier
-
-
-@dataclass(frozen=True)
-class Failure:
-    """Why the run cannot go on: who said so first, and what; if ``quiet`` only here, for now."""
-
-    origin: str
-    text: str
-    quiet: bool = False
 
 
 class Hub:
@@ -143,12 +135,18 @@ class Hub:
             self.changed.notify_all()
         self._turns.notice(anyway)
 
-    def fail(self, origin: str, text: str, quiet: bool = False) -> None:
-        """End the run here and, unless ``quiet``, at all parties that can be reached."""
+    def fail(self, origin: str, text: str, reason: Reason = Reason.FAULT) -> None:
+        """End the run here and, unless this process only leaves, at all that can be reached."""
+        self.end(Failure(origin, text, reason))
+
+    def end(self, failure: Failure) -> None:
+        """End the run for the first reason that there is."""
         with self.changed:
             if self.failure is None:
-                self.failure = Failure(origin, text, quiet)
-                self.audit("leave" if quiet else "abort", origin=origin)
+                self.failure = failure
+                more = {"sender": failure.sender} if failure.sender else {}
+                event = "leave" if failure.quiet else "abort"
+                self.audit(event, origin=failure.origin, reason=str(failure.reason), **more)
             self.changed.notify_all()
         with suppress(RuntimeError):  # the loop has ended
             self._turns.loop.call_soon_threadsafe(self._fail_all)

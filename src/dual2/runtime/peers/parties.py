@@ -15,6 +15,7 @@ from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
 from dual2.runtime.exact import Decode, Encode
+from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.frames import Frame, Kind, chain_of
 from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
@@ -259,7 +260,8 @@ class Parties(TreeSums):
 
     def abort(self, code: int) -> None:
         """End the run at all parties."""
-        self.hub.fail(self.names[self.rank], f"{self.names[self.rank]} ended the run ({code}).")
+        name = self.names[self.rank]
+        self.hub.fail(name, f"{name} ended the run ({code}).", Reason.FAILED)
 
 
 def _pack(entries: Mapping[int, bytes]) -> bytes:

@@ -66,7 +66,9 @@ class TreeSums(Exchange):
         self._index = self.progress.sums = index + 1
         self.journal.say(index, words.data)
         if self.parent is None:
-            return self._sum_at_root(words, index, finish)
+            total = self._sum_at_root(words, index, finish)
+            self.progress.totals = index + 1
+            return total
         total = np.empty(len(words)) if finish else np.empty_like(words)
         parts, digests = _parts(words), list[bytes]()
         for k, (_, part) in enumerate(parts):
@@ -78,6 +80,7 @@ class TreeSums(Exchange):
         self._meanwhile(index, words.shape)
         digests += [self._receive(total, part, index) for part in parts[-WINDOW:]]
         self._chain = chain_of(self._chain, *digests)
+        self.progress.totals = index + 1
         return total
 
     def _sum_at_root(self, words: Array, index: int, finish: Finish | None) -> Array:
