@@ -7,6 +7,7 @@ from functools import cache, partial
 from typing import Annotated, Any, get_args, get_origin
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from dual2.errors import ProblemError
@@ -94,6 +95,17 @@ def matrix(owner: Any, name: str, value: Any) -> Array:
     return array
 
 
+def matrix_or_sparse(owner: Any, name: str, value: Any) -> Any:
+    """A read-only matrix with finite entries; scipy.sparse stays sparse, as a csr_array."""
+    if not sp.issparse(value):
+        return matrix(owner, name, value)
+    found = sp.csr_array(value, dtype=np.float64, copy=True)
+    found.sum_duplicates()
+    found.eliminate_zeros()
+    _check_finite(owner, f"{name}.data", found.data, True)
+    return found
+
+
 def labels(owner: Any, name: str, value: Any) -> Entries:
     """Entries that are -1 or 1."""
     found = entries(owner, name, value)
@@ -104,9 +116,9 @@ def labels(owner: Any, name: str, value: Any) -> Entries:
 
 def check_rows(owner: Any, name: str, value: Entries, M: Array, what: str = "entry") -> None:
     """Refuse a vector whose length is not the number of rows of M."""
-    if np.ndim(value) and np.shape(value) != (len(M),):
+    if np.ndim(value) and np.shape(value) != (M.shape[0],):
         raise ProblemError(
-            f"{_title(owner)}: {name} has length {np.size(value)} and M has {len(M)} rows; "
+            f"{_title(owner)}: {name} has length {np.size(value)} and M has {M.shape[0]} rows; "
             f"expected one {what} per row."
         )
 
@@ -146,6 +158,7 @@ Number = Annotated[float, number]
 NonnegativeNumber = Annotated[float, partial(number, least=0.0)]
 PositiveNumber = Annotated[float, partial(number, above=0.0)]
 Matrix = Annotated[Array, matrix]
+MatrixOrSparse = Annotated[Any, matrix_or_sparse]
 
 
 def describe(owner: Any) -> str:

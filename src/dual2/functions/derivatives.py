@@ -8,6 +8,7 @@ written as in ``hessians``. What the compiled loops use is in ``jacobians``.
 from functools import singledispatch
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.barriers import Entropy, NegativeLog
@@ -207,11 +208,12 @@ def _(f: IndicatorAffine, v: Array, step: Entries) -> Matrix:
 @_jacobian.register
 def _(f: IndicatorPolyhedron, v: Array, step: Entries) -> Matrix:
     """The projection on the linear space of the face on which v is projected."""
-    z, m = f.prox(v, 1.0), len(f.M)
+    z, m = f.prox(v, 1.0), f.M.shape[0]
     lower, upper = np.broadcast_to(f.lower, (m,)), np.broadcast_to(f.upper, (m,))
-    level, lengths = f.M @ z, np.linalg.norm(f.M, axis=1)
+    level, lengths = f.M @ z, f._sorted[0]
     near = _ACTIVE * (np.abs(level) + lengths * float(np.linalg.norm(z)))
     active = f.M[((level - lower <= near) | (upper - level <= near)) & (lengths > 0)]
+    active = active.toarray() if sp.issparse(active) else active
     if not len(active) or np.array_equal(z, v):
         return np.ones(len(v))
     _, sizes, rows = np.linalg.svd(active, full_matrices=False)

@@ -201,7 +201,7 @@ def _(f: IndicatorSecondOrderCone, u: Array) -> Array:
 
 @_recession.register
 def _(f: IndicatorPolyhedron, u: Array) -> Array:
-    lower, upper = (np.broadcast_to(side, len(f.M)) for side in (f.lower, f.upper))
+    lower, upper = (np.broadcast_to(side, f.M.shape[0]) for side in (f.lower, f.upper))
     held = np.isfinite(lower) | np.isfinite(upper)
     ends = (np.where(np.isfinite(side[held]), 0.0, side[held]) for side in (lower, upper))
     return IndicatorPolyhedron(f.M[held], *ends).prox(u, 1.0) if held.any() else u

@@ -14,12 +14,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.functions.arguments import Array, Bounds, Entries, Matrix, check_rows
+from dual2.functions.arguments import Array, Bounds, Entries, MatrixOrSparse, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
 from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
+LARGE = 1_000_000
+"""Entries from which on a sparse M is not written out to check that the set is not empty."""
 ROUNDING = 1e-12
 """Relative size of what counts as rounding: bounds that cross, directions that leave a cone."""
 
@@ -53,7 +55,8 @@ class IndicatorPolyhedron(Indicator):
     Parameters
     ----------
     M : matrix (m, d)
-        Left-hand sides; rows of zeros are allowed where the bounds allow 0.
+        Left-hand sides; rows of zeros are allowed where the bounds allow 0. A sparse matrix stays
+        sparse for interior-point methods; a projection writes it out.
     lower, upper : float or vector (m,)
         Bounds, possibly infinite; equal bounds are an equation.
 
@@ -71,7 +74,7 @@ class IndicatorPolyhedron(Indicator):
     array([0.5, 1. ])
     """
 
-    M: Matrix
+    M: MatrixOrSparse
     lower: Bounds
     upper: Bounds
     _checked: ClassVar[bool] = False
@@ -80,7 +83,11 @@ class IndicatorPolyhedron(Indicator):
         super().__post_init__()
         for name in ("lower", "upper"):
             check_rows(self, name, getattr(self, name), self.M, "bound")
-        self._project(np.zeros(self.M.shape[1]))  # an empty set is refused here
+        m, d = self.M.shape
+        if sp.issparse(self.M) and m * d > LARGE:
+            self._refuse_if_empty()
+        else:
+            self._project(np.zeros(d))  # an empty set is refused here
         object.__setattr__(self, "_checked", True)
 
     @property
@@ -90,34 +97,40 @@ class IndicatorPolyhedron(Indicator):
 
     @cached_property
     def _bounds(self) -> tuple[Array, Array]:
-        m = len(self.M)
+        m = self.M.shape[0]
         return np.broadcast_to(self.lower, (m,)), np.broadcast_to(self.upper, (m,))
 
     @cached_property
     def _sorted(self) -> tuple[Array, Any, Any]:
         """Length of each row, the rows that are no bounds, and those that are."""
-        lengths = np.linalg.norm(self.M, axis=1)
-        single = (self.M != 0).sum(axis=1) == 1
-        return lengths, np.flatnonzero(~single & (lengths > 0)), np.flatnonzero(single)
+        M = sp.csr_array(self.M)
+        lengths, entries = np.sqrt(M.multiply(M).sum(axis=1)), np.diff(M.indptr)
+        return lengths, np.flatnonzero((entries != 1) & (lengths > 0)), np.flatnonzero(entries == 1)
+
+    @cached_property
+    def _box(self) -> tuple[Array, Array]:
+        """The bounds of each coordinate, from rows with a single entry."""
+        (lower, upper), (lengths, _, bounds) = self._bounds, self._sorted
+        for k in np.flatnonzero((lower > upper) | ((lengths == 0) & ((lower > 0) | (upper < 0)))):
+            self._refuse([int(k)], ["lower" if lower[k] > 0 else "upper"])
+        single = sp.csr_array(self.M)[bounds]
+        ends = np.sort([lower[bounds] / single.data, upper[bounds] / single.data], axis=0)
+        low, high = np.full(self.M.shape[1], -np.inf), np.full(self.M.shape[1], np.inf)
+        np.maximum.at(low, single.indices, ends[0])
+        np.minimum.at(high, single.indices, ends[1])
+        for j in np.flatnonzero(low > high):
+            if low[j] - high[j] > ROUNDING * max(1.0, abs(low[j])):
+                these = [int(k) for k in bounds[single.indices == j]]
+                self._refuse(these, ["both"] * len(these))
+            low[j] = high[j]
+        return low, high
 
     @cached_property
     def scaled(self) -> Scaled:
-        """The same set; rows with a single entry are bounds of that coordinate."""
-        (lower, upper), (lengths, rows, bounds) = self._bounds, self._sorted
-        for k in np.flatnonzero((lower > upper) | ((lengths == 0) & ((lower > 0) | (upper < 0)))):
-            self._refuse([int(k)], ["lower" if lower[k] > 0 else "upper"])
+        """The same set with rows of length one; rows with a single entry are bounds."""
+        box, (lower, upper), (lengths, rows, _) = self._box, self._bounds, self._sorted
         size = lengths[rows]
-        box = np.full(self.M.shape[1], -np.inf), np.full(self.M.shape[1], np.inf)
-        for k in bounds:
-            j = int(np.flatnonzero(self.M[k])[0])
-            ends = np.sort([lower[k] / self.M[k, j], upper[k] / self.M[k, j]])
-            box[0][j], box[1][j] = max(box[0][j], ends[0]), min(box[1][j], ends[1])
-        for j in np.flatnonzero(box[0] > box[1]):
-            if box[0][j] - box[1][j] > ROUNDING * max(1.0, abs(box[0][j])):
-                these = [int(k) for k in bounds if self.M[k, j]]
-                self._refuse(these, ["both"] * len(these))
-            box[0][j] = box[1][j]
-        M = np.ascontiguousarray(self.M[rows] / size[:, None])
+        M = np.ascontiguousarray(_dense(self.M[rows]) / size[:, None])
         return Scaled(M, lower[rows] / size, upper[rows] / size, *box)
 
     @cached_property
@@ -133,16 +146,37 @@ class IndicatorPolyhedron(Indicator):
         [[0.0, -inf], [9.0, inf], [inf, 0.5], [inf, inf]]
         """
         rows, d = self._sorted[1], self.M.shape[1]
-        found, s = np.full((4, d), np.inf), self.scaled
-        found[0], found[1] = s.box_lower, s.box_upper
-        for k in rows:
-            at = np.flatnonzero(self.M[k])
-            if len(at) != 2 or at[1] != at[0] + 1 or self.M[k, at[0]] != -self.M[k, at[1]]:
-                return None
-            t, ends = at[1], (bound[k] / self.M[k, at[1]] for bound in self._bounds)
-            least, most = sorted(ends)
-            found[2, t], found[3, t] = min(found[2, t], -least), min(found[3, t], most)
-        return found if len(rows) else None
+        M, found = sp.csr_array(self.M)[rows], np.full((4, d), np.inf)
+        found[:2] = self._box
+        if not len(rows) or np.any(np.diff(M.indptr) != 2):
+            return None
+        M.sort_indices()
+        at, entries = M.indices.reshape(-1, 2), M.data.reshape(-1, 2)
+        if np.any(at[:, 1] != at[:, 0] + 1) or np.any(entries[:, 0] != -entries[:, 1]):
+            return None
+        least, most = np.sort([bound[rows] / entries[:, 1] for bound in self._bounds], axis=0)
+        np.minimum.at(found[2], at[:, 1], -least)
+        np.minimum.at(found[3], at[:, 1], most)
+        return found
+
+    def _refuse_if_empty(self) -> None:
+        """By a linear program, as no projection of this size is affordable."""
+        found = _contradicting(self._rows_of_blocks(), *self._box)
+        if found is None:
+            return
+        (lower, upper), (_, at, bounds) = self._bounds, self._sorted
+        equal = lower[at] == upper[at]
+        above, below = at[np.isfinite(upper[at]) & ~equal], at[np.isfinite(lower[at]) & ~equal]
+        rows = np.concatenate([at[equal], above, below])
+        sides = np.repeat(["both", "upper", "lower"], [equal.sum(), len(above), len(below)])
+        weights, by_lower, by_upper = (np.abs(part) > 1e-9 for part in found)
+        single = sp.csr_array(self.M)[bounds]
+        for held, side, other in ((by_lower, "lower", "upper"), (by_upper, "upper", "lower")):
+            kept = held[single.indices]
+            rows = np.append(rows, bounds[kept])
+            sides = np.append(sides, np.where(single.data[kept] > 0, side, other))
+            weights = np.append(weights, np.full(int(kept.sum()), True))
+        self._refuse(rows[weights].tolist(), sides[weights].tolist())
 
     def _project(self, v: Array) -> Array:
         out, work = np.empty_like(v), np.empty(len(self.scaled.M) + len(v))
@@ -185,12 +219,14 @@ class IndicatorPolyhedron(Indicator):
 
     def rescaled(self, units: Array) -> Function:
         """Columns over the units."""
-        return IndicatorPolyhedron(self.M / units, self.lower, self.upper)
+        sparse = sp.issparse(self.M)
+        M = self.M @ sp.diags_array(1.0 / units) if sparse else self.M / units
+        return IndicatorPolyhedron(M, self.lower, self.upper)
 
     def _value(self, x: Array) -> Array:
         lower, upper = self._bounds
         lengths = np.where(self._sorted[0] > 0, self._sorted[0], 1.0)
-        y = x @ self.M.T
+        y = (self.M @ x.T).T
         low, up = lower / lengths, upper / lengths
         slack = [
             TOLERANCE * np.maximum(1.0, np.where(np.isfinite(b), abs(b), 0)) for b in (low, up)
@@ -210,15 +246,18 @@ class IndicatorPolyhedron(Indicator):
 
     def _blocks(self, dim: int) -> Blocks:
         """Rows with a single entry as bounds, the others as given."""
-        s, rows = self.scaled, self._sorted[1]
-        M = sp.csr_array(self.M[rows])
+        return Blocks(dim, pieces=_bounds_as_pieces(*self._box), rows=self._rows_of_blocks())
+
+    def _rows_of_blocks(self) -> tuple[Rows, ...]:
+        """Equations, then upper and lower sides of the rows that are no bounds."""
+        rows = self._sorted[1]
+        M = sp.csr_array(self.M)[rows]
         lower, upper = (bound[rows] for bound in self._bounds)
         equal = lower == upper
         below, above = np.isfinite(lower) & ~equal, np.isfinite(upper) & ~equal
         between = sp.vstack([M[above], -M[below]]), np.append(upper[above], -lower[below])
         parts = [(Cone.ZERO, M[equal], upper[equal]), (Cone.NONNEGATIVE, *between)]
-        kept = tuple(Rows.of(*part) for part in parts if len(part[2]))
-        return Blocks(dim, pieces=_box(s.box_lower, s.box_upper), rows=kept)
+        return tuple(Rows.of(*part) for part in parts if len(part[2]))
 
     def _support(self, u: Array) -> float:
         """By proximal steps x ← project(x + t·u), which end at a maximiser; else as a program.
@@ -238,7 +277,43 @@ class IndicatorPolyhedron(Indicator):
         return _dual_program(self.scaled, u)
 
 
-def _box(lower: Array, upper: Array) -> Pieces | None:
+def _dense(M: Any) -> Array:
+    return M.toarray() if sp.issparse(M) else M
+
+
+def _contradicting(
+    rows: tuple[Rows, ...], lower: Array, upper: Array
+) -> tuple[Array, Array, Array] | None:
+    """Multipliers of rows, lower and upper bounds at the least violation; None if it is 0."""
+    from scipy.optimize import linprog
+
+    if not rows:
+        return None
+    M = sp.vstack([part.on_x for part in rows])
+    rhs = np.concatenate([part.rhs for part in rows])
+    m, d = M.shape
+    equal = np.repeat([part.cone is Cone.ZERO for part in rows], [len(part.rhs) for part in rows])
+    size = np.sqrt(M.multiply(M).sum(axis=1))
+    M, rhs = sp.csr_array(sp.diags_array(1.0 / size) @ M), rhs / size
+    under = sp.diags_array(equal.astype(float))  # equations may be missed on either side
+    slacks = sp.hstack([-sp.eye_array(m), under], format="csr")
+    A = sp.hstack([M, slacks], format="csr")
+    bounds = np.vstack([np.column_stack([lower, upper]), np.tile([0.0, np.inf], (2 * m, 1))])
+    cost = np.append(np.zeros(d), np.ones(2 * m))
+    sides: dict[str, Any] = {"A_ub": A[~equal], "b_ub": rhs[~equal]}
+    if equal.any():
+        sides |= {"A_eq": A[equal], "b_eq": rhs[equal]}
+    found = linprog(cost, **sides, bounds=bounds)
+    if found.status != 0 or found.fun <= TOLERANCE * max(1.0, float(np.abs(rhs).max())):
+        return None
+    weights = np.zeros(m)
+    weights[~equal] = found.ineqlin.marginals
+    if equal.any():
+        weights[equal] = found.eqlin.marginals
+    return weights, found.lower.marginals[:d], found.upper.marginals[:d]
+
+
+def _bounds_as_pieces(lower: Array, upper: Array) -> Pieces | None:
     """The bounds as pieces; None if there are none."""
     if not (np.isfinite(lower) | np.isfinite(upper)).any():
         return None
