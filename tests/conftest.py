@@ -57,7 +57,7 @@ def pytest_sessionstart(session) -> None:
 def compile_kernels(folder: str) -> None:
     """Fill the cache of compiled kernels, each once, by two processes side by side."""
     import warm_up
-    from dual2.compiled import cache_directory
+    from dual2.kernel_cache import cache_directory
 
     if cache_directory() is None:  # every process of every test would compile for itself
         os.environ["DUAL2_CACHE_DIR"] = folder

@@ -19,7 +19,7 @@ import numpy as np
 
 import dual2 as d2
 from dual2.applications import dispatch
-from dual2.compiled import cache_directory
+from dual2.kernel_cache import cache_directory
 
 SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")
 GOSSIP = ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic")

@@ -59,6 +59,11 @@ COMMANDS = {
         "methods",
         "Every method: the problems it accepts, its messages and parameters; which are the same.",
     ),
+    "warm": Entry(
+        "warm",
+        "warm",
+        "Compile the kernels ahead, so that the first solve does not wait for them.",
+    ),
     "info": Entry("listing", "info", "Versions, threads and where compiled kernels are kept."),
     "learn": Entry("learn", "learn_app", "Models of columns of several organisations."),
     "party": Entry("party", "party_app", "One party of a run between organisations."),

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands.options import plain_table
-from dual2.compiled import cache_directory
 from dual2.errors import counted
+from dual2.kernel_cache import cache_directory
 from dual2.methods import METHODS, Method, Settings, find_method
 from dual2.methods.guide import GUIDES
 from dual2.problem import Problem

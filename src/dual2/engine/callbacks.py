@@ -48,7 +48,7 @@ def call_python(address, what, who):
 
 _VECTOR = types.Array(types.float64, 1, "C")
 PROX = types.none(types.int64, types.int64, types.float64, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
-"""Of :func:`dual2.functions.kernels.prox_block`."""
+"""Of :func:`dual2.functions.kernels.prox_block` and ``prox_separable``."""
 
 
 def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:

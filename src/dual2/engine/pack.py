@@ -37,7 +37,7 @@ from dual2.engine.local import (
     SPARSE_A,
 )
 from dual2.functions import Function
-from dual2.functions.kernels import KINKLESS, prox_block
+from dual2.functions.kernels import KINKLESS, prox_block, prox_separable
 from dual2.functions.lowering import (
     PARAMETERS,
     Kind,
@@ -191,15 +191,21 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
     if callbacks is not None:
         parts |= {"inbox": callbacks.inbox, "outbox": callbacks.outbox}
     address = callbacks.address if callbacks else 0
-    block = Block(**parts, address=address, prox=_prox_address())
+    kinds = {*parts["gtab"][:, 0].tolist(), *parts["htab"][:, 0].tolist()}
+    plain = kinds <= {Kind.SEPARABLE, Kind.CALLBACK}
+    block = Block(**parts, address=address, prox=_prox_address(plain))
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
 @functools.cache
-def _prox_address() -> int:
-    """Where :func:`dual2.functions.kernels.prox_block` is in this process."""
-    prox_block.compile(PROX)
-    found = prox_block.overloads[PROX.args]
+def _prox_address(separable: bool) -> int:
+    """Where the prox kernel of all kinds of blocks, or of SEPARABLE ones, is in this process.
+
+    That of all kinds takes five times as long to compile.
+    """
+    kernel = prox_separable if separable else prox_block
+    kernel.compile(PROX)
+    found = kernel.overloads[PROX.args]
     return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
 

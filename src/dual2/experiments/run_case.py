@@ -8,13 +8,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from typing import Any
 
-from dual2.compiled import cache_directory
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.experiments.builders import build_setting
 from dual2.experiments.case import Case, Setting
 from dual2.experiments.store import FAILED, SKIPPED, StoredRun
 from dual2.experiments.topologies import build_network
 from dual2.files import locked
+from dual2.kernel_cache import cache_directory
 from dual2.network import Network
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve

@@ -24,6 +24,17 @@ def dot(a, b):
 
 
 @compiled
+def prox_separable(kind, flags, step, v, out, params, work):
+    """:func:`prox_block` for SEPARABLE blocks only: a small part of its text, so soon compiled."""
+    if flags & CONJUGATED:
+        _separable_conjugate(step, v, out, params)
+    elif flags & KINKLESS:
+        _separable_kinkless(step, v, out, params)
+    else:
+        _separable(step, v, out, params)
+
+
+@compiled
 def prox_block(kind, flags, step, v, out, params, work):
     """out = prox_{step·F}(v), F the block's function, or its conjugate if flags say so.
 
@@ -33,12 +44,7 @@ def prox_block(kind, flags, step, v, out, params, work):
     3·size + 8 entries.
     """
     if kind == SEPARABLE:
-        if flags & CONJUGATED:
-            _separable_conjugate(step, v, out, params)
-        elif flags & KINKLESS:
-            _separable_kinkless(step, v, out, params)
-        else:
-            _separable(step, v, out, params)
+        prox_separable(kind, flags, step, v, out, params, work)
         return
     inner, length, rest, spare = v, step, params, work
     if flags & AFFINED:

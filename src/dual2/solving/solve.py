@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from dual2.compiling import show_compiling
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
@@ -151,6 +152,7 @@ def solve(
     _check_requests(
         seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
     )
+    show_compiling(progress)
     share = share_of(problem, Agreement(network, find_transport(runtime, sums), start is None))
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     if isinstance(method, str) and method.lower() == AUTO:

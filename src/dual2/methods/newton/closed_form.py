@@ -6,12 +6,12 @@ added; its derivative with respect to -c is 1/d inside a piece and 0 at a kink o
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dual2.compiled import compiled, inlined, spliced
-from dual2.engine.local import DENSE_A, adjoint, apply, dot
+from dual2.engine.local import DENSE_A, adjoint, apply, copy, dot
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned
 from dual2.methods.newton.message import (
@@ -36,6 +36,8 @@ SMOOTH, KINKS, PULLED, FORCED, GRADIENT, FAR, LEFT = range(7)
 """Terms of the numbers of a trial: the smooth part of f_i + g_i, the rest, <c, x>, <∇f_i, x>,
 |∇f_i|², |x - x̄|², and what the local solution leaves of the stationarity."""
 TERMS = 7
+CHUNK = 1 << 20
+"""Entries that :func:`mark_squares` looks at in one go."""
 CONE = 1e-9
 """Distance to the barrier cone, relative to |A_i|ᵀ|u|, that counts as none."""
 
@@ -83,39 +85,33 @@ def add_squares(block, i, weights, slot, out):
                         out[at] += weight * block.sval[e] * block.sval[m]
 
 
-@compiled
-def mark_squares(block, easy, marks):
+def mark_squares(block: Any, easy: np.ndarray, marks: np.ndarray) -> None:
     """Mark the entries of the triangles that :func:`add_squares` fills; all where one may be dense.
 
-    Agents that ``easy`` does not mark may fill any.
+    Agents that ``easy`` does not mark may fill any. NumPy: it runs once, and most problems end at
+    the first line.
     """
-    block, marks = unowned((block, marks))
-    for i in range(easy.shape[0]):
-        if not easy[i] or block.akind[i] == DENSE_A:
-            marks[:] = 1
-            return
-        for j in range(block.xptr[i], block.xptr[i + 1]):
-            for e in range(block.place[j, 0], block.place[j, 1]):
-                a = block.sidx[e]
-                for m in range(block.place[j, 0], block.place[j, 1]):
-                    b = block.sidx[m]
-                    if b <= a:
-                        marks[a * (a + 1) // 2 + b] = 1
+    if not easy.all() or (block.akind == DENSE_A).any():
+        marks[:] = 1
+        return
+    first, counts = block.place[:, 0], block.place[:, 1] - block.place[:, 0]
+    for count in np.unique(counts[counts > 0]).tolist():
+        columns = first[counts == count]
+        for part in np.array_split(columns, 1 + len(columns) * count**2 // CHUNK):
+            rows = block.sidx[part[:, None] + np.arange(count)]
+            a, b = np.broadcast_arrays(rows[:, :, None], rows[:, None, :])
+            lower = b <= a
+            marks[a[lower] * (a[lower] + 1) // 2 + b[lower]] = 1
 
 
-@compiled
-def find_curvatures(block, mu, top):
+def find_curvatures(block: Any, mu: np.ndarray, top: np.ndarray) -> None:
     """Least and largest curvature of f_i + g_i along the coordinates that may move; inf, 0: none.
 
     Only where g_i splits by coordinate.
     """
-    block, mu, top = unowned((block, mu, top))
-    for i in range(mu.shape[0]):
-        mu[i], top[i] = math.inf, 0.0
-        for j in range(block.xptr[i], block.xptr[i + 1]):
-            if block.coef[5, j] < block.coef[6, j]:
-                mu[i] = min(mu[i], block.coef[0, j])
-                top[i] = max(top[i], block.coef[0, j])
+    moves, starts = block.coef[5] < block.coef[6], block.xptr[:-1]
+    mu[:] = np.minimum.reduceat(np.where(moves, block.coef[0], math.inf), starts)
+    top[:] = np.maximum.reduceat(np.where(moves, block.coef[0], 0.0), starts)
 
 
 @spliced
@@ -215,6 +211,7 @@ def respond(block, easy, task, rows, out, member):
     first, last = own_rows(member, rows.shape[0])
     p, room, stride = task.trials.shape[1], task.room[member.thread], task.stride
     x, c, weights, half = room[0], room[1], room[2], task.half
+    trials = task.trials.shape[0]
     for e in range(first, last):
         i = rows[e]
         if stride > 0:
@@ -223,28 +220,30 @@ def respond(block, easy, task, rows, out, member):
         if not easy[i]:
             continue
         a, d, r = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.r[i]
-        for t in range(task.trials.shape[0]):
-            at = t * stride
-            adjoint(block, i, task.trials[t], c)
-            for j in range(d):
-                x[j], weights[j] = coordinate(block.coef, a + j, c[j], r, task.anchor[a + j])
-            if stride == 0:
+        for t in range(trials if task.bound < 0 else trials + 1):
+            square = -1
+            if t == trials:  # in the same loop, so that add_squares is compiled once
                 for j in range(d):
-                    task.x[a + j] = x[j]
-                continue
-            apply(block, i, x[:d], out[e, at : at + p])
-            load_of(block, i, x, out[e, at + p : at + 2 * p])
-            numbers = out[e, at + 2 * p : at + stride]
-            measure(block, block.coef, i, x[:d], c, task, room[3], numbers)
-            if t < task.jacobians:
-                at = task.squares + t * half
-                add_squares(block, i, weights, task.slot, out[e, at : at + half])
-        if task.bound >= 0:
-            for j in range(d):
-                curve = block.coef[0, a + j] + r
-                fixed = block.coef[5, a + j] == block.coef[6, a + j]
-                weights[j] = 1.0 / curve if curve > 0.0 and not fixed else 0.0
-            add_squares(block, i, weights, task.slot, out[e, task.bound : task.bound + half])
+                    curve = block.coef[0, a + j] + r
+                    fixed = block.coef[5, a + j] == block.coef[6, a + j]
+                    weights[j] = 1.0 / curve if curve > 0.0 and not fixed else 0.0
+                square = task.bound
+            else:
+                at = t * stride
+                adjoint(block, i, task.trials[t], c)
+                for j in range(d):
+                    x[j], weights[j] = coordinate(block.coef, a + j, c[j], r, task.anchor[a + j])
+                if stride == 0:
+                    copy(x, task.x[a : a + d], d)
+                    continue
+                apply(block, i, x[:d], out[e, at : at + p])
+                load_of(block, i, x, out[e, at + p : at + 2 * p])
+                numbers = out[e, at + 2 * p : at + stride]
+                measure(block, block.coef, i, x[:d], c, task, room[3], numbers)
+                if t < task.jacobians:
+                    square = task.squares + t * half
+            if square >= 0:
+                add_squares(block, i, weights, task.slot, out[e, square : square + half])
     return 0
 
 
