@@ -1,13 +1,14 @@
-"""DC optimal power flow: PGLib's cases in two models, and pandapower's nets with linear costs.
+"""DC optimal power flow: cases in two models, and pandapower's nets with linear costs.
 
-``pglib``: cost against the reference of the folder, prices of all buses against HiGHS on the form
-with an angle for each bus (cases with linear costs). ``nets``: pandapower's cases as they are,
-cost against HiGHS or, with quadratic costs, Clarabel, both without limits of lines if none binds.
-``areas``: PGLib's cases with areas as agents, beside the iterations that PowerModelsADA publishes.
+``cases``: every MATPOWER case of ``--folder`` (by default the variable DUAL2_GRIDS, or the cases of
+the tests), cost and prices of all buses against HiGHS or Clarabel on the form with an angle for
+each bus. ``nets``: pandapower's cases as they are, cost against HiGHS or, with quadratic costs,
+Clarabel, both without limits of lines if none binds. ``areas``: PGLib's cases, if the folder has
+them, with areas as agents beside the iterations that PowerModelsADA publishes.
 """
 
 import argparse
-import csv
+import os
 import sys
 import time
 from pathlib import Path
@@ -18,13 +19,15 @@ from scipy.optimize import linprog
 
 from common.report import Report, parse, report_parts
 from dual2.applications import dispatch
+from dual2.applications.dispatch.case_file import read_case
 from dual2.errors import ProblemError
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))
-from dcopf_reference import solve_angles  # noqa: E402
+from dcopf_reference import AngleSolution, InfeasibleCase, angle_solution  # noqa: E402
 
-COLUMNS = {"powermodels": "dc_objective_reference", "matpower": "objective_matpower_model"}
+MODELS = ("powermodels", "matpower")
+OURS = str(ROOT / "tests" / "data" / "grids")
 NETS = ("case89pegase", "case_illinois200", "case1888rte", "case2848rte")
 CLOSE, CLOSE_PRICES, CLOSE_NETS = 1e-6, 1e-5, 1e-7
 ADA: dict[str, tuple[Any, ...]] = {
@@ -41,12 +44,9 @@ HEAD = ["case", "model", "units", "rows", "cost error", "price error", "sums", "
 HEAD += ["s to read", "s to solve"]
 
 
-def price_error(answer: dispatch.Answer, path: Path, model: str) -> float | None:
-    """Largest error over the buses, as a fraction of the largest price; None: costs not linear."""
-    if any(unit.cost[0] for unit in answer.case.units):
-        return None
-    _, theirs = solve_angles(path, model)
-    ours = answer.bus_prices()
+def price_error(answer: dispatch.Answer, reference: AngleSolution) -> float:
+    """Largest error over the buses, as a fraction of the largest price."""
+    ours, theirs = answer.bus_prices(), reference.prices
     largest = max(abs(price) for price in theirs.values())
     return max(abs(float(ours[bus][0]) - price) for bus, price in theirs.items()) / largest
 
@@ -59,39 +59,44 @@ def timed(read: Any) -> tuple[dispatch.Answer, float, float]:
     return answer, middle - begun, time.perf_counter() - middle
 
 
-def pglib_row(report: Report, path: Path, model: str, reference: str) -> list[Any]:
+def case_row(report: Report, path: Path, model: str) -> list[Any]:
+    """A case in one model, beside the textbook formulation by HiGHS or Clarabel."""
+    try:
+        reference = angle_solution(path, model)
+    except InfeasibleCase:
+        reference = None
     try:
         answer, *seconds = timed(lambda: dispatch.from_matpower(path, model=model))
     except ProblemError as error:
-        fine = reference == "infeasible" and "infeasible" in str(error)
+        fine = reference is None and ("infeasible" in str(error))
         report.expect(fine, f"{path.stem}, {model}: {error}")
-        return [path.stem[10:], model, "", "", "infeasible", *[""] * 6]
-    counts, error = answer.result.counts, abs(answer.cost / float(reference) - 1)
-    prices = price_error(answer, path, model)
+        return [path.stem, model, "", "", "infeasible", *[""] * 6]
+    if reference is None:
+        report.expect(False, f"{path.stem}, {model}: infeasible by the reference, solved by ours.")
+        return [path.stem, model, "", "", "WRONG", *[""] * 6]
+    counts, error = answer.result.counts, abs(answer.cost / reference.cost - 1)
+    prices = price_error(answer, reference)
     report.expect(error <= CLOSE, f"{path.stem}, {model}: the cost is off by {error:.1e}.")
-    report.expect((prices or 0) <= CLOSE_PRICES, f"{path.stem}, {model}: prices off: {prices}.")
-    shown = "" if prices is None else f"{prices:.0e}"
+    report.expect(prices <= CLOSE_PRICES, f"{path.stem}, {model}: prices off: {prices}.")
     sent = [counts.sums, counts.latency, counts.floats]
     size = [len(answer.case.units), len(answer.active)]
-    return [path.stem[10:], model, *size, f"{error:.0e}", shown, *sent, *seconds]
+    return [path.stem, model, *size, f"{error:.0e}", f"{prices:.0e}", *sent, *seconds]
 
 
-def report_pglib(report: Report, options: argparse.Namespace) -> None:
-    folder, rows = Path(options.folder), []
-    with (folder / "REFERENCE.csv").open() as stream:
-        table = list(csv.DictReader(stream))
-    for entry in sorted(table, key=lambda row: int(row["n_bus"])):
-        path = folder / f"{entry['case']}.m"
-        if path.exists() and int(entry["n_bus"]) <= options.buses:
-            rows += [pglib_row(report, path, model, entry[COLUMNS[model]]) for model in COLUMNS]
-    report.table("Cases of PGLib", HEAD, rows)
+def report_cases(report: Report, options: argparse.Namespace) -> None:
+    sized = [(len(read_case(path)["bus"]), path) for path in Path(options.folder).glob("*.m")]
+    rows = [
+        case_row(report, path, model)
+        for buses, path in sorted(sized)
+        if buses <= options.buses
+        for model in MODELS
+    ]
+    report.table("Cases of the folder", HEAD, rows)
 
 
 def report_areas(report: Report, options: argparse.Namespace) -> None:
     """One exchange of theirs is an iteration; of ours a round: a sum takes two for each level."""
     folder, rows = Path(options.folder), []
-    with (folder / "REFERENCE.csv").open() as stream:
-        known = {row["case"]: row for row in csv.DictReader(stream)}
     for name, (zones, *published) in ADA.items():
         path = folder / f"pglib_opf_{name}.m"
         if not path.exists():
@@ -100,10 +105,13 @@ def report_areas(report: Report, options: argparse.Namespace) -> None:
         read = {"model": "powermodels", "zones": zones}
         answer, *_ = timed(lambda p=path, how=read: dispatch.from_matpower(p, **how))
         counts = answer.result.counts
-        error = abs(answer.cost / float(known[path.stem][COLUMNS["powermodels"]]) - 1)
+        error = abs(answer.cost / angle_solution(path, "powermodels").cost - 1)
         report.expect(error <= CLOSE, f"{name} by areas: the cost is off by {error:.1e}.")
         size = [answer.case.network.n, len(answer.active)]
         rows.append([name, *size, counts.sums, counts.latency, f"{error:.0e}", *published])
+    if not rows:
+        report.say("Give --folder with these cases of PGLib to run areas as agents.")
+        return
     head = ["case", "areas", "rows", "sums", "latency", "cost error", "ADMM", "ATC", "APP"]
     title = "Areas as agents; beside it the iterations that PowerModelsADA publishes"
     report.table(title, head, rows)
@@ -147,12 +155,12 @@ def report_nets(report: Report, options: argparse.Namespace) -> None:
     report.table("Nets of pandapower, without any option", HEAD, rows)
 
 
-PARTS = {"pglib": report_pglib, "nets": report_nets, "areas": report_areas}
+PARTS = {"cases": report_cases, "nets": report_nets, "areas": report_areas}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", default=str(ROOT / "tests" / "data" / "pglib"))
+    parser.add_argument("--folder", default=os.environ.get("DUAL2_GRIDS", OURS))
     parser.add_argument("--buses", type=int, default=10_000, help="of the largest case")
     parser.add_argument("--nets", nargs="*", default=NETS)
     options = parse(parser, PARTS, nets=["case89pegase"])

@@ -11,7 +11,7 @@ import dual2 as d2
 import nets
 from dual2.applications import dispatch
 
-FOLDER = Path(__file__).resolve().parents[1] / "data" / "pglib"
+FOLDER = Path(__file__).resolve().parents[1] / "data" / "grids"
 EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)
 DEMAND = np.array([80.0, 60.0, 150.0, 170.0, 90.0])
 GENERATORS = [
@@ -99,10 +99,10 @@ def test_profiles_by_element():
         dispatch.from_pandapower(day(), profile=house).total_demand
     )
     case = dispatch.from_matpower(
-        FOLDER / "pglib_opf_case5_pjm.m", profile={2: [1.0, 0.5], "gen 3": [1.0, 0.1]}
+        FOLDER / "five_buses.m", profile={2: [1.0, 0.5], "gen 3": [1.0, 0.1]}
     )
-    assert case.demand[2].tolist() == [300.0, 150.0] and case.demand[3].tolist() == [300.0, 300.0]
-    assert case.units[3].p_max.tolist() == [200.0, 20.0]
+    assert case.demand[2].tolist() == [210.0, 105.0] and case.demand[3].tolist() == [150.0, 150.0]
+    assert case.units[3].p_max.tolist() == [240.0, 24.0]
 
 
 def test_profile_errors():
@@ -113,8 +113,8 @@ def test_profile_errors():
 
 
 def test_zones_have_the_answer_of_their_units():
-    """Areas of PGLib's case39: three agents instead of ten."""
-    path, model = FOLDER / "pglib_opf_case39_epri__sad.m", "powermodels"
+    """Areas of thirty buses: three agents instead of ten."""
+    path, model = FOLDER / "thirty_buses.m", "powermodels"
     by_unit = dispatch.from_matpower(path, model=model).solve()
     by_zone = dispatch.from_matpower(path, model=model, zones="area").solve()
     assert by_zone.case.network.n == 3 == by_zone.case.problem.n
@@ -147,7 +147,7 @@ def test_zones_with_ramps_storage_and_a_graph_of_their_own():
     with pytest.raises(d2.ProblemError, match="zones has no entry for bus 2, where 'gas' is"):
         dispatch.Dispatch(units, demand, lines=[(1, 2)], zones={1: "west"})
     with pytest.raises(d2.ProblemError, match="'country' with 13 columns of bus"):
-        dispatch.from_matpower(FOLDER / "pglib_opf_case5_pjm.m", zones="country")
+        dispatch.from_matpower(FOLDER / "five_buses.m", zones="country")
 
 
 def test_results_as_pandapower_writes_them():
