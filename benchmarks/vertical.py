@@ -26,7 +26,7 @@ from common.report import Report, parse
 from dual2.learn import VerticalLogisticRegression
 from dual2.learn.federated.example import PARTIES, write_example
 from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.labels import keep_probability, randomise
+from dual2.learn.federated.label_noise import keep_probability, randomise
 from dual2.learn.federated.party_file import LearnParty, read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.runtime.peers.audit import verify
@@ -225,7 +225,7 @@ def report_labels(report: Report, options: argparse.Namespace, folder: Path) -> 
         found = []
         for seed in range(1 if epsilon is None else options.seeds):
             key = f"{seed}".encode()
-            told = y if epsilon is None else randomise(y, ids, 2, epsilon, key)
+            told = y if epsilon is None else randomise(y, ids, ("0", "1"), epsilon, key)
             model.fit(X, told)
             guess = (model.result_.dual < 0).astype(int)
             found.append((model.score(new, truth), np.mean(guess == y)))

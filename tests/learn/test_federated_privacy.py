@@ -14,7 +14,7 @@ from dual2.learn.federated import fitting, prediction
 from dual2.learn.federated.alignment import load_rows
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.intersection import Cipher
-from dual2.learn.federated.labels import keep_probability, randomise
+from dual2.learn.federated.label_noise import keep_probability, randomise
 from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.learn.federated.tables import as_table
@@ -213,12 +213,12 @@ def owned(offices: Offices, models: dict[str, Any]) -> list[tuple[Any, Any]]:
 def test_a_label_is_randomised_once_for_ever():
     """The same row has the same answer, so that further runs tell nothing new."""
     codes, rows = np.arange(3000) % 3, [f"r{k}" for k in range(3000)]
-    found = randomise(codes, rows, 3, 2.0, b"k" * 32)
+    found = randomise(codes, rows, "abc", 2.0, b"k" * 32)
     back = np.random.default_rng(0).permutation(3000)
     assert np.array_equal(
-        randomise(codes[back], [rows[k] for k in back], 3, 2.0, b"k" * 32), found[back]
+        randomise(codes[back], [rows[k] for k in back], "abc", 2.0, b"k" * 32), found[back]
     )
-    assert not np.array_equal(randomise(codes, rows, 3, 2.0, b"l" * 32), found)
+    assert not np.array_equal(randomise(codes, rows, "abc", 2.0, b"l" * 32), found)
     kept = keep_probability(2.0, 3)
     assert abs(np.mean(found == codes) - kept) < 5.0 * math.sqrt(kept * (1 - kept) / 3000)
     wrong = found[found != codes]

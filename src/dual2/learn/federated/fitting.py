@@ -13,7 +13,8 @@ from dual2.learn.federated.alignment import (
     match_rows,
     save_rows,
 )
-from dual2.learn.federated.labels import Labels, keep_probability, read_labels, share_labels
+from dual2.learn.federated.label_noise import keep_probability
+from dual2.learn.federated.labels import Labels, read_labels, share_labels
 from dual2.learn.federated.model import MODEL, PartyModel, load_model, save_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.preparation import learn_preparation
@@ -73,7 +74,7 @@ def _checked(own: LearnParty) -> str:
     mark, rows = own.table.digest(own.used()), load_rows(own, own.table)
     learn_preparation(own.columns, own.table, rows.index, own.study.learning.standardize)
     if own.holds_labels:
-        read_labels(own, own.table, rows.index)
+        read_labels(own, own.table, rows.index, release=False)
     return mark
 
 

@@ -2,32 +2,31 @@
 
 With K classes a label is kept with probability e^ε/(e^ε + K - 1), else it becomes one of the others
 at random: ε-differential privacy of each label (Warner 1965; K classes: Kairouz, Oh & Viswanath
-2014). Whatever is computed from such labels, over any number of sums, is post-processing. A row
-keeps its answer for ever, by a secret of the holder: asking again with the same ε tells nothing
-new.
+2014). Whatever is computed from such labels, over any number of sums, is post-processing. The noise
+of a row belongs to the table (:mod:`dual2.learn.federated.label_noise`), so that repeated runs show
+no more than one.
 """
 
-import hashlib
-import hmac
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from dual2.errors import ProblemError, Refusal
+from dual2.learn.federated.label_noise import (
+    LabelKey,
+    keep_probability,
+    randomise,
+    row_name,
+    walks_of,
+)
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.study import Learning
 from dual2.learn.federated.tables import Table, number_of, word_of
-from dual2.runtime.peers.folder import create, make_private
-from dual2.runtime.peers.identity import read_private
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
-SECRET = "labels.key"
-_BITS = 53
 
 
 @dataclass(frozen=True)
@@ -63,39 +62,11 @@ def what_labels_show(learning: Learning) -> str:
     )
 
 
-def keep_probability(epsilon: float, classes: int) -> float:
-    """How likely a label is left as it is.
+def read_labels(own: LearnParty, table: Table, index: Array, release: bool = True) -> Labels:
+    """The holder's labels of some rows, as they enter training.
 
-    Examples
-    --------
-    >>> round(keep_probability(2.0, 2), 4)
-    0.8808
+    With ``release`` the ledger of the table counts them as shown; without it they stay here.
     """
-    return 1.0 / (1.0 + (classes - 1) * math.exp(-epsilon))
-
-
-def randomise(codes: Array, rows: Sequence[str], classes: int, epsilon: float, key: bytes) -> Array:
-    """Randomised response; the same for the same row, key, ε and number of classes.
-
-    Examples
-    --------
-    >>> codes = np.zeros(4000, int)
-    >>> found = randomise(codes, [str(k) for k in range(4000)], 2, 1.0, b"secret")
-    >>> bool(abs(np.mean(found == 0) - keep_probability(1.0, 2)) < 0.03)
-    True
-    """
-    kept, answer = keep_probability(epsilon, classes), codes.copy()
-    for j, row in enumerate(rows):
-        text = f"{epsilon!r}\0{classes}\0{row}".encode()
-        drawn = hmac.digest(key, text, hashlib.sha256)
-        if (int.from_bytes(drawn[:8], "big") >> (64 - _BITS)) / 2.0**_BITS >= kept:
-            other = int.from_bytes(drawn[8:16], "big") % (classes - 1)
-            answer[j] = other + (other >= codes[j])
-    return answer
-
-
-def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
-    """The holder's labels of some rows, as they enter training."""
     assert own.label is not None, "checked before"
     learning, column = own.study.learning, table.column(own.label)
     values = [column[k] for k in index]
@@ -126,9 +97,7 @@ def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
     words = tuple(word_of(name) for name in names.tolist())
     if learning.epsilon is None:
         return Labels(codes.astype(np.float64), len(words), words)
-    rows = [repr(table.column(own.id)[k]) for k in index] if own.id in table.columns else index
-    key = _secret(own.party.state / SECRET)
-    noisy = randomise(codes, [str(row) for row in rows], len(words), learning.epsilon, key)
+    noisy = _randomised(own, table, index, codes, words, release)
     gone = len(words) - len(np.unique(noisy))
     if gone:
         raise Refusal(
@@ -137,6 +106,33 @@ def read_labels(own: LearnParty, table: Table, index: Array) -> Labels:
             "a class of its labels is too rare to be randomised.",
         )
     return Labels(noisy.astype(np.float64), len(words), words, codes.astype(np.float64))
+
+
+def _randomised(
+    own: LearnParty, table: Table, index: Array, codes: Array, words: tuple[str, ...], release: bool
+) -> Array:
+    """Randomised response by the noise of each row, if the budget of the study allows it."""
+    learning = own.study.learning
+    assert learning.epsilon is not None and own.label_key is not None
+    if own.id not in table.columns:
+        raise Refusal(
+            f"{table.where} has no column {own.id!r}. labels.epsilon needs the ids of the rows, so "
+            "that every row keeps its noise. Add the column, or name it in table.id.",
+            "its table has no ids, which randomised labels need.",
+        )
+    rows = [row_name(table.column(own.id)[k]) for k in index]
+    if len(set(rows)) < len(rows):
+        raise Refusal(
+            f"{table.where}: {len(rows) - len(set(rows))} of {len(rows)} ids in the column "
+            f"{own.id!r} repeat another one (written differently, as 07 and 7, or not). Ids must "
+            "be unique where labels are randomised.",
+            "its ids are not unique.",
+        )
+    keeper = LabelKey(own.label_key)
+    key = keeper.read()
+    walks = walks_of(codes, rows, words, key)
+    keeper.spend(walks, learning.epsilon, learning.budget or learning.epsilon, release)
+    return randomise(codes, rows, words, learning.epsilon, key)
 
 
 def _demand_targets(own: LearnParty, table: Table, numbers: Array) -> None:
@@ -163,11 +159,3 @@ def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, row
 def _numbers(values: Sequence[object]) -> Array | None:
     found = np.array([number_of(value) for value in values])
     return found if np.isfinite(found).all() else None
-
-
-def _secret(file: Path) -> bytes:
-    """The holder's secret, made once: a row is randomised once for ever."""
-    if not file.exists():
-        make_private(file.parent)
-        create(file, os.urandom(32))
-    return read_private(file)

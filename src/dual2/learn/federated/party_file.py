@@ -22,7 +22,8 @@
     smoker = "category"
     crp = { type = "number", missing = "mean" }
 
-The holder of the labels adds ``label = "stroke"``.
+The holder of the labels adds ``label = "stroke"``. The noise key of randomised labels is beside the
+table (``lab.csv.label-key``), or where ``label_key`` says. It must stay with the table.
 """
 
 import os
@@ -47,7 +48,7 @@ from dual2.processes.parties.party import NEEDED, OPTIONAL, Party, party_of
 from dual2.processes.parties.study import entries
 
 _NEEDED = {name: kind for name, kind in NEEDED.items() if name != "data"} | {"table": dict}
-_TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key")
+_TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key")
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,7 @@ class LearnParty:
     id: str  # name of the column
     label: str | None  # name of the column, at the holder alone
     row_key: Path | None  # secret of all parties for keyed hashes, where the study wants them
+    label_key: Path | None  # secret of the label table, at the holder alone
     read: Callable[[], Table]  # reads the party's own table, or that of new rows
 
     @cached_property
@@ -131,8 +133,19 @@ def read_learn_party(file: Path) -> LearnParty:
         own.get("id", study.learning.rows.id),
         label,
         file.parent / own["row_key"] if "row_key" in own else None,
+        _label_key(own, file) if label is not None else None,
         _source(own, file),
     )
+
+
+def _label_key(own: dict[str, Any], file: Path) -> Path:
+    """Where the noise key of the labels is: beside the table, whichever study reads it."""
+    if "label_key" in own:
+        return file.parent / own["label_key"]
+    if "file" in own:
+        table = file.parent / own["file"]
+        return table.with_name(f"{table.name}.label-key")
+    return file.parent / "labels.label-key"
 
 
 def _columns(own: dict[str, Any], where: str) -> tuple[Column, ...]:

@@ -20,6 +20,7 @@
     [labels]
     holder = "hospital"
     epsilon = 2.0                     # randomised response; or accept_leakage = true
+    budget = 2.0                      # most ε that earlier studies and this one may show of a label
 
     [predictions]
     to = ["hospital"]
@@ -123,7 +124,8 @@ class Search:
 class Learning:
     """The part of a study about learning; parties are numbers.
 
-    ``epsilon`` is that of the labels' randomised response, ``accepted`` whether all accept what is
+    ``epsilon`` is that of the labels' randomised response, ``budget`` the most that a label may
+    have been shown with, earlier studies included; ``accepted`` says whether all accept what is
     shown of labels otherwise.
     """
 
@@ -137,6 +139,7 @@ class Learning:
     accepted: bool
     receivers: tuple[int, ...]
     search: Search | None = None
+    budget: float | None = None
 
     @property
     def classifier(self) -> bool:
@@ -202,7 +205,7 @@ def read_learn_study(file: Path) -> LearnStudy:
 
 
 def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], where: str) -> Any:
-    kinds = {"accept_leakage": bool, "epsilon": float}
+    kinds = {"accept_leakage": bool, "epsilon": float, "budget": float}
     labels = entries(table["labels"], f"{where}: labels", {"holder": str}, kinds)
     told = entries(table.get("predictions", {}), f"{where}: predictions", {}, {"to": list})
     model = str(learn["model"]).removeprefix("Vertical")
@@ -223,6 +226,7 @@ def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], wh
         labels.get("accept_leakage", False),
         tuple(_number(name, names, f"{where}: predictions.to") for name in told.get("to", []))
         or (holder,),
+        budget=_budget(labels, where),
     )
     _check_options(found, where)
     if "search" in table:
@@ -262,6 +266,18 @@ def _epsilon(labels: dict[str, Any], model: str, where: str) -> float | None:
             "response does not protect. Remove it and decide on accept_leakage = true."
         )
     return epsilon
+
+
+def _budget(labels: dict[str, Any], where: str) -> float | None:
+    """The budget of the labels' noise, which must leave room for this study."""
+    if "budget" not in labels:
+        return None
+    budget, epsilon = float(labels["budget"]), float(labels.get("epsilon", math.inf))
+    if not epsilon <= budget < math.inf:
+        raise Dual2Error(
+            f"{where}: labels.budget is {budget:g}; expected a number of at least labels.epsilon."
+        )
+    return budget
 
 
 def _check_options(found: Learning, where: str) -> None:
