@@ -12,13 +12,17 @@ from dual2.functions.curvature import dense
 Y = np.array([1.0, -2.0, 0.5])
 CHANGES = {
     "plain": lambda f: f,
+    "conjugate": lambda f: f.conjugate,
+    "conjugate, changed": lambda f: (1.5 * f.shift(0.3 * Y)).tilt([0.3, -0.2, 0.1]).conjugate,
     "changed": lambda f: (1.5 * f.shift(0.3 * Y)).tilt([0.3, -0.2, 0.1]).plus_quadratic(0.7),
 }
 
 
 @pytest.fixture(params=CHANGES)
 def function(case, request):
-    """Each function of the table, plain and after calculus."""
+    """Each function of the table, plain and after calculus; with a closed form."""
+    if isinstance(case, fn.LogisticRegression) and "conjugate" in request.param:
+        case = fn.LogisticLoss(Y / np.abs(Y))
     return CHANGES[request.param](case)
 
 
@@ -131,7 +135,26 @@ def test_wrong_hessians_are_refused(hessian, words):
         cosh(hessian).blocks(3).smooth[0].expand(0.5 * Y)
 
 
-def test_no_block_form():
-    assert fn.Smooth(np.tanh, 0.0, 1.0).blocks(3) is None
-    assert fn.Proximable(lambda v, step: v).blocks(3) is None
-    assert fn.Stacked([fn.Zero(), fn.Proximable(lambda v, step: v)], [1, 2]).blocks(3) is None
+PROX = fn.Proximable(lambda v, step: v)
+SMOOTH = fn.Smooth(np.tanh, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("f", "reason"),
+    [
+        (SMOOTH, "pass hessian="),
+        (SMOOTH.tilt(1.0), "pass hessian="),
+        (PROX, "only the prox"),
+        (fn.Stacked([fn.Zero(), PROX], [1, 2]), "only the prox"),
+        (fn.ConjugateSmooth(np.tanh, 0.0, 1.0), "only the gradient of the conjugate"),
+        (fn.LogisticRegression(np.eye(3), 1.0).conjugate, "no closed form"),
+        (fn.L2Norm(1.0).plus_quadratic(1.0).conjugate, "no closed form"),
+    ],
+)
+def test_what_has_no_block_form_says_why(f, reason):
+    assert f.blocks(3) is None
+    assert reason in f.why_no_blocks(3)
+
+
+def test_what_has_a_block_form_gives_no_reason(case):
+    assert case.why_no_blocks(3) is None

@@ -183,6 +183,28 @@ def _short(value: Any) -> str:
     return repr(value)
 
 
+def read_points(owner: Any, x: Any) -> Array:
+    """One vector or rows of vectors, of the length of the owner."""
+    try:
+        array = np.asarray(x, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise ProblemError(
+            f"{type(owner).__name__}: the argument cannot be read as real numbers ({error}). "
+            "Pass a vector (d,) or rows (k, d)."
+        ) from error
+    if array.ndim not in (1, 2):
+        raise ProblemError(
+            f"{type(owner).__name__}: the argument has shape {array.shape}; expected a vector "
+            "(d,) or rows (k, d)."
+        )
+    if owner.dim is not None and array.shape[-1] != owner.dim:
+        raise ProblemError(
+            f"{type(owner).__name__}: the argument has length {array.shape[-1]}; "
+            f"its data have length {owner.dim}."
+        )
+    return array
+
+
 def read_steps(owner: Any, step: Any, dim: int) -> Any:
     """One positive step, or one per coordinate, equal within the groups of the owner."""
     if type(step) is float and 0.0 < step < math.inf:  # in every iteration of a user's prox

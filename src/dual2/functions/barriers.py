@@ -83,6 +83,15 @@ class NegativeLog(Barrier):
         slope = -self.scale / x
         return View(float(self._value(x)), slope, lambda: -slope / x)
 
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        def view(w: Array) -> View:
+            slope = -self.scale / w
+            return View(float(self._conjugate_value(w)), slope, lambda: -slope / w)
+
+        start = np.broadcast_to(-np.asarray(self.scale), (dim,))
+        term = smooth_term(view, dim, upper=np.zeros(dim), start=start)
+        return Blocks(dim, smooth=(term,))
+
     def _value(self, x: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             values = np.where(x > 0, -self.scale * np.log(x), np.inf)
@@ -140,6 +149,13 @@ class Entropy(Barrier):
         level = np.log(x / self.reference)
         value = float((self.scale * x * level).sum())
         return View(value, self.scale * (level + 1.0), lambda: self.scale / x)
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        def view(w: Array) -> View:
+            slope = self.reference * np.exp(w / self.scale - 1.0)
+            return View(float((self.scale * slope).sum()), slope, lambda: slope / self.scale)
+
+        return Blocks(dim, smooth=(smooth_term(view, dim),))
 
     def _value(self, x: Array) -> Array:
         inside = np.maximum(x, 0.0)

@@ -21,6 +21,7 @@ from dual2.functions.arguments import (
     common_dim,
     describe,
     read_fields,
+    read_points,
     read_steps,
 )
 from dual2.functions.curvature import View
@@ -195,6 +196,17 @@ class Function:
             )
         return self._blocks(dim)
 
+    def why_no_blocks(self, dim: int) -> str | None:
+        """Why ``blocks(dim)`` is None, in the user's words; None if it is not.
+
+        Examples
+        --------
+        >>> from dual2.functions import Proximable
+        >>> Proximable(abs).why_no_blocks(1)
+        'of Proximable(abs) only the prox is known'
+        """
+        return self._why_no_blocks(dim) if self.blocks(dim) is None else None
+
     # -- calculus -----------------------------------------------------------------------------
 
     @property
@@ -258,7 +270,12 @@ class Function:
         return Blocks(dim, smooth=(smooth_term(self._view, dim),)) if self.has_hessian else None
 
     def _conjugate_blocks(self, dim: int) -> "Blocks | None":
-        return None
+        from dual2.functions.conjugate_blocks import conjugate_of_pieces
+
+        return None if self.form is None else conjugate_of_pieces(self.form.pieces(dim))
+
+    def _why_no_blocks(self, dim: int) -> str:
+        return f"{self!r} has no block form; write _hessian or _blocks in its class"
 
     def _hessian(self, x: Array) -> Array | None:
         if self.form is None or not self.form.smooth:
@@ -319,24 +336,7 @@ class Function:
         raise CapabilityError(f"{self!r} has {what}; {advice}.")
 
     def _points(self, x: ArrayLike) -> Array:
-        try:
-            array = np.asarray(x, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise ProblemError(
-                f"{type(self).__name__}: the argument cannot be read as real numbers ({error}). "
-                "Pass a vector (d,) or rows (k, d)."
-            ) from error
-        if array.ndim not in (1, 2):
-            raise ProblemError(
-                f"{type(self).__name__}: the argument has shape {array.shape}; expected a vector "
-                "(d,) or rows (k, d)."
-            )
-        if self.dim is not None and array.shape[-1] != self.dim:
-            raise ProblemError(
-                f"{type(self).__name__}: the argument has length {array.shape[-1]}; "
-                f"its data have length {self.dim}."
-            )
-        return array
+        return read_points(self, x)
 
     def __repr__(self) -> str:
         return describe(self)

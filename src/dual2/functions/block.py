@@ -18,6 +18,7 @@ from dual2.functions.arguments import (
 )
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
 from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
+from dual2.functions.conjugate_blocks import support_of_rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -153,6 +154,11 @@ class IndicatorSimplex(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self.total * u.max(axis=-1)
 
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        from dual2.functions.largest import Max
+
+        return Max(self.total)._blocks(dim)
+
     def _blocks(self, dim: int) -> Blocks:
         if self.total == 0.0:
             return Blocks(dim, pieces=Pieces.from_table(np.zeros(dim), []))
@@ -232,6 +238,9 @@ class IndicatorHalfspace(Indicator):
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(rest > slack, np.inf, multiple * self.b)
 
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        return support_of_rows(self._blocks(dim).rows, dim)
+
     def _blocks(self, dim: int) -> Blocks:
         a = np.broadcast_to(self.a, (1, dim))
         return Blocks(dim, rows=(Rows.of(Cone.NONNEGATIVE, a, self.b),) if np.any(a) else ())
@@ -310,6 +319,9 @@ class IndicatorAffine(Indicator):
         inside = u @ Q.T
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(np.linalg.norm(u - inside @ Q, axis=-1) > slack, np.inf, inside @ c)
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        return support_of_rows(self._blocks(dim).rows, dim)
 
     def _blocks(self, dim: int) -> Blocks:
         """Mx = b as given if the rows are independent, else Qx = c."""

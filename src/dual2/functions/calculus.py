@@ -188,6 +188,9 @@ class Affined(Function):
         moved = inner.scaled(self.scale).shifted(self.center)
         return moved.plus(self.slope, self.curvature, constant)
 
+    def _why_no_blocks(self, dim: int) -> str:
+        return self.function._why_no_blocks(dim)
+
     def _conjugate_blocks(self, dim: int) -> Blocks | None:
         """F*(w) = c·f*((w - b)/c) + <w - b, a> - k; with q > 0 there is no closed form."""
         inner = self.function.conjugate.blocks(dim)
@@ -302,3 +305,6 @@ class Conjugate(Function):
 
     def _blocks(self, dim: int) -> Blocks | None:
         return self.function._conjugate_blocks(dim)
+
+    def _why_no_blocks(self, dim: int) -> str:
+        return f"the conjugate of {self.function!r} has no closed form"

@@ -45,5 +45,8 @@ class IndicatorSecondOrderCone(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self._value(-u)
 
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, sp.eye_array(dim), 0.0),))
+
     def _blocks(self, dim: int) -> Blocks:
         return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, -sp.eye_array(dim), 0.0),))

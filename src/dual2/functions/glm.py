@@ -12,6 +12,7 @@ from scipy.special import expit, wrightomega, xlogy
 
 from dual2.functions.arguments import Array, Entries, Labels, Nonnegative, Positive
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.blocks import Blocks, smooth_term
 from dual2.functions.curvature import View
 
 
@@ -87,6 +88,17 @@ class LogisticLoss(Function):
             p = -self.labels * w / self.scale
             return self.labels * (np.log1p(-p) - np.log(p))
 
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        def view(w: Array) -> View:
+            p = -self.labels * w / self.scale
+            value = float(self._conjugate_value(w))
+            return View(value, self._conjugate_grad(w), lambda: 1.0 / (self.scale * p * (1.0 - p)))
+
+        end = np.broadcast_to(-self.labels * np.asarray(self.scale), (dim,))
+        lower, upper = np.minimum(end, 0.0), np.maximum(end, 0.0)
+        term = smooth_term(view, dim, lower=lower, upper=upper, start=0.5 * end)
+        return Blocks(dim, smooth=(term,))
+
     def _recession(self, u: Array) -> Array:
         return (self.scale * np.maximum(-self.labels * u, 0.0)).sum(axis=-1)
 
@@ -145,6 +157,16 @@ class PoissonLoss(Function):
     def _conjugate_grad(self, w: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(w / self.scale + self.counts)
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        def view(w: Array) -> View:
+            mass = w + self.scale * self.counts
+            value = float(self._conjugate_value(w))
+            return View(value, self._conjugate_grad(w), lambda: 1.0 / mass)
+
+        scale = np.broadcast_to(np.asarray(self.scale), (dim,))
+        lower = -scale * self.counts
+        return Blocks(dim, smooth=(smooth_term(view, dim, lower=lower, start=lower + scale),))
 
     def _recession(self, u: Array) -> Array:
         growth = np.where(u > TOLERANCE, np.inf, -self.counts * np.minimum(u, 0.0))

@@ -64,6 +64,9 @@ class IndicatorCappedSimplex(Indicator):
         shares = np.clip(count - np.arange(u.shape[-1]), 0.0, 1.0)
         return self.cap * (ordered @ shares)
 
+    def _conjugate_blocks(self, dim: int) -> Blocks | None:
+        return Blocks(dim) if self.total == 0.0 else self.conjugate._blocks(dim)
+
     def _blocks(self, dim: int) -> Blocks:
         count = self._fits(dim)
         if count in (0.0, float(dim)):  # a single point

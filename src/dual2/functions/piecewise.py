@@ -299,17 +299,26 @@ class PiecewiseQuadratic(Function):
         return View(value, bent + self.slope, lambda: np.broadcast_to(self.curvature, x.shape))
 
     def _blocks(self, dim: int) -> Blocks:
+        if not self.smooth:
+            return self.pieces(dim)
         f = self.broadcast(dim)
-        linear = np.asarray(f.linear)
-        if f.smooth:
-            constant = float(np.sum(f._formula(np.zeros(dim))))
-            return Blocks(
-                dim, H=_unless_zero(f.curvature), q=_unless_zero(linear), constant=constant
-            )
+        constant = float(np.sum(f._formula(np.zeros(dim))))
+        H, q = _unless_zero(f.curvature), _unless_zero(f.linear)
+        return Blocks(dim, H=H, q=q, constant=constant)
+
+    def pieces(self, dim: int) -> Blocks:
+        """The block form without H and q, one or two pieces for each coordinate.
+
+        Examples
+        --------
+        >>> PiecewiseQuadratic(curvature=2.0, center=1.0).pieces(1).pieces.slope.tolist()
+        [-2.0]
+        """
+        f = self.broadcast(dim)
         lower, upper = np.asarray(f.lower), np.asarray(f.upper)
         kinked = np.not_equal(f.slope_left, f.slope_right)
         start = np.where(kinked, f.kink, np.clip(0.0, lower, upper))
-        slope, to_upper = f.curvature * start + linear, upper - start
+        slope, to_upper = f.curvature * start + f.linear, upper - start
         left = lower - start, np.where(kinked, 0.0, to_upper), f.curvature, slope + f.slope_left
         right = 0.0, np.where(kinked, to_upper, 0.0), f.curvature, slope + f.slope_right
         pieces = Pieces.from_table(start, [left, right])

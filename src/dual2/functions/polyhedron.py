@@ -18,6 +18,7 @@ from dual2.functions.arguments import Array, Bounds, Entries, MatrixOrSparse, ch
 from dual2.functions.base import TOLERANCE, Function, Indicator
 from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.chain import ROWS, project_chain
+from dual2.functions.conjugate_blocks import support_of_rows
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
 
 LARGE = 1_000_000
@@ -247,6 +248,12 @@ class IndicatorPolyhedron(Indicator):
     def _blocks(self, dim: int) -> Blocks:
         """Rows with a single entry as bounds, the others as given."""
         return Blocks(dim, pieces=_bounds_as_pieces(*self._box), rows=self._rows_of_blocks())
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        eye, (lower, upper) = sp.eye_array(dim, format="csr"), self._box
+        sides = [(eye[np.isfinite(upper)], upper), (-eye[np.isfinite(lower)], -lower)]
+        bounds = (Rows.of(Cone.NONNEGATIVE, M, b[np.isfinite(b)]) for M, b in sides)
+        return support_of_rows([*self._rows_of_blocks(), *bounds], dim)
 
     def _rows_of_blocks(self) -> tuple[Rows, ...]:
         """Equations, then upper and lower sides of the rows that are no bounds."""

@@ -20,7 +20,7 @@ from dual2.functions.arguments import (
     matrix,
 )
 from dual2.functions.base import TOLERANCE, Function, one_unit
-from dual2.functions.blocks import Blocks
+from dual2.functions.blocks import Blocks, Cone, Rows
 from dual2.functions.curvature import Factored
 from dual2.functions.piecewise import PiecewiseQuadratic
 
@@ -92,6 +92,16 @@ class SpectralFunction(Function, ABC):
         if not self.conjugate_smooth:
             self._lack("no gradient of its conjugate: P is singular", "add a quadratic or a ridge")
         return self._back((self._rotate(w) - self.tilts) / self.spectrum[0])
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        """½(w - q)ᵀP⁺(w - q) - constant, w - q orthogonal to the null space of P."""
+        values, vectors = self.spectrum
+        V = np.eye(dim) if vectors is None else vectors
+        flat = values == 0
+        inverse = (V[:, ~flat] / values[~flat]) @ V[:, ~flat].T
+        kernel = Rows.of(Cone.ZERO, V[:, flat].T, 0.0)
+        centred = Blocks(dim, H=inverse, rows=(kernel,) if flat.any() else ())
+        return centred.shifted(self._back(self.tilts)).plus(constant=-self.constant)
 
     def _recession(self, u: Array) -> Array:
         along = self._rotate(u)

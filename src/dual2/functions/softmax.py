@@ -4,11 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import logsumexp, softmax, wrightomega, xlogy
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, Positive, entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function
+from dual2.functions.blocks import Blocks, Cone, Rows, smooth_term
 from dual2.functions.curvature import View
 
 _STEPS = 60
@@ -181,6 +183,21 @@ class SoftmaxLoss(Function):
         q = np.clip(q, 0.0, 1.0)
         entropy = self._weights[:, 0] * xlogy(q, q).sum(axis=-1)
         return np.where(outside, np.inf, entropy).sum(axis=-1)
+
+    def _conjugate_blocks(self, dim: int) -> Blocks:
+        """The entropy of q, with Σ_k w_jk = 0 for each sample and q > 0."""
+
+        def view(w: Array) -> View:
+            q = self._by_sample(w) / self._weights + self._marks
+            slope = (np.log(q) + 1.0).ravel()
+            value = float((self._weights * q * np.log(q)).sum())
+            return View(value, slope, lambda: (1.0 / (self._weights * q)).ravel())
+
+        samples, lower = len(self.labels), (-self._weights * self._marks).ravel()
+        start = (self._weights * (1.0 / self.classes - self._marks)).ravel()
+        sums = sp.kron(sp.eye_array(samples), np.ones((1, self.classes)))
+        term = smooth_term(view, dim, lower=lower, start=start)
+        return Blocks(dim, smooth=(term,), rows=(Rows.of(Cone.ZERO, sums, 0.0),))
 
     def _recession(self, u: Array) -> Array:
         z = self._by_sample(u)

@@ -167,6 +167,10 @@ class Stacked(Function):
         known = [part for part in found if part is not None]
         return Blocks.stacked(known) if len(known) == len(found) else None
 
+    def _why_no_blocks(self, dim: int) -> str:
+        reasons = [f.why_no_blocks(size) for f, size in self.parts]
+        return "; ".join(dict.fromkeys(reason for reason in reasons if reason))
+
     def _affine(self, scale: float, center: Entries, slope: Entries, curvature: float) -> Function:
         centers, slopes = (np.broadcast_to(entry, (self.dim,)) for entry in (center, slope))
         parts = zip(self.split(centers), self.split(slopes), strict=True)

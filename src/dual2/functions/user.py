@@ -85,6 +85,9 @@ class Smooth(Function):
         value = math.nan if self._user_value is None else float(self._value(x))
         return View(value, self._grad(x), lambda: cast(Array, self._hessian(x)))
 
+    def _why_no_blocks(self, dim: int) -> str:
+        return f"of {self!r} no second derivatives are known; pass hessian= to Smooth"
+
     def __repr__(self) -> str:
         return f"Smooth({_name(self._user_grad)}, mu={self.mu:g}, L={self.L:g})"
 
@@ -116,6 +119,9 @@ class Proximable(Function):
 
     def _prox(self, v: Array, step: Entries) -> Array:
         return _vector_of_rows(self, "prox", lambda row: self._user_prox(row, step), v)
+
+    def _why_no_blocks(self, dim: int) -> str:
+        return f"of {self!r} only the prox is known"
 
     def __repr__(self) -> str:
         return f"Proximable({_name(self._user_prox)})"
@@ -184,6 +190,9 @@ class ConjugateSmooth(Function):
 
     def _conjugate_grad(self, w: Array) -> Array:
         return _vector_of_rows(self, "grad", self._user_grad, w)
+
+    def _why_no_blocks(self, dim: int) -> str:
+        return f"of {self!r} only the gradient of the conjugate is known"
 
     def __repr__(self) -> str:
         name, mu, L = _name(self._user_grad), self._dual_mu, self._dual_L
