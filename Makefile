@@ -8,7 +8,7 @@ OUT    ?= results
 unexport PYTHONDONTWRITEBYTECODE
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
 
-.PHONY: demo test numerics lint types bench peers docs release lock clean
+.PHONY: demo test numerics lint types bench peers docs release oldest coverage kernels sbom lock clean
 
 demo: $(VENV)/core.stamp
 	$(BIN)/dual2 reproduce exp1 --out $(OUT) --force
@@ -45,6 +45,25 @@ docs: $(VENV)/dev.stamp
 # Wheel and sdist in clean environments of every supported Python that is here.
 release: $(VENV)/dev.stamp
 	$(BIN)/python tests/release_check.py
+
+# The lower bounds of pyproject.toml, installed and tried.
+oldest: $(VENV)/created.stamp
+	$(BIN)/python tests/oldest_check.py
+
+# Functions, networks and problems by their own tests; the threshold is in pyproject.toml.
+coverage: $(VENV)/dev.stamp
+	$(BIN)/python -m coverage run -m pytest -q tests/functions tests/network tests/test_problem.py tests/test_groups.py
+	$(BIN)/python -m coverage report
+
+# A wheel of dual2-kernels: kernels compiled for x86-64-v3 and for the versions in .venv.
+kernels: $(VENV)/dev.stamp
+	$(BIN)/python packaging/kernels/build_kernels.py dist
+
+# Bill of materials (CycloneDX) of what requirements.lock installs.
+sbom: $(VENV)/dev.stamp
+	mkdir -p dist
+	$(BIN)/pip install --quiet cyclonedx-bom
+	$(BIN)/cyclonedx-py requirements --output-file dist/sbom.cdx.json requirements.lock
 
 # Newest versions that every supported Python can install, written as plain pins.
 COMPILE = $(BIN)/uv pip compile --universal --fork-strategy fewest --python-version 3.11 \

@@ -16,4 +16,5 @@ def test_the_sdist_makes_the_same_wheel_and_nothing_is_missing(tmp_path):
     ]
     names = {path.relative_to(source).as_posix() for path in there if path.suffix != ".pyc"}
     assert names <= found, names - found
+    assert "dual2/py.typed" in found
     assert f"dual2-{dual2.__version__}.dist-info/licenses/LICENSE" in found

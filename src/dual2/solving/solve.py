@@ -4,7 +4,7 @@ import logging
 import math
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -19,6 +19,7 @@ from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
+from dual2.solving.checks import check_limits, check_randomness, check_requests
 from dual2.solving.choice import Choice, choose
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
@@ -51,6 +52,7 @@ def solve(
     progress: bool | None = None,
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
+    rng: int | np.random.Generator | None = None,
     runtime: str | Transport = "stacked",
     sums: str | None = None,
     reduce: bool = True,
@@ -106,7 +108,9 @@ def solve(
         Called with ``{"rounds", "kkt", "full", "seconds", "x", "duals"}`` after each stopping
         test; a true answer ends the run. Unless ``full``, ``kkt`` is the agents' local part only.
     seed : int
-        For methods that draw random numbers; iD2A and MiD2A draw none.
+        For methods that draw random numbers; those that come along draw none.
+    rng : int or numpy.random.Generator, optional
+        The same under the name that NumPy and SciPy use; give one of the two.
     runtime : str or Mpi
         ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
         works for its own agents only; ``problem`` is the whole problem or a
@@ -148,10 +152,9 @@ def solve(
     CONVERGED [2.0, 1.0]
     """
     network, note = _check_problem(problem, network)
-    _check_limits(tol, atol, max_rounds, time_limit)
-    _check_requests(
-        seed, callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw}
-    )
+    check_limits(tol, atol, max_rounds, time_limit)
+    check_randomness(seed, rng)
+    check_requests(callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw})
     show_compiling(progress)
     share = share_of(problem, Agreement(network, find_transport(runtime, sums), start is None))
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
@@ -210,36 +213,6 @@ def _check_problem(problem: Problem, network: AnyNetwork | None) -> tuple[AnyNet
             "node per agent."
         )
     return network, note
-
-
-def _check_limits(tol: float, atol: float, max_rounds: int, time_limit: float | None) -> None:
-    limits = {"tol": tol, "atol": atol, "max_rounds": max_rounds, "time_limit": time_limit or 0}
-    for name, value in limits.items():
-        number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not number or not 0 <= value < math.inf:
-            raise CapabilityError(f"{name} = {value!r} found; expected a finite number ≥ 0.")
-    if max_rounds != int(max_rounds):
-        raise CapabilityError(f"max_rounds = {max_rounds!r} found; expected a whole number.")
-    if tol == 0 and atol == 0:
-        raise CapabilityError("tol and atol are both 0; no floating-point run can meet that.")
-
-
-def _check_requests(
-    seed: Any, callback: Any, checkpoints: Any, switches: Mapping[str, Any]
-) -> None:
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise CapabilityError(f"seed = {seed!r} found; expected a whole number ≥ 0.")
-    if callback is not None and not callable(callback):
-        raise CapabilityError(f"callback = {callback!r} found; expected a Python function or None.")
-    if checkpoints is not None and not all(
-        hasattr(checkpoints, k) for k in ("due", "held", "save")
-    ):
-        raise CapabilityError(
-            f"checkpoints = {checkpoints!r} found; expected an object with due, held and save."
-        )
-    for name, value in switches.items():
-        if not isinstance(value, bool | np.bool_):
-            raise CapabilityError(f"{name} = {value!r} found; expected True or False.")
 
 
 def _assemble(
