@@ -13,6 +13,7 @@ from dual2.files import read_json
 from dual2.learn.federated.ids import TOKEN, cut, digest_of, read_ids, tokens_of
 from dual2.learn.federated.intersection import MOST_BYTES, intersect, intersect_as_holder
 from dual2.learn.federated.party_file import LearnParty
+from dual2.learn.federated.row_limits import RowLimits, count_attempt
 from dual2.learn.federated.study import GIVEN, PSI
 from dual2.learn.federated.tables import Table
 from dual2.runtime.peers.folder import create, make_private
@@ -43,11 +44,24 @@ def match_rows(own: LearnParty, transport: Parties, table: Table) -> Rows:
         rows = Rows(np.arange(len(table)), f"given {len(table)}")
     else:
         ids = read_ids(table, own.id, study.learning.rows.type)
+        _demand_maximum(own, table)
+        count_attempt(own, transport, table)
         match = _match_by_psi if policy == PSI else _match_by_hashes
         index, tokens = match(own, transport, ids)
         rows = Rows(np.array(index, np.int64), digest_of(tokens), table.digest([own.id]))
     agree_on_rows(own, transport, rows)
     return rows
+
+
+def _demand_maximum(own: LearnParty, table: Table) -> None:
+    """Refuse a table of this party that the others would refuse."""
+    most = own.study.learning.rows.maximum
+    if len(table) > most:
+        raise Refusal(
+            f"{table.where} has {len(table)} rows; the study accepts at most {most} of a party "
+            "(rows.maximum).",
+            f"it has more rows than the study accepts ({most}).",
+        )
 
 
 def agree_on_rows(own: LearnParty, transport: Parties, rows: Rows) -> None:
@@ -89,9 +103,10 @@ def _match_by_psi(
     own: LearnParty, transport: Parties, ids: list[str]
 ) -> tuple[list[int], list[bytes]]:
     holder, network = own.study.learning.holder, own.study.network
+    limits = RowLimits(own, transport, len(ids))
     if own.holds_labels:
-        return intersect_as_holder(transport, network, _others(own), ids)
-    return intersect(transport, network, holder, ids)
+        return intersect_as_holder(transport, network, _others(own), ids, limits.check)
+    return intersect(transport, network, holder, ids, limits.check)
 
 
 def _match_by_hashes(
@@ -101,6 +116,7 @@ def _match_by_hashes(
     key, holder = _row_key(own), own.study.learning.holder
     check = hmac.digest(key, _CHECK + own.study.run, "sha256")
     found = {token: k for k, token in enumerate(tokens_of(key, ids))}
+    limits = RowLimits(own, transport, len(ids))
     if not own.holds_labels:
         transport.tell(holder, check + b"".join(sorted(found)))
         tokens = cut(transport.hear(holder, MOST_BYTES))
@@ -115,7 +131,9 @@ def _match_by_hashes(
             name = own.study.names[peer]
             told = f"{name} has another row key than the holder of the labels."
             raise Refusal(f"{told} All parties need the same file.", told)
-        common &= set(cut(said[32:]))
+        theirs = set(cut(said[32:]))
+        limits.check(peer, len(theirs))
+        common &= theirs
     tokens = sorted(common)
     for peer in _others(own):
         transport.tell(peer, b"".join(tokens))

@@ -21,6 +21,7 @@ holder's places the last one has; if the holder is among them, which of its ids.
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -31,6 +32,8 @@ from dual2.network import Network
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
+CheckSet = Callable[[int, int], None]
+"""Given a party and the number of elements of its set; an error if there are too many."""
 MOST_BYTES = 2**31
 """Most bytes of one message."""
 KEY, ORDER, ABSENT, SALT = (2**62 + k for k in range(4))
@@ -69,8 +72,17 @@ class Cipher:
 
         return self._request(_in_parts(work, ids), True).SerializeToString()
 
-    def again(self, data: bytes, ordered: bool, name: str = "Another party") -> list[bytes]:
-        """E of what somebody else, ``name``, has encrypted, in its order or sorted."""
+    def again(
+        self,
+        data: bytes,
+        ordered: bool,
+        name: str = "Another party",
+        check: Callable[[int], None] = lambda count: None,
+    ) -> list[bytes]:
+        """E of what somebody else, ``name``, has encrypted, in its order or sorted.
+
+        ``check`` is given the number of its elements before any is used.
+        """
 
         def work(some: Sequence[bytes]) -> list[bytes]:
             server = self._psi.server.CreateFromKey(self._key, True)
@@ -79,7 +91,14 @@ class Cipher:
         try:
             request = self._psi.Request()
             request.ParseFromString(data)
-            found = _in_parts(work, list(request.encrypted_elements))
+            elements = list(request.encrypted_elements)
+        except Exception as error:  # protobuf's own kinds
+            raise PeerError(f"{name} sent a set of ids that cannot be read.") from error
+        check(len(elements))
+        if len(set(elements)) < len(elements):
+            raise PeerError(f"{name} sent some ids more than once; expected a set.")
+        try:
+            found = _in_parts(work, elements)
         except Exception as error:  # protobuf's and the package's own kinds
             raise PeerError(f"{name} sent ids that are no points of the curve P-256.") from error
         return found if ordered else sorted(found)
@@ -99,7 +118,11 @@ def _in_parts(work: Callable[[Sequence[Any]], list[bytes]], items: Sequence[Any]
 
 
 def intersect_as_holder(
-    transport: Parties, network: Network, others: Sequence[int], ids: Sequence[str]
+    transport: Parties,
+    network: Network,
+    others: Sequence[int],
+    ids: Sequence[str],
+    check: CheckSet,
 ) -> tuple[list[int], list[bytes]]:
     """Rows of the holder that are common, and their tokens, both in the order of all parties."""
     cipher = Cipher(transport)
@@ -109,7 +132,7 @@ def intersect_as_holder(
         transport.tell(peer, sent)
     for peer in others:
         said = transport.hear(peer, MOST_BYTES)
-        twice = cipher.again(said, False, transport.names[peer])
+        twice = cipher.again(said, False, transport.names[peer], partial(check, peer))
         transport.tell(peer, b"".join(twice))
     common = _common_places(transport, network, np.zeros(len(ids), np.bool_))
     rows = [order[j] for j in np.flatnonzero(common)]
@@ -121,14 +144,14 @@ def intersect_as_holder(
 
 
 def intersect(
-    transport: Parties, network: Network, holder: int, ids: Sequence[str]
+    transport: Parties, network: Network, holder: int, ids: Sequence[str], check: CheckSet
 ) -> tuple[list[int], list[bytes]]:
     """Rows of another party that are common, and their tokens, in the order of all parties."""
     cipher = Cipher(transport)
     order = _shuffled(transport, len(ids))
     transport.tell(holder, cipher.encrypt([ids[k] for k in order]))
     name = transport.names[holder]
-    theirs = cipher.again(transport.hear(holder, MOST_BYTES), True, name)
+    theirs = cipher.again(transport.hear(holder, MOST_BYTES), True, name, partial(check, holder))
     size = len(theirs[0]) if theirs else 1
     mine = set(cut(transport.hear(holder, MOST_BYTES), size))
     common = _common_places(transport, network, np.array([one not in mine for one in theirs], bool))

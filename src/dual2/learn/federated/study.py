@@ -16,6 +16,9 @@
     id = "patient"                    # name of the column
     type = "text"                     # or "integer"
     minimum = 50                      # fewer common rows are refused
+    maximum = 1000000                 # most ids of a party
+    ratio = 10.0                      # most ids of another party, as a multiple of one's own
+    attempts = 20                     # most alignments of the same ids
 
     [labels]
     holder = "hospital"
@@ -102,12 +105,19 @@ _ELSEWHERE |= {"max_iter"}
 
 @dataclass(frozen=True)
 class RowPolicy:
-    """How rows are matched."""
+    """How rows are matched, between bounds on what a list of guesses could find.
+
+    ``maximum`` and ``ratio`` bound another party's set, absolutely and relative to one's own;
+    ``attempts`` bounds how often the same ids are matched.
+    """
 
     policy: str = PSI
     id: str = "id"
     type: str = TEXT
     minimum: int = 1
+    maximum: int = 1_000_000
+    ratio: float = 10.0
+    attempts: int = 20
 
 
 @dataclass(frozen=True)
@@ -241,7 +251,8 @@ def _number(name: Any, names: list[str], where: str) -> int:
 
 
 def _rows(table: dict[str, Any], where: str) -> RowPolicy:
-    kinds = {"policy": str, "id": str, "type": str, "minimum": int}
+    kinds: dict[str, type] = {"policy": str, "id": str, "type": str, "ratio": float}
+    kinds |= dict.fromkeys(("minimum", "maximum", "attempts"), int)
     found = RowPolicy(**entries(table, f"{where}: rows", {}, kinds))
     for name, value, known in (
         ("policy", found.policy, POLICIES),
@@ -249,8 +260,15 @@ def _rows(table: dict[str, Any], where: str) -> RowPolicy:
     ):
         if value not in known:
             raise Dual2Error(f"{where}: rows.{unknown_name(name, value, known)}")
-    if found.minimum < 1:
-        raise Dual2Error(f"{where}: rows.minimum is {found.minimum}; expected at least 1.")
+    for name in ("minimum", "maximum", "ratio", "attempts"):
+        value = getattr(found, name)
+        if not 1 <= value < math.inf:
+            raise Dual2Error(f"{where}: rows.{name} is {value}; expected at least 1.")
+    if found.maximum < found.minimum:
+        raise Dual2Error(
+            f"{where}: rows.maximum is {found.maximum}; expected at least rows.minimum, "
+            f"{found.minimum}."
+        )
     return found
 
 
