@@ -21,7 +21,12 @@ from dual2.compiling import Watcher
 from dual2.engine.local import SPARSE_A
 from dual2.engine.pack import pack
 from dual2.functions.kernels import prox_block, prox_separable
-from dual2.methods.newton.closed_form import find_curvatures, mark_squares
+from dual2.methods.local.closed_form import (
+    CLOSED_FORM_SOLVER,
+    NUMPY_SOLVER,
+    find_curvatures,
+    mark_triangle_entries,
+)
 from dual2.methods.subsolvers.idapg_kernel import idapg_steps
 from ready import PYTHON
 
@@ -250,12 +255,12 @@ def test_marks_and_curvatures_are_those_of_the_agents_columns():
         coef=np.array([[3.0, 1.0, 5.0, 2.0], *np.zeros((4, 4)), [0, 1, 0, 0], [1, 1, 9, 1]]),
     )
     marks, mu, top = np.zeros(10, np.int64), np.zeros(2), np.zeros(2)
-    mark_squares(block, np.ones(2), marks)
+    mark_triangle_entries(block, np.zeros(2, np.int64), marks)
     pairs = {(int(a), int(b)) for rows in columns for a in rows for b in rows if b <= a}
     assert set(np.flatnonzero(marks)) == {a * (a + 1) // 2 + b for a, b in pairs}
     find_curvatures(block, mu, top)
     assert (mu.tolist(), top.tolist()) == ([3.0, 2.0], [3.0, 5.0])
-    mark_squares(block, np.array([1, 0]), marks)
+    mark_triangle_entries(block, np.array([CLOSED_FORM_SOLVER, NUMPY_SOLVER]), marks)
     assert marks.all()
 
 

@@ -14,8 +14,8 @@ import numpy as np
 
 import dual2 as d2
 from dual2.methods import Settings, find_method
-from dual2.methods.newton.agents import Agents, Question, Springs
-from dual2.methods.newton.message import Layout
+from dual2.methods.dual_newton.agents import Agents, ProximalTerms, Query
+from dual2.methods.message import Layout
 from dual2.runtime import Agreement, Runtime, Transport, find_transport, share_of
 
 FOR_EVER = 1e9
@@ -120,12 +120,12 @@ class OneSum:
         p, n, size = share.p, len(share.agents), sum(share.dims)
         prices = np.random.default_rng(0).standard_normal((trials, p)) / np.sqrt(p)
         layout = Layout(p, trials, jacobians)
-        self._question = Question(layout, prices, np.zeros((0, p)), np.zeros(p))
-        self._springs = Springs(np.zeros(n), np.zeros(size), np.zeros(size))
+        self._query = Query(layout, prices, np.zeros((0, p)), np.zeros(p))
+        self._prox = ProximalTerms(np.zeros(n), np.zeros(size), np.zeros(size))
 
     def run(self) -> np.ndarray:
         """The sum."""
-        return self._agents.total(self._question, self._springs, 1e-8)
+        return self._agents.total(self._query, self._prox, 1e-8)
 
 
 @contextmanager

@@ -15,6 +15,8 @@ the scientific packages load with the first :class:`Agent`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from dual2.moved import install
+
 if TYPE_CHECKING:
     from dual2 import applications as applications
     from dual2 import functions as functions
@@ -129,6 +131,9 @@ _PACKAGES = {
 }
 """Public names that are modules."""
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}
+
+
+install()
 
 
 def __getattr__(name: str) -> Any:

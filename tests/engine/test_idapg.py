@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.methods.id2a import Settings, plan_id2a
+from dual2.methods.gossip.id2a import Settings, plan_id2a
 from zoo import AGENTS, P, network, problem
 
 RNG = np.random.default_rng(3)

@@ -9,7 +9,7 @@ from scipy.sparse import csc_array
 
 import dual2 as d2
 from dual2.methods import find_method
-from dual2.methods.admm import ADMM, ADMM_METHODS
+from dual2.methods.gossip.admm import ADMM, ADMM_METHODS
 from dual2.methods.parameters import Settings
 from dual2.reference import solve_reference
 from dual2.testing import known_problem
@@ -109,7 +109,7 @@ def test_the_sum_stays_zero_for_a_long_time():
         plan = find_method(name).plan(path_problem("box"), path_network(), Settings(name))
         plan.algorithm.start(np.zeros(24), np.zeros((8, 5)))
         plan.algorithm.advance(8_000, 3600.0)
-        rows = plan.algorithm.now.total
+        rows = plan.algorithm.current.total
         assert np.abs(rows.sum(axis=0)).max() <= 1e-10 * np.abs(rows).max()
 
 
@@ -244,7 +244,7 @@ def test_local_problems_are_solved_exactly(name, f, g):
             part = slice(3 * i, 3 * i + 3)
             residual = local_residual(algorithm, agent, i, algorithm.x[part], before[part])
             assert residual <= SOLVED, (k, i, residual)
-    assert algorithm.now.tried.max() <= 10 * 10, "a few Newton steps per solve"
+    assert algorithm.current.tried.max() <= 10 * 10, "a few Newton steps per solve"
 
 
 def test_updates_are_the_printed_ones():
@@ -259,7 +259,7 @@ def test_updates_are_the_printed_ones():
         algorithm, values = plan.algorithm, {k: v[0] for k, v in plan.parameters.items()}
         algorithm.start(np.concatenate(start) + 0.1, lam.copy())
         W = np.eye(n) - values.get("mixing", 0.0) * network.matrix.toarray()
-        price, aux, total = lam, algorithm.now.aux.copy(), algorithm.now.total.copy()
+        price, aux, total = lam, algorithm.current.aux.copy(), algorithm.current.total.copy()
         ax = algorithm.runtime.products(algorithm.x)
         for k in (2, 3):
             algorithm.advance(k if name != "DPMM" else k - 1, 60.0)

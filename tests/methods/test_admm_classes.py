@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.methods.admm import ADMM_METHODS
+from dual2.methods.gossip.admm import ADMM_METHODS
 from dual2.reference import solve_reference
 from dual2.testing import known_problem
 from path_family import distance

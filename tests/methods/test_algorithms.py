@@ -8,9 +8,9 @@ import pytest
 
 import dual2 as d2
 from dual2.methods import find_method
-from dual2.methods.accuracy import Relative
-from dual2.methods.id2a import ID2A, Settings, plan_id2a
-from dual2.methods.second_dual import Nesterov
+from dual2.methods.gossip.accuracy import Relative
+from dual2.methods.gossip.id2a import ID2A, Settings, plan_id2a
+from dual2.methods.gossip.second_dual import Nesterov
 from dual2.testing import PAIRS, check_algorithm, known_problem
 from rounding import kkt_rounding
 

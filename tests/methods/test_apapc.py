@@ -8,7 +8,7 @@ import pytest
 
 import dual2 as d2
 from dual2.methods import Settings, find_method
-from dual2.methods.apapc import smallest_coupling
+from dual2.methods.gossip.apapc import smallest_coupling
 from dual2.testing import known_problem
 
 PATH = d2.Network(nx.path_graph(8))

@@ -5,7 +5,7 @@ import pytest
 
 import dual2 as d2
 from dual2.experiments.exp1 import experiment1
-from dual2.methods.id2a import Settings
+from dual2.methods.gossip.id2a import Settings
 from dual2.methods.registry import find_method
 
 pytestmark = pytest.mark.numerics

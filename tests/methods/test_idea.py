@@ -28,7 +28,7 @@ def test_the_path_family_is_solved(name, g, strong):
 def test_integrators_agree_and_their_evaluations_are_all_counted(integrator, monkeypatch):
     problem, calls = path_problem("zero"), []
     best = solve_reference(problem).x
-    from dual2.methods.idea import IDEA
+    from dual2.methods.gossip.idea import IDEA
 
     slope = IDEA.slope
     monkeypatch.setattr(IDEA, "slope", lambda self, v: (calls.append(1), slope(self, v))[1])

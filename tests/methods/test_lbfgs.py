@@ -9,9 +9,9 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.peer_problems import lp
-from dual2.methods.newton.coupling import equilibrate, look_all
-from dual2.methods.newton.message import SCALARS, VALUE
-from dual2.methods.newton.panoc import slopes
+from dual2.methods.dual_newton.envelope import equilibrate, evaluate_fbe_batch
+from dual2.methods.message import TRIAL_SCALARS, VALUE
+from dual2.methods.panoc import slopes
 from dual2.reference import solve_reference
 from problems import random_problem
 from rounding import EPS
@@ -118,7 +118,7 @@ def test_infeasible_with_a_proof():
 
 def test_pairs_are_reproduced():
     """The newest pair exactly; with as many pairs as dimensions of a quadratic, all of it."""
-    from dual2.methods.newton.panoc import quasi_newton
+    from dual2.methods.panoc import quasi_newton
 
     rng = np.random.default_rng(5)
     half = rng.standard_normal((4, 4))
@@ -135,9 +135,9 @@ def test_pairs_are_reproduced():
 def quadratic_points(M, top, h, prices):
     """What sums tell of prices where ψ(λ) = λᵀMλ/2 - <top, λ>."""
     S = top - prices @ M
-    numbers = np.zeros((len(prices), SCALARS))
+    numbers = np.zeros((len(prices), TRIAL_SCALARS))
     numbers[:, VALUE] = -(0.5 * ((prices @ M) * prices).sum(axis=1) - prices @ top)
-    return look_all(h, equilibrate(M, h), prices, S, np.abs(S), numbers)
+    return evaluate_fbe_batch(h, equilibrate(M, h), prices, S, np.abs(S), numbers)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_slopes_tell_how_far_a_quadratic_envelope_falls(h):
     root = rng.standard_normal((3, 3))
     M, top, prices = root @ root.T, rng.standard_normal(3), rng.standard_normal((5, 3))
     points = quadratic_points(M, top, h, prices)
-    falls, noise = slopes(equilibrate(M, h), points.one(0), points)
+    falls, noise = slopes(equilibrate(M, h), points.select(0), points)
     np.testing.assert_allclose(falls, points.envelope - points.envelope[0], rtol=1e-9, atol=1e-12)
     assert falls[0] == 0.0 and 0 < noise.max() < 1e-13
 

@@ -13,7 +13,7 @@ import dual2 as d2
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
-from dual2.methods.id2a import plan_id2a
+from dual2.methods.gossip.id2a import plan_id2a
 from dual2.methods.parameters import Settings
 
 

@@ -10,9 +10,9 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.methods.newton import algorithm
-from dual2.methods.newton.coupling import choose
-from dual2.methods.newton.local import Force, Local
+from dual2.methods.dual_newton import algorithm
+from dual2.methods.dual_newton.envelope import choose_trial
+from dual2.methods.local.semismooth_numpy import LinearTerm, SemismoothArgmin
 from dual2.reference import solve_reference
 from hard_problems import CLASSES
 from planted import errors
@@ -84,7 +84,7 @@ def test_rows_that_stand_apart_are_answered_row_by_row(monkeypatch):
     for t, price in enumerate(-result.dual):
         made = np.clip((price - slope) / curve, 0, most)
         np.testing.assert_allclose([x[t] for x in result.x], made, atol=1e-7 * demand[t])
-    monkeypatch.setattr(algorithm, "find_ways", lambda *args: None)
+    monkeypatch.setattr(algorithm, "coordinate_candidates", lambda *args: None)
     together = newton(problem)
     assert together.status == "CONVERGED" and result.counts.sums < together.counts.sums
 
@@ -130,8 +130,8 @@ def test_an_agent_beside_a_face_that_it_must_reach():
     assert result.status == "CONVERGED" and not errors(planted, result.x).false
     agent, best = planted.problem.agents[4], planted.x[4]
     near = agent.g.prox(best + np.array([2e-4, 0.0, 0.0, 0.0, 0.0]), 1.0)
-    force = Force(agent.A.T @ planted.price, 0.0, np.zeros(5))
-    look, tried = Local(agent).solve(force, near)
+    force = LinearTerm(agent.A.T @ planted.price, 0.0, np.zeros(5))
+    look, tried = SemismoothArgmin(agent).solve(force, near)
     np.testing.assert_allclose(look.z, best, atol=1e-10)
     assert tried <= 50
 
@@ -157,27 +157,26 @@ def test_storage_makes_no_difference(wrap, g):
 
 def test_compiled_and_numpy_answers_agree():
     """An agent's kernel against the same agent as NumPy solves it."""
-    from dual2.methods.newton.agents import Agents
+    from dual2.methods.dual_newton.agents import Agents, SolverKind
     from dual2.runtime import Runtime
 
     for seed in (2, 6, 7, 9, 33, 68):
         problem, network = random_problem(seed)
         own = Agents(Runtime(problem, network))
         other = Agents(Runtime(problem, network))
-        other.alone = list(other.locals)
-        other.others[:] = 0
+        other.solver_kind[list(other.locals)] = SolverKind.NUMPY
         _compare(own, other, np.random.default_rng(seed).standard_normal((3, problem.p)))
 
 
 def _compare(own, other, trials):
-    from dual2.methods.newton.agents import Question, Springs
-    from dual2.methods.newton.message import Layout
+    from dual2.methods.dual_newton.agents import ProximalTerms, Query
+    from dual2.methods.message import Layout
 
     n, size = own.runtime.n, own.runtime.packed.size
     layout = Layout(own.p, 3, 3, bound=True)
-    question = Question(layout, trials, np.zeros((0, own.p)), np.zeros(own.p))
-    springs = Springs(np.full(n, 0.1), np.zeros(size), np.zeros(size))
-    one, two = (agents.total(question, springs, 1e-8) for agents in (own, other))
+    query = Query(layout, trials, np.zeros((0, own.p)), np.zeros(own.p))
+    prox = ProximalTerms(np.full(n, 0.1), np.zeros(size), np.zeros(size))
+    one, two = (agents.total(query, prox, 1e-8) for agents in (own, other))
     for a, b in zip(layout.read_trials(one)[:2], layout.read_trials(two)[:2], strict=True):
         np.testing.assert_allclose(a, b, atol=1e5 * EPS * (1 + np.abs(b).max()))
     for t in range(3):
@@ -195,14 +194,15 @@ def sparse_agents(n=5, p=8):
 
 def test_entries_that_no_agent_fills_are_not_added(monkeypatch):
     """Of the matrices in a sum. The totals have the same bits, and as much is counted."""
-    from dual2.methods.newton.agents import Agents
+    from dual2.methods.dual_newton.agents import Agents
     from dual2.runtime import Runtime
 
     problem = d2.Problem(sparse_agents(), d2.IndicatorPoint(np.full(8, 2.0)))
     few, short = Agents(Runtime(problem, PATH)), newton(problem)
     assert len(few._entries) == 9
     monkeypatch.setattr(
-        "dual2.methods.newton.agents.mark_squares", lambda block, easy, marks: marks.fill(1)
+        "dual2.methods.dual_newton.agents.mark_triangle_entries",
+        lambda block, kind, marks: marks.fill(1),
     )
     assert len(Agents(Runtime(problem, PATH))._entries) == 36
     full = newton(problem)
@@ -214,7 +214,7 @@ def test_entries_that_no_agent_fills_are_not_added(monkeypatch):
 
 
 def test_a_dense_matrix_fills_all_entries():
-    from dual2.methods.newton.agents import Agents
+    from dual2.methods.dual_newton.agents import Agents
     from dual2.runtime import Runtime
 
     agents = [*sparse_agents(4), d2.Agent(np.ones((8, 1)), d2.SquaredNorm(1.0))]
@@ -266,7 +266,7 @@ def test_counts_and_latency():
 def test_a_jacobian_that_does_not_travel_costs_a_sum(monkeypatch):
     problem, network = random_problem(14)
     whole = newton(problem, network)
-    monkeypatch.setattr("dual2.methods.newton.algorithm._MANY", 0)
+    monkeypatch.setattr("dual2.methods.dual_newton.algorithm._MAX_JACOBIAN_NUMBERS", 0)
     few = newton(problem, network)
     assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
     assert few.counts.floats < whole.counts.floats
@@ -305,7 +305,7 @@ def test_near_a_price_one_step_is_tried_alone(monkeypatch):
     assert found.dual.all() and found.counts.sums > 2
     start = (found.x, 0.999 * found.dual)
     lone = newton(problem, start=start)
-    monkeypatch.setattr(algorithm, "_NEAR", 0.0)
+    monkeypatch.setattr(algorithm, "_WARM_RESIDUAL", 0.0)
     many = newton(problem, start=start)
     assert lone.status == many.status == "CONVERGED"
     assert lone.counts.sums == many.counts.sums == 2
@@ -318,9 +318,9 @@ def test_a_lone_step_that_does_not_help_is_followed_by_many(monkeypatch):
 
     def refuse(old, new, *more):
         tried.append(len(new.lam))
-        return -1 if len(new.lam) == 1 else choose(old, new, *more)
+        return -1 if len(new.lam) == 1 else choose_trial(old, new, *more)
 
-    monkeypatch.setattr(algorithm, "choose", refuse)
+    monkeypatch.setattr(algorithm, "choose_trial", refuse)
     result = newton(problem, start=(found.x, 0.999 * found.dual))
     assert result.status == "CONVERGED" and tried[0] == 1 and min(tried[1:]) > 1
 

@@ -7,7 +7,7 @@ import pytest
 import dual2 as d2
 from dual2.experiments.exp1 import experiment1
 from dual2.methods import NPGA, Settings, find_method
-from dual2.methods.npga_methods import NPGA_METHODS
+from dual2.methods.gossip.npga_methods import NPGA_METHODS
 from dual2.testing import PAIRS, known_problem
 from rounding import EPS
 

@@ -68,7 +68,7 @@ def test_every_loss_against_a_reference(loss):
 @pytest.mark.parametrize("cheap", [0, 20_000])
 def test_only_vectors_travel(cheap, monkeypatch):
     """One direction in a sum where many are dear; all at once where they are not."""
-    monkeypatch.setattr("dual2.methods.newton.primal.CHEAP", cheap)
+    monkeypatch.setattr("dual2.methods.subspace.smooth.CHEAP_NUMBERS", cheap)
     X, labels, _ = data(2)
     result = primal(table(X, d2.LogisticLoss(labels)))
     c, links, columns = result.counts, 2 * 3, X.shape[1]
@@ -140,7 +140,7 @@ def test_kinks_and_bounds_against_a_reference(g, loss):
 @pytest.fixture
 def in_pieces(monkeypatch):
     """As with too many variables for all products in one sum."""
-    monkeypatch.setattr("dual2.methods.newton.spans.MOST", 0)
+    monkeypatch.setattr("dual2.methods.subspace.full_subspace.MAX_VARIABLES", 0)
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
@@ -199,8 +199,8 @@ def test_products_travel_again_only_when_a_face_changes(in_pieces):
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
 @pytest.mark.parametrize("most", [0, 300])
 def test_a_run_that_was_cut_continues_bit_for_bit(loss, g, most, monkeypatch):
-    monkeypatch.setattr("dual2.methods.newton.primal.CHEAP", 0)
-    monkeypatch.setattr("dual2.methods.newton.spans.MOST", most)
+    monkeypatch.setattr("dual2.methods.subspace.smooth.CHEAP_NUMBERS", 0)
+    monkeypatch.setattr("dual2.methods.subspace.full_subspace.MAX_VARIABLES", most)
     X, labels, y = data(6)
     problem = table(X, losses(labels, y)[loss], g=g)
     whole, part = primal(problem), None
@@ -232,8 +232,8 @@ def test_old_directions_are_merged(monkeypatch):
     X, labels, _ = data(8)
     problem = table(X, d2.LogisticLoss(labels))
     whole = primal(problem)
-    monkeypatch.setattr("dual2.methods.newton.directions.MEMORY", 8)
-    monkeypatch.setattr("dual2.methods.newton.directions.LEAST", 8)
+    monkeypatch.setattr("dual2.methods.subspace.subspace_method.MAX_DIRECTIONS", 8)
+    monkeypatch.setattr("dual2.methods.subspace.subspace_method.MIN_DIRECTIONS", 8)
     few = primal(problem)
     assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
     assert len(few.state["c"]) <= 8 < len(whole.state["c"])
@@ -298,14 +298,14 @@ def test_neither_mode_is_an_error_that_says_what_to_do():
 @pytest.mark.parametrize("loss", LOSSES)
 def test_the_reduced_problem_is_solved(loss):
     """Dependent directions and a base included: λ ∈ ∂h(s), and no direction improves."""
-    from dual2.methods.newton.reduced import Gram, Reduced, solve_reduced
+    from dual2.methods.subspace.subspace_problem import Gram, SubspaceProblem, solve_subspace
 
     X, labels, y = data(14)
     h, S = losses(labels, y)[loss], np.vstack([X.T, X.T[:2]])
     half = np.random.default_rng(14).standard_normal((len(S), len(S)))
     base = 0.1 * np.ones(ROWS)
-    problem = Reduced(half @ half.T, np.ones(len(S)), S, base)
-    found = solve_reduced(h, problem, Gram(), np.zeros(len(S)), np.zeros(ROWS), 0.0, 1e-10)
+    problem = SubspaceProblem(half @ half.T, np.ones(len(S)), S, base)
+    found = solve_subspace(h, problem, Gram(), np.zeros(len(S)), np.zeros(ROWS), 0.0, 1e-10)
     s = base + found.c @ S
     t = np.full(ROWS, np.linalg.norm(s) / np.linalg.norm(found.lam))
     near = 1e-8 * np.abs(s).max()
@@ -315,7 +315,7 @@ def test_the_reduced_problem_is_solved(loss):
 
 
 def test_a_gram_matrix_is_kept_and_extended():
-    from dual2.methods.newton.reduced import Gram
+    from dual2.methods.subspace.subspace_problem import Gram
 
     rng = np.random.default_rng(15)
     S, W, gram = rng.standard_normal((6, 50)), rng.random(50), Gram()

@@ -9,7 +9,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.errors import ProblemError
-from dual2.methods.newton.factors import independent
+from dual2.methods.subspace.cholesky import independent
 from dual2.reference import solve_reference
 
 ROWS, COLUMNS = 120, 12
@@ -65,7 +65,7 @@ def test_another_loss_and_another_ridge(loss, ridge):
 
 def test_few_directions_are_a_beginning(monkeypatch):
     """An earlier run that had found few of them: the others are asked for."""
-    monkeypatch.setattr("dual2.methods.newton.primal.CHEAP", 0)
+    monkeypatch.setattr("dual2.methods.subspace.smooth.CHEAP_NUMBERS", 0)
     X, y = data(2)
     first = primal(problem_of(X, d2.LogisticLoss(np.sign(y))), max_rounds=10)
     assert 0 < len(first.state["c"]) < COLUMNS

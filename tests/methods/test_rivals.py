@@ -7,8 +7,8 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.methods import find_method
+from dual2.methods.allreduce.vector_free import combine, find_root
 from dual2.methods.parameters import Settings
-from dual2.methods.vector_free import combine, find_root
 from methods_table import BOXED, COMPLETE, EQUATION, LASSO, LOGISTIC, NETWORK, SMOOTH
 
 SUMS = ("CoCoA+", "Sharing-ADMM", "Sharing-ADMM-AA", "FISTA")

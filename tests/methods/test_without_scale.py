@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.methods.newton.flat import heard
+from dual2.methods.dual_newton.prox_weights import min_weight_for_rounding
 
 
 def newton(problem, **options):
@@ -186,7 +186,7 @@ def test_rounding_of_own_forces_is_heard_in_the_rows():
     block = SimpleNamespace(xptr=np.array([0, 2, 4, 6]))
     agents = SimpleNamespace(problem=problem, runtime=SimpleNamespace(block=block))
     x, scale = np.tile([6.0, 8.0], 3), np.array([10.0, 0.0])
-    least = heard(agents, np.array([True, True, False]), x, scale, 1e-8)
+    least = min_weight_for_rounding(agents, np.array([True, True, False]), x, scale, 1e-8)
     eps = np.finfo(float).eps
     np.testing.assert_allclose(least, [eps * 25.0 * 10.0 * 0.1 / 1e-9, 0.0, 0.0], rtol=1e-9)
 

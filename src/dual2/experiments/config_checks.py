@@ -9,7 +9,7 @@ from typing import Any
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.arguments import Builders, Count, Weight, check_table
 from dual2.methods import find_method
-from dual2.methods.accuracy import Options
+from dual2.methods.gossip.accuracy import Options
 from dual2.methods.subsolvers import find_subsolver, read_costs
 
 Table = dict[str, Any]

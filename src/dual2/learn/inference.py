@@ -19,7 +19,7 @@ from dual2.functions import Function, SquaredLoss
 from dual2.functions.hessians import hessian
 from dual2.learn.design import Design
 from dual2.learn.training import predictions
-from dual2.methods.newton.reduced import weigh
+from dual2.methods.subspace.subspace_problem import weigh
 
 Array = np.ndarray
 _FLAT = 1e-11

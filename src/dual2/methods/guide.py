@@ -30,7 +30,7 @@ class Guide:
 
 
 _ID2A = Guide(
-    "id2a",
+    "gossip.id2a",
     "With accuracy='paper' or 'literal': converges for every convex h with Slater's condition, the "
     "outer error like O(1/k²) (Theorem 1); linearly, with √κ_F outer iterations per digit (Theorem "
     "2), if h* is strongly convex, or g = 0 and every A_i or A = [A_1 … A_n] has full row rank; "
@@ -42,7 +42,7 @@ _ID2A = Guide(
     ("li2025dual2", "li2025minimax"),
 )
 _NPGA = Guide(
-    "npga",
+    "gossip.npga",
     "Reported: linear if h is smooth; for matrices with C ≠ 0 (EXTRA, DLM, DIGing, ATC, II) also "
     "if g = 0 and A has full row rank. Rounds grow with κ_f, κ_pd and κ_C themselves, not with "
     "their roots.",
@@ -56,12 +56,12 @@ _TRACKING = replace(
     "times slower than NPGA-ED or NPGA-P2D2.",
 )
 _ADMM = Guide(
-    "admm_kernel",
+    "gossip.admm_kernel",
     "Converges for convex f_i; no rate is claimed here.",
     "As a baseline where f_i is not strongly convex. The penalty decides: tune() searches it.",
 )
 _FLOW = Guide(
-    "idea",
+    "gossip.idea",
     "The flow converges without strong convexity; what is computed is its numerical integration.",
     "To study the flow. Every evaluation of the right-hand side is a round: it is the slowest "
     "method here.",
@@ -69,13 +69,13 @@ _FLOW = Guide(
 )
 
 _BLOCKS = Guide(
-    "cocoa",
+    "allreduce.cocoa",
     "Converges with γ = 1 and σ' = γn for every split of the data; linearly where f_i is strongly "
     "convex. The safe σ' makes steps the shorter the more agents there are.",
     "As a baseline of learning from columns with a smooth loss.",
 )
 _SHARING = Guide(
-    "sharing",
+    "allreduce.sharing",
     "Converges for convex f_i, g_i and h and every ρ > 0; ρ decides how fast.",
     "As a baseline where sums are allowed and local problems are cheap; tune() searches ρ.",
     ("boyd2011",),
@@ -107,24 +107,24 @@ GUIDES: dict[str, Guide] = {
         when="To try network matrices of your own.",
     ),
     "DCDA": Guide(
-        "npga",
+        "gossip.npga",
         "Asymptotic for every g; linear if g = 0 and every A_i has full row rank.",
         "As a baseline for h = indicator of a point.",
         ("alghunaim2020",),
     ),
     "iD2GT": Guide(
-        "npga",
+        "gossip.npga",
         "Reported: linear without a rank condition on A, for g = 0 and h = indicator of a point.",
         "As a baseline; two vectors per neighbour and round.",
     ),
     "APAPC": Guide(
-        "apapc",
+        "gossip.apapc",
         "Linear, whatever the rank of A; the conditions of f, A and the network multiply.",
         "As a step on the way to APAPC-Chebyshev, which is much faster.",
         ("yarmoshik2025",),
     ),
     "APAPC-Chebyshev": Guide(
-        "apapc",
+        "gossip.apapc",
         "Linear with O(√κ_f) gradients, O(√(κ_f κ_A)) products and O(√(κ_f κ_A κ_C)) rounds per "
         "digit, which is optimal for its class; no rank condition.",
         "For smooth strongly convex f_i without g_i and h = indicator of a point, where gradients "
@@ -132,7 +132,7 @@ GUIDES: dict[str, Guide] = {
         ("yarmoshik2025",),
     ),
     "Nedic": Guide(
-        "nedic",
+        "gossip.nedic",
         "The error falls like (1 - 1/√(κ_f κ_C))^k, and every iterate meets the coupling.",
         "For Σ x_i = b, if every iterate must be feasible and gradients may be shown.",
         ("nedic2018",),
@@ -174,19 +174,19 @@ GUIDES: dict[str, Guide] = {
         sources=("boyd2011", "fu2020"),
     ),
     "FISTA": Guide(
-        "fista",
+        "allreduce.fista",
         "Objective like O(1/k²); linear with √(L/μ) sums per digit where f_i is strongly convex.",
         "As a baseline where h is smooth and sums are allowed: no local problem is solved.",
         ("beck2009", "chambolle2016"),
     ),
     "VF-L-BFGS": Guide(
-        "vector_free",
+        "allreduce.vector_free",
         "Descent with every sum; for smooth problems without g_i.",
         "As a baseline for smooth models with very many columns, where Newton's matrices are dear.",
         ("chen2014",),
     ),
     "Newton": Guide(
-        "newton.algorithm",
+        "dual_newton.algorithm",
         "No strong convexity is needed. CONVERGED, INFEASIBLE and UNBOUNDED are each proved by "
         "the certificate of the answer; the number of sums is measured, not bounded by a theorem.",
         "Nearly always where sums over the network are allowed: tens of exchanges instead of "
@@ -194,7 +194,7 @@ GUIDES: dict[str, Guide] = {
         "numbers are too many and the primal mode does not apply.",
     ),
     "L-BFGS": Guide(
-        "newton.panoc",
+        "panoc",
         "The envelope falls with every sum that is taken; the answer is judged as every other.",
         "For your own Python functions and operators, where sums over the network are allowed but "
         "second derivatives are not known.",

@@ -64,38 +64,38 @@ class Algorithm(Protocol):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class TerminationReport:
     """What an algorithm knows about its iterate after a sum; the same in every process.
 
-    ``end`` is empty while the run goes on, else the name of a :class:`dual2.Status`. ``request`` is
-    the largest of all processes' requests, ``separator`` and ``ray`` (of the agents of this
+    ``status`` is empty while the run goes on, else the name of a :class:`dual2.Status`. ``request``
+    is the largest of all processes' requests, ``separator`` and ``ray`` (of the agents of this
     process, flat) prove that a problem is infeasible or unbounded.
     """
 
     kkt: float
     dual: np.ndarray
-    end: str = ""
+    status: str = ""
     request: int = 0
     separator: np.ndarray | None = None
     ray: np.ndarray | None = None
 
 
-class Judging(ABC):
+class SelfTerminating(ABC):
     """Base of algorithms that test their own iterates, with the numbers their sums bring anyway.
 
     The driver sets ``tol``, ``atol`` and, before each ``advance``, the ``request`` of this process;
-    it reads ``verdict``. No stopping test of its own costs further rounds; the certificate is
+    it reads ``report``. No stopping test of its own costs further rounds; the certificate is
     evaluated at the end as for every method.
     """
 
     tol, atol = 0.0, 0.0
     request = 0
-    verdict: Verdict
+    report: TerminationReport
     growing: Mapping[str, tuple[int, ...]] = {}
     """Axes of entries of the state whose length changes during a run."""
 
     @abstractmethod
-    def reconsider(self) -> None:
+    def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent."""
 
     def recall(self, state: Mapping[str, Any]) -> bool:

@@ -8,19 +8,19 @@ import numpy as np
 
 from dual2.errors import CapabilityError, near_names, unknown_name
 from dual2.functions import Function
-from dual2.methods.admm import ADMM_METHODS
-from dual2.methods.apapc import APAPC_METHODS
-from dual2.methods.cocoa import COCOA, COLA
-from dual2.methods.fista import FISTA
-from dual2.methods.id2a import plan_id2a
-from dual2.methods.idea import IDEA_METHODS
+from dual2.methods.allreduce.cocoa import COCOA, COLA
+from dual2.methods.allreduce.fista import FISTA
+from dual2.methods.allreduce.sharing import SHARING_METHODS
+from dual2.methods.allreduce.vector_free import VECTOR_FREE
+from dual2.methods.gossip.admm import ADMM_METHODS
+from dual2.methods.gossip.apapc import APAPC_METHODS
+from dual2.methods.gossip.id2a import plan_id2a
+from dual2.methods.gossip.idea import IDEA_METHODS
+from dual2.methods.gossip.nedic import NEDIC
+from dual2.methods.gossip.npga_methods import NPGA_METHODS
 from dual2.methods.method import Method
-from dual2.methods.nedic import NEDIC
 from dual2.methods.newton import LBFGS, NEWTON
-from dual2.methods.npga_methods import NPGA_METHODS
 from dual2.methods.parameters import SOLVE_ARGUMENTS, Parameter
-from dual2.methods.sharing import SHARING_METHODS
-from dual2.methods.vector_free import VECTOR_FREE
 from dual2.problem import Problem
 from dual2.theory.conditions import DUAL_H, PROX_G, STRONG_F, Needs
 

@@ -124,9 +124,9 @@ def solve(
     measure = lambda: (  # noqa: E731
         _residual(problem.agents[0], g1, g2, solver) if goal is None else _distance(solver, goal)
     )
-    first = now = measure()
+    first = current = measure()
     done = 0
-    while now > tol * first and done < max_iterations:
+    while current > tol * first and done < max_iterations:
         steps = min(every, max_iterations - done)
         solver.advance(z, steps)
         done += steps
@@ -134,10 +134,10 @@ def solve(
             solver.residuals(z, with_primal=False)
             if solver.uphill()[0] > 0:
                 solver.restart()
-        now = measure()
+        current = measure()
     residual = _residual(problem.agents[0], g1, g2, solver)
     x, y, counts = solver.x.copy(), solver.lam[0].copy(), solver.oracle_calls()
-    return SaddleResult(x, y, now <= tol * first, done, residual, counts)
+    return SaddleResult(x, y, current <= tol * first, done, residual, counts)
 
 
 def _find(method: str) -> str:

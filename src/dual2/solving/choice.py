@@ -19,9 +19,9 @@ from scipy.sparse.linalg import LinearOperator
 from dual2.errors import counted
 from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.message import Layout, triangle_size
 from dual2.methods.method import Method
-from dual2.methods.newton.message import Layout, half_size
-from dual2.methods.newton.plan import PANOC_NEEDS, PRIMAL, SOME, prefers_primal
+from dual2.methods.newton import MAX_DUAL_ROWS, PANOC_NEEDS, PRIMAL_NEEDS, prefers_primal
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import METHODS, untaken_options
 from dual2.network import AnyNetwork
@@ -114,8 +114,8 @@ def _against_newton(size: Size) -> str:
         return "the prox of h has no derivative"
     if size.primal:
         return ""
-    if size.p > SOME:
-        return f"{size.p} rows, more than {SOME}"
+    if size.p > MAX_DUAL_ROWS:
+        return f"{size.p} rows, more than {MAX_DUAL_ROWS}"
     if size.local > _LOCAL and not size.flat:
         return f"local systems of {size.local:.0e} multiply-adds, more than {_LOCAL:.0e}"
     return ""
@@ -125,7 +125,7 @@ def _predict_newton(size: Size) -> Forecast:
     if size.primal:
         sums = min(size.variables + 1.0, _PRIMAL_SUMS)
         return Forecast(2.0 * size.height * sums, size.p + sums)
-    jacobians = _TRIALS if _TRIALS * half_size(size.p) <= _MANY else 1
+    jacobians = _TRIALS if _TRIALS * triangle_size(size.p) <= _MANY else 1
     numbers = Layout(size.p, _TRIALS, jacobians).width
     return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
 
@@ -221,7 +221,7 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     condition = max(math.sqrt(float(found[4]) / others), 1.0)
     height = network.tree.height
     closed, local = bool(METHODS["Newton"].needs.h.lack(share.h)), float(found[3])
-    primal = not found[5] and not PRIMAL.h.lack(share.h)
+    primal = not found[5] and not PRIMAL_NEEDS.h.lack(share.h)
     primal = primal and bool(prefers_primal(share))
     sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
     unvalued = round(float(found[6])) + bool(PANOC_NEEDS.h.lack(share.h))
@@ -257,7 +257,7 @@ def _numbers(agent: Agent) -> list[float]:
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)
     flat = not mu > 0
     ratio = 0.0 if flat else min(L / mu, 1e8)
-    unfit = bool(PRIMAL.f.lack(agent) or PRIMAL.g.lack(agent))
+    unfit = bool(PRIMAL_NEEDS.f.lack(agent) or PRIMAL_NEEDS.g.lack(agent))
     silent = bool(PANOC_NEEDS.f.lack(agent)) + bool(PANOC_NEEDS.g.lack(agent))
     return [float(not known), float(flat), float(d), local, ratio**2, float(unfit), float(silent)]
 

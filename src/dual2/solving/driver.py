@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.methods.method import Judging, Plan
+from dual2.methods.method import Plan, SelfTerminating
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import CALLS, Counts, Status
 from dual2.solving.schedule import MILESTONE, Schedule, StateKeeper
@@ -21,11 +21,11 @@ from dual2.solving.stopping import Request, Residual, StoppingTest
 Array = np.ndarray
 Point = tuple[Array, Array]
 """Flat x and the λ_i."""
-CHUNK = 0.1
+CHUNK_SECONDS = 0.1
 """Seconds of compiled work between two looks at the clock."""
 _TEST_RATIO, _TRACE_RATIO = 1.04, 1.03
 _TESTS = ("tests", "sums")
-_REFUSALS = 20
+_MAX_REJECTIONS = 20
 """How often an algorithm that judges itself may be wrong before that is a stall."""
 _ENDS = {Request.TIME: Status.TIME_LIMIT, Request.INTERRUPT: Status.INTERRUPTED}
 
@@ -85,25 +85,27 @@ class Driver:
         self.checkpoints = checkpoints
         self.algorithm, self.runtime = plan.algorithm, plan.runtime
         self.units, self.lengths = plan.units, plan.lengths
-        self._judging = plan.algorithm if isinstance(plan.algorithm, Judging) else None
-        aside = self._judging is not None
-        self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths, aside)
+        self._self_terminating = (
+            plan.algorithm if isinstance(plan.algorithm, SelfTerminating) else None
+        )
+        uncounted = self._self_terminating is not None
+        self.stopping = StoppingTest(plan.runtime, tol, atol, self.units, self.lengths, uncounted)
         self.stride = stride = plan.algorithm.stride
         self.max_rounds, self.time_limit = max_rounds - max_rounds % stride, time_limit
         self.reference, self.record, self.callback = reference, record, callback
-        anchor = np.zeros(plan.runtime.p)
-        self.schedule = Schedule(10 * stride, MILESTONE * stride, anchor=anchor)
+        milestone_dual = np.zeros(plan.runtime.p)
+        self.schedule = Schedule(10 * stride, MILESTONE * stride, milestone_dual=milestone_dual)
         self.rows: list[dict[str, float]] = []
         self.separator: Array | None = None
         self.ray: Array | None = None
         self.kkt = math.inf
         self.best: Point | None = None
-        self.priceless = False
+        self.dual_is_zero = False
         self.proof: Residual | None = None
-        if self._judging is not None:
-            self._judging.tol, self._judging.atol = tol, atol
+        if self._self_terminating is not None:
+            self._self_terminating.tol, self._self_terminating.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
-        self._interrupted, self._told, self._refused = False, False, 0
+        self._interrupted, self._best_is_aliased, self._rejections = False, False, 0
 
     @property
     def point(self) -> Point:
@@ -149,7 +151,7 @@ class Driver:
         ``update(rounds, kkt)`` is told how far the run has come.
         """
         x, duals = self.point
-        if self._judging is None or self.record:  # else its first sum tells
+        if self._self_terminating is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
         agreement, request = self.runtime.agreement, on_interrupt(self.interrupt)
         agreement.transport.settled = True
@@ -175,10 +177,10 @@ class Driver:
     def _advance(self) -> Residual | None:
         """Work up to the next pause, by the clock; test where a test is due."""
         s, begun = self.schedule, time.perf_counter()
-        if self._judging is not None:
-            return self._advance_judging(self._judging, begun)
+        if self._self_terminating is not None:
+            return self._advance_self_terminating(self._self_terminating, begun)
         target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
-        self.algorithm.advance(target, CHUNK)
+        self.algorithm.advance(target, CHUNK_SECONDS)
         rounds, found = self.algorithm.rounds, None
         if rounds >= s.test:
             seconds = s.seconds + time.perf_counter() - begun
@@ -188,14 +190,14 @@ class Driver:
         s.seconds += time.perf_counter() - begun
         return found
 
-    def _advance_judging(self, algorithm: Judging, begun: float) -> Residual:
+    def _advance_self_terminating(self, algorithm: SelfTerminating, begun: float) -> Residual:
         """One sum of an algorithm that tests its own iterates."""
         algorithm.request = self._request(self.schedule.seconds)
-        self.algorithm.advance(self.algorithm.rounds + self.stride, CHUNK)
+        self.algorithm.advance(self.algorithm.rounds + self.stride, CHUNK_SECONDS)
         self.schedule.seconds += time.perf_counter() - begun
-        found = algorithm.verdict
+        found = algorithm.report
         self.separator, self.ray = found.separator, found.ray
-        met = found.end == Status.CONVERGED
+        met = found.status == Status.CONVERGED
         residual = Residual(found.kkt, met, found.dual, Request(found.request))
         return self.stopping.confirm(residual, self.algorithm.x) if met else residual
 
@@ -226,9 +228,9 @@ class Driver:
         if found.request == Request.BROKEN:
             return Status.DIVERGED
         if found.dual is not None and found.kkt < s.best:
-            s.best, self.best = found.kkt, self._kept(x, duals)
+            s.best, self.best = found.kkt, self._copy_of(x, duals)
         if found.dual is not None and found.met:
-            self.priceless = not found.dual.any()
+            self.dual_is_zero = not found.dual.any()
             self.proof = found
             return Status.CONVERGED
         if self.callback is not None:
@@ -240,12 +242,12 @@ class Driver:
             return Status.INTERRUPTED
         if found.request in _ENDS and not self._alone:
             return _ENDS[found.request]
-        if self._judging is not None:
-            end = self._judging.verdict.end
+        if self._self_terminating is not None:
+            end = self._self_terminating.report.status
             if end == Status.CONVERGED:  # the definitions did not consent
-                self._refused += 1
-                self._judging.reconsider()
-                return Status.STALLED if self._refused > _REFUSALS else None
+                self._rejections += 1
+                self._self_terminating.on_certificate_rejected()
+                return Status.STALLED if self._rejections > _MAX_REJECTIONS else None
             if end:
                 return Status(end)
         elif self.algorithm.rounds >= s.milestone:
@@ -258,10 +260,10 @@ class Driver:
             self.checkpoints.save(self.algorithm.rounds, self.state())
         return None
 
-    def _kept(self, x: Array, duals: Array) -> Point:
+    def _copy_of(self, x: Array, duals: Array) -> Point:
         """A copy of a point, in the place of the last one unless a saved state refers to that."""
-        if self.best is None or self._told:
-            self._told = False
+        if self.best is None or self._best_is_aliased:
+            self._best_is_aliased = False
             return x.copy(), copied(duals)
         np.copyto(self.best[0], x)
         return self.best[0], copied(duals)
@@ -276,9 +278,9 @@ class Driver:
         return own if self._alone else not self.runtime.most(np.array([float(not own)])).any()
 
     @property
-    def judges_itself(self) -> bool:
+    def self_terminating(self) -> bool:
         """Whether the method tests its own answers, with one price for all."""
-        return self._judging is not None
+        return self._self_terminating is not None
 
     def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""
@@ -340,7 +342,7 @@ class Driver:
         own = {f"driver_{name}": value for name, value in vars(s).items()}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}
-            self._told = True
+            self._best_is_aliased = True
         return self.algorithm.state() | own | {"mark": self.mark}
 
     def restore(self, state: dict[str, Any]) -> None:

@@ -15,7 +15,7 @@ from dual2.engine.local import OPERATOR_A
 from dual2.engine.pack import DATA, MATRICES, Block
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
-from dual2.methods.method import Algorithm, Judging, Method, Plan
+from dual2.methods.method import Algorithm, Method, Plan, SelfTerminating
 from dual2.methods.parameters import Settings, Sourced
 from dual2.methods.registry import require
 from dual2.network import AnyNetwork
@@ -26,7 +26,7 @@ from dual2.solving.balance import Balance, balanced
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
-from dual2.solving.restoring import demand_continuable, find_broken
+from dual2.solving.restoring import demand_continuable, find_broken, with_present_names
 from dual2.solving.result import Result
 
 Array = np.ndarray
@@ -224,7 +224,7 @@ def _recall(driver: Driver, problem: Share, earlier: Any) -> None:
     other = other or bool(np.any(kinds == OPERATOR_A)) or find_broken(state) is not None
     size = float(np.size(state.get("products", ())))  # as long everywhere, or of different runs
     differ, most, least = problem.largest(np.tile([other, size, -size], (len(problem.agents), 1)))
-    if isinstance(driver.algorithm, Judging) and not differ and most == -least > 0:
+    if isinstance(driver.algorithm, SelfTerminating) and not differ and most == -least > 0:
         driver.algorithm.recall(state)
 
 
@@ -235,7 +235,8 @@ def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
     x, duals = driver.point
     more = {"best_x": x.shape, "best_duals": duals.shape}
     fresh = driver.state()
-    growing = driver.algorithm.growing if isinstance(driver.algorithm, Judging) else None
+    growing = driver.algorithm.growing if isinstance(driver.algorithm, SelfTerminating) else None
+    state = with_present_names(state, fresh)
     demand_continuable(state, fresh, more, rt.n, growing)
     try:
         driver.restore(dict(state))

@@ -13,7 +13,47 @@ from dual2.errors import ProblemError
 Shape = tuple[int, ...]
 MARK = "mark"
 """Entry of a state that tells whose it is."""
-_MOST = 2**62
+_MAX_COUNT = 2**62
+_OLD_NAMES = {
+    "status": "end",
+    "current": "now",
+    "abs_products": "load",
+    "scalars": "numbers",
+    "max_row_scale": "widest",
+    "trial_products": "reached",
+    "candidates": "ways",
+    "outer_iterations": "outers",
+    "not_strongly_convex": "flat",
+    "diagonally_dominant": "apart",
+    "warm_phase": "near",
+    "best_residual": "best",
+    "damping": "around",
+    "max_objective": "largest",
+    "max_dual_norm": "longest",
+    "inner_rtol": "share",
+    "row_slack": "spare",
+    "descent_rate": "fall",
+    "center": "anchor",
+    "weight": "r",
+    "gradient_norm": "force",
+    "max_entry": "seen",
+    "queries": "asked",
+    "worse_points": "waited",
+    "driver_milestone_dual": "driver_anchor",
+}
+"""What entries of a state were called in earlier versions."""
+
+
+def with_present_names(state: Mapping[str, Any], fresh: Mapping[str, Any]) -> dict[str, Any]:
+    """A state whose entries have the names of a ``fresh`` one, also if an older version saved it.
+
+    Examples
+    --------
+    >>> with_present_names({"end": 1, "x": 2}, {"status": 0, "x": 0})
+    {'status': 1, 'x': 2}
+    """
+    new = {old: name for name, old in _OLD_NAMES.items() if name in fresh and old not in fresh}
+    return {new.get(name, name): value for name, value in state.items()}
 
 
 def find_broken(state: Mapping[str, Any]) -> tuple[str, str] | None:
@@ -61,7 +101,11 @@ def demand_continuable(
         fits = _without(found.shape, free) in [_without(shape, free) for shape in shapes]
         if not fits or found.dtype.kind not in ("biu" if whole else "biuf"):
             _refuse(name, f"has shape {found.shape} and type {found.dtype}, not {shapes[0]}")
-        if found.dtype.kind in "iu" and found.size and not 0 <= found.min() <= found.max() < _MOST:
+        if (
+            found.dtype.kind in "iu"
+            and found.size
+            and not 0 <= found.min() <= found.max() < _MAX_COUNT
+        ):
             _refuse(name, f"counts from {found.min()} to {found.max()}")
 
 

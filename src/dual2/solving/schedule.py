@@ -20,7 +20,7 @@ _PATIENCE = 5
 class Schedule:
     """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
 
-    ``idle`` counts milestones without progress, ``anchor`` is the price at the last one,
+    ``idle`` counts milestones without progress, ``milestone_dual`` is the price at the last one,
     ``forced`` is 1 if the last row of the trace is there only because the run ended.
     """
 
@@ -36,7 +36,7 @@ class Schedule:
     agree_rounds: int = 0
     agree_floats: int = 0
     seconds: float = 0.0
-    anchor: Array = field(default_factory=lambda: np.zeros(0))
+    milestone_dual: Array = field(default_factory=lambda: np.zeros(0))
 
     def pass_milestone(
         self, rounds: int, price: Array, separates: Callable[[Array], float]
@@ -47,8 +47,8 @@ class Schedule:
         ``separates`` (see :meth:`dual2.Problem.separates`): that proves the coupling infeasible.
         """
         self.milestone = 2 * rounds
-        change = price - self.anchor
-        self.anchor = price
+        change = price - self.milestone_dual
+        self.milestone_dual = price
         size = float(np.linalg.norm(change))
         if 0 < 0.2 * float(np.linalg.norm(price)) <= size and separates(change / size) < 0:
             return Status.INFEASIBLE, change / size

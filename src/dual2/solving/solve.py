@@ -132,9 +132,9 @@ def solve(
         ``save(rounds, state)``, see :class:`dual2.processes.checkpoints.Checkpoints`.
     **parameters
         Parameters of the method, listed by ``dual2 methods NAME``; for iD2A and MiD2A see
-        :class:`dual2.methods.accuracy.Options`; ``degree`` and ``spectrum`` of MiD2A's Chebyshev
-        polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or ``"computation"``) for
-        the automatic choice of the subsolver.
+        :class:`dual2.methods.gossip.accuracy.Options`; ``degree`` and ``spectrum`` of MiD2A's
+        Chebyshev polynomial; ``cost`` (:class:`dual2.Costs`, ``"communication"`` or
+        ``"computation"``) for the automatic choice of the subsolver.
 
     Returns
     -------
@@ -221,11 +221,11 @@ def _assemble(
     """The answer in the units of ``problem``, judged there."""
     (tol, atol), status = tolerances, outcome.status
     x, duals = outcome.x * driver.lengths, outcome.duals * driver.units
-    if status == Status.CONVERGED and driver.priceless:
+    if status == Status.CONVERGED and driver.dual_is_zero:
         duals[:] = 0.0
     parts = problem.split(x)
     dual, kkt = _judge(driver, problem, parts, duals, atol)
-    if status == Status.CONVERGED or (status == Status.STALLED and driver.judges_itself):
+    if status == Status.CONVERGED or (status == Status.STALLED and driver.self_terminating):
         if kkt.kkt > tol:
             parts, kkt = _or_zero(problem, parts, dual, kkt, tolerances)
         status = Status.CONVERGED if kkt.kkt <= tol else Status.STALLED  # the definitions decide
@@ -268,7 +268,7 @@ def _judge(
     if same and known is not None and known.dual is not None and known.proof is not None:
         return known.dual, known.proof
     # a method that judges itself has one price, which a mean would round
-    dual = duals[0].copy() if driver.judges_itself else problem.total(duals) / problem.n
+    dual = duals[0].copy() if driver.self_terminating else problem.total(duals) / problem.n
     return dual, problem.kkt(x, dual, atol)
 
 

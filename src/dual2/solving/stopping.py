@@ -80,7 +80,7 @@ class StoppingTest:
     atol: float
     units: Array | float = 1.0  # atol is in the user's units, see Balance: of prices,
     lengths: Array | float = 1.0  # and of the flat x
-    aside: bool = False  # whether it serves the observer and the certificate only: uncounted
+    uncounted: bool = False  # whether it serves the observer and the certificate only: uncounted
     tests: int = 0  # evaluations of the stationarity (∇f, prox g, Aᵀ)
     sums: int = 0  # and of the coupling (A, prox h)
 
@@ -88,7 +88,7 @@ class StoppingTest:
         """Lengths of the rows of the A_i, (n, p); what counts as a part of the set-up."""
         self._norms = self.runtime.problem.sizes.rows
         self._weights: Array | None = None
-        if not self.aside:
+        if not self.uncounted:
             self._weigh()
         offsets, p = self.runtime.block.xptr[:-1], self.runtime.p
         flat = np.broadcast_to(self.lengths, max(1, int(self.runtime.block.xptr[-1])))

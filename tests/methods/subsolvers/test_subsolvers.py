@@ -9,7 +9,7 @@ import pytest
 import dual2 as d2
 import zoo
 from dual2 import saddle
-from dual2.methods.id2a import Settings, plan_id2a
+from dual2.methods.gossip.id2a import Settings, plan_id2a
 from dual2.methods.subsolvers import admissible_subsolvers
 from dual2.reference import solve_reference
 from dual2.theory import analyse, gather_facts

@@ -1,7 +1,7 @@
 """Exact: local subproblems to machine precision, for ρ = 0.
 
 Needs quadratic f_i, separable g_i, and an h that is smooth entry by entry (squared, Huber, logistic
-and Poisson losses). The Newton method is in :mod:`dual2.methods.subsolvers.newton_kernel`; whole
+and Poisson losses). The Newton method is in :mod:`dual2.methods.local.penalty_newton`; whole
 outer iterations run compiled.
 """
 
@@ -17,8 +17,7 @@ from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned
 from dual2.errors import CapabilityError
 from dual2.functions.lowering import Kind, prox_blocks
-from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Subsolver
-from dual2.methods.subsolvers.newton_kernel import (
+from dual2.methods.local.penalty_newton import (
     LOGISTIC_H,
     POISSON_H,
     QUADRATIC_H,
@@ -27,6 +26,7 @@ from dual2.methods.subsolvers.newton_kernel import (
     new_scratch,
     solve_local,
 )
+from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Subsolver
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts

@@ -51,8 +51,8 @@ class IDAPG(Subsolver):
         Where no momentum is known, use k/(k+3) exactly as printed, without restarts.
     """
 
-    name, layout, memory = "iDAPG", State, ("now", "extra")
-    now: int
+    name, layout, memory = "iDAPG", State, ("current", "extra")
+    current: int
     """Which half of ``lam`` is λ."""
     extra: int
     """Products with Aᵀ for residuals."""
@@ -102,16 +102,16 @@ class IDAPG(Subsolver):
     @property
     def lam(self) -> Array:
         """λ, shape (n, p)."""
-        return self.state.lam[self.now]
+        return self.state.lam[self.current]
 
     @property
     def mixed(self) -> Array:
         """𝐂λ, shape (n, p)."""
-        return self.state.mixed[self.now]
+        return self.state.mixed[self.current]
 
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
-        n, mixed, self.now, self.extra = len(lam), self.runtime.mix(lam), 0, 0
+        n, mixed, self.current, self.extra = len(lam), self.runtime.mix(lam), 0, 0
         count = lambda *shape: np.zeros(shape, dtype=np.int64)  # noqa: E731
         rows = (row.copy() for row in (lam, mixed, lam, mixed))
         counts = {"since": count(n), "finished": count(n), "calls": count(2, n)}
@@ -122,10 +122,10 @@ class IDAPG(Subsolver):
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem at λ + ``ahead``·(λ - λ at the end of the one before)."""
         s = self.state
-        for now, end in ((self.lam, s.end), (self.mixed, s.mixed_end)):
-            way = now - end
-            end[:] = now
-            now += ahead * way
+        for current, end in ((self.lam, s.end), (self.mixed, s.mixed_end)):
+            way = current - end
+            end[:] = current
+            current += ahead * way
         s.since[:] = 0
         s.finished[:] = 0
 
@@ -136,7 +136,7 @@ class IDAPG(Subsolver):
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved state."""
         super().restore(state)
-        self.now, self.extra = int(state["now"]) % 2, int(state["extra"])
+        self.current, self.extra = int(state["current"]) % 2, int(state["extra"])
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far: the maximum over agents for local work, iterations for the rest."""
@@ -148,7 +148,7 @@ class IDAPG(Subsolver):
     def advance(self, z: Array, steps: int) -> None:
         """That many iterations with an exchange each."""
         self._run(z, steps, np.zeros(1), local=False)
-        self.now = (self.now + steps) % 2
+        self.current = (self.current + steps) % 2
 
     def advance_local(self, z: Array, stop: Array, steps: int = LOCAL_STEPS) -> bool:
         """ρ = 0: agents iterate alone until their residual is ≤ ``stop``; True when all are."""
@@ -159,7 +159,9 @@ class IDAPG(Subsolver):
         rt, rule = self.runtime, self._rule
         if rule.floor != self.floor:
             self._rule = rule = rule._replace(floor=self.floor)
-        rt.run(idapg_steps, rt.block, rt.links, self.state, z, rule, self.now, steps, stop, local)
+        rt.run(
+            idapg_steps, rt.block, rt.links, self.state, z, rule, self.current, steps, stop, local
+        )
 
     # -- how accurate ---------------------------------------------------------------------------
     def residuals(self, z: Array, with_primal: bool = True) -> tuple[Array, Array]:
@@ -186,7 +188,7 @@ class IDAPG(Subsolver):
         """Per agent <v-λ, λ-λ_prev>/t: a positive sum says that the momentum points uphill."""
         s = self.state
         slope = (s.v - self.lam) / self.dual_step[:, None]
-        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - self.now])
+        return np.einsum("ij,ij->i", slope, self.lam - s.lam[1 - self.current])
 
     def local_size(self) -> Array:
         """Per agent |v-λ|/t of the last iteration."""

@@ -47,7 +47,7 @@ class State(NamedTuple):
     x: Array
     """Flat."""
     lam: Array
-    """(2, n, p): λ and λ_prev; which is which says ``now``."""
+    """(2, n, p): λ and λ_prev; which is which says ``current``."""
     mixed: Array
     """𝐂 times them."""
     v: Array
@@ -193,8 +193,8 @@ def iterate(block, i, at, last, state, z, rule, room):
     state.calls[1, i] += 1
     if last:
         for k in range(v.shape[0]):
-            now, old = state.mixed[at, i, k], state.mixed[1 - at, i, k]
-            state.v[i, k], state.mixed_v[i, k] = v[k], now + beta * (now - old)
+            current, old = state.mixed[at, i, k], state.mixed[1 - at, i, k]
+            state.v[i, k], state.mixed_v[i, k] = v[k], current + beta * (current - old)
     return dual_step(block, i, at, beta, state, z, rule, room)
 
 
@@ -208,7 +208,7 @@ def points_uphill(v, new, lam):
 
 
 @compiled
-def idapg_steps(block, links, state, z, rule, now, steps, stop, local, member):
+def idapg_steps(block, links, state, z, rule, current, steps, stop, local, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED.
 
     ``lam[now]`` and ``lam[1-now]`` are λ and λ_prev on entry; after s iterations λ is
@@ -224,7 +224,7 @@ def idapg_steps(block, links, state, z, rule, now, steps, stop, local, member):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
         if local and state.finished[r0] != 0:
             continue
-        at = now
+        at = current
         for it in range(steps):
             for i in range(r0, r1):
                 if iterate(block, i, at, local or it == steps - 1, state, z, rule, room):
@@ -240,7 +240,7 @@ def idapg_steps(block, links, state, z, rule, now, steps, stop, local, member):
             elif not moved[r0] > stop[r0]:
                 state.finished[r0] = 1
                 break
-        if local and at != now:
+        if local and at != current:
             for k in range(lam.shape[2]):
-                lam[now, r0, k], lam[at, r0, k] = lam[at, r0, k], lam[now, r0, k]
+                lam[current, r0, k], lam[at, r0, k] = lam[at, r0, k], lam[current, r0, k]
     return keep(own_room)

@@ -122,9 +122,9 @@ class PrimalDual(Subsolver):
         """A positive sum says that the squared residual has fallen enough to start afresh."""
         if not self.restarts:
             return np.zeros(self.runtime.n)
-        now, mark = self.local_size(), self.state.mark
-        mark[mark == 0] = now[mark == 0]
-        return (DROP * mark) ** 2 - now**2
+        current, mark = self.local_size(), self.state.mark
+        mark[mark == 0] = current[mark == 0]
+        return (DROP * mark) ** 2 - current**2
 
 
 class PDPG(PrimalDual):

@@ -1,0 +1,279 @@
+"""First-order methods over exact sums: one base owns the sums, the stopping test and the state.
+
+An iteration is one sum along the spanning tree. Every agent puts A_i x_i of its next point into it
+and some scalars of the method's own, and how well its present point answers the present multiplier,
+so that nobody waits for a stopping test: where all agents meet the tolerance, and the rows do, the
+run ends at the present point. Where λ = ∇h(s) the rows are right by themselves; else agents that
+nearly meet the tolerance add |A_i||x_i|, by which rows are judged.
+"""
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dual2.engine.residual import Bounds
+from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state, plan_exact_sum_method
+from dual2.methods.local.prox_steps import LocalSteps
+from dual2.methods.message import REQUESTS, read_request
+from dual2.methods.method import Method, Plan
+from dual2.methods.parameters import Parameter, Settings, Values
+from dual2.network import AnyNetwork
+from dual2.problem import Problem
+from dual2.problem.residual import EPS, ROUNDING, RowSums, judge_rows
+from dual2.runtime import Runtime
+from dual2.theory.conditions import Needs
+
+Array = np.ndarray
+POINT, STEP = range(2)
+"""What the next sum is for: the product of the point to begin at; a step."""
+NEARLY = 10.0
+"""Agents that meet the tolerance up to this factor tell |A_i||x_i| too."""
+JUDGED, PATIENCE = 500, 4
+"""At so many sums, twice as many, …, progress is judged; so often none in a row is a stall."""
+_BEYOND = 1e200
+_ENDLESS = 2**62
+
+
+@dataclass
+class Common:
+    """What every process knows, the same in every process; saved and restored.
+
+    ``strict`` tightens the tolerance where an end was refused; ``best`` and ``judged`` are the
+    least residuals so far and at the last milestone.
+    """
+
+    lam: Array
+    s: Array
+    phase: int = STEP
+    near: int = 0
+    sums: int = 0
+    idle: int = 0
+    milestone: int = JUDGED
+    strict: float = 1.0
+    best: float = np.inf
+    judged: float = np.inf
+    kkt: float = np.inf
+    status: str = ""
+
+
+class SumLoop(ExactSumMethod):
+    """A method on one block of agents; each call of ``advance`` is at least one sum.
+
+    Subclasses begin in ``_place``, say in ``_offer`` what they put into the next sum and in
+    ``_take`` what follows from it; ``kept`` names their attributes (arrays, numbers) that make up
+    the state beside x and :class:`Common`. ``priced`` says that λ = ∇h(s) at every point.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Where the agents are.
+    values : Values
+        The parameters.
+    """
+
+    kept: ClassVar[tuple[str, ...]] = ()
+    priced = True
+    current: Common
+
+    def __init__(self, runtime: Runtime, values: Values) -> None:
+        super().__init__(runtime, _ENDLESS)
+        self.values, self.local = values, LocalSteps(runtime)
+        self.x = np.zeros(runtime.packed.size)
+        self.next = self.x
+        self._prepare()
+        self._start_cold()
+
+    # -- what a method gives ----------------------------------------------------------------------
+    def _prepare(self) -> None:
+        """Set what never changes."""
+
+    @abstractmethod
+    def _place(self, products: Array) -> None:
+        """Begin at x, whose A_i x_i are given; now.s and, unless ``priced``, now.lam are set."""
+
+    @abstractmethod
+    def _offer(self) -> Array:
+        """Compute ``next``; rows of A_i x_i of it, then the method's own scalars."""
+
+    @abstractmethod
+    def _take(self, total: Array) -> None:
+        """What follows from the sum of the offers; a step that is taken ends in ``_step_to``."""
+
+    def explain(self) -> str:
+        """What to say about this run beside the method's summary, in whole sentences."""
+        return ""
+
+    def _step_to(self, s: Array) -> None:
+        """Take the next point, whose sum of products is s."""
+        self.x, self.current.s = self.next, s
+        if self.priced:
+            self.current.lam = self.h.grad(s)
+
+    # -- start, save, restore ---------------------------------------------------------------------
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        rt, zero = self.runtime, np.zeros(self.runtime.p)
+        price = rt.total(lam) / rt.problem.n if priced and not self.priced else zero
+        self.current = Common(price, zero, POINT if warm else STEP)
+        self.x, self.local.tried[:] = x.copy(), 0
+        if not warm:
+            self._begin(np.zeros((rt.n, rt.p)), zero)
+
+    def _begin(self, products: Array, s: Array) -> None:
+        self.current.s = s
+        if self.priced:
+            self.current.lam = self.h.grad(s)
+        self._place(products)
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        own = {name: np.copy(getattr(self, name)) for name in ("x", *self._own)}
+        return dump_state(self.current) | own | {"tried": self.local.tried.copy()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        self.current = load_state(Common, state)
+        for name in ("x", *self._own):
+            value = np.asarray(state[name])
+            setattr(self, name, value.item() if value.ndim == 0 else value.copy())
+        self.local.tried[:] = state["tried"]
+
+    @property
+    def _own(self) -> tuple[str, ...]:
+        return self.kept if self.current.phase == STEP else ()
+
+    def on_certificate_rejected(self) -> None:
+        """Go on after an end to which the definitions did not consent, asking for more."""
+        self.current.status, self.current.strict = "", 0.5 * self.current.strict
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far, by the names of :class:`dual2.Counts`; those of the test are among them."""
+        sums, inner = self.current.sums, int(self.local.tried.max(initial=0))
+        each = {"grad_f": sums + inner, "prox_g": sums + inner, "A": sums + inner}
+        return each | {"AT": sums + inner, "prox_h": sums, "iterations": sums, "sums": sums}
+
+    # -- the loop ---------------------------------------------------------------------------------
+    def _sum(self) -> None:
+        """One sum, and what follows from it."""
+        current, fresh = self.current, self.current.phase == POINT
+        current.sums += 1
+        if fresh:
+            products = self.runtime.products(self.x)
+            current.phase = STEP
+            self._begin(products, self._add(products))
+            return
+        offer = self._offer()
+        total = self._add(np.hstack([offer, self._tell()]))
+        width = offer.shape[1]
+        if not np.isfinite(total).all():
+            current.status = "DIVERGED"
+        elif self._met(total[width:]):
+            current.status = "CONVERGED"
+        else:
+            self._take(total[:width])
+            self._judge_progress()
+
+    def _add(self, rows: Array) -> Array:
+        """Exact sum over all agents; requests travel with it."""
+
+        def fill(at: Array, out: Array) -> None:
+            out[:, :-REQUESTS], out[:, -REQUESTS:] = rows[at], 0.0
+            if self.request:
+                out[at == 0, self.request - 1 - REQUESTS] = 1.0
+
+        total = self.runtime.total_of(rows.shape[1] + REQUESTS, fill)
+        self._asked = read_request(total[-REQUESTS:])
+        return total[:-REQUESTS]
+
+    def _tell(self) -> Array:
+        """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
+        rt = self.runtime
+        ratios = np.minimum(rt.judge(self.x, self.current.lam, self._bounds)[:, 0], _BEYOND)
+        told = np.column_stack([ratios, ratios > self.current.strict * self.tol])
+        if not self.current.near or self.priced:
+            return told
+        return np.hstack([told, rt.loads(self.x)[1]])
+
+    @cached_property
+    def _bounds(self) -> Bounds:
+        rt = self.runtime
+        return Bounds(rt.problem.sizes.rows, np.full(rt.n, self.atol), EPS * self._rounding)
+
+    @property
+    def _rounding(self) -> float:
+        """With tol = 0 nothing passes but what atol forgives."""
+        return ROUNDING if self.tol > 0 else 0.0
+
+    def _met(self, told: Array) -> bool:
+        """Whether agents and rows meet the tolerance at the present point."""
+        current, told_load = self.current, len(told) > 2
+        current.kkt = float(told[0])
+        current.near |= int(current.kkt <= NEARLY * self.tol or told[1] == 0)
+        if told[1] > 0 or not (self.priced or told_load):
+            return False
+        if told_load:
+            none = np.zeros_like(current.s)
+            sums = RowSums(current.s, told[2:], none, none)
+            rows = judge_rows(self.h, current.lam, sums, self.atol, self._rounding)[0]
+            current.kkt = max(current.kkt, rows)
+            return rows <= current.strict * self.tol
+        return True
+
+    def _judge_progress(self) -> None:
+        current = self.current
+        current.best = min(current.best, current.kkt)
+        if current.sums >= current.milestone:
+            current.milestone = 2 * current.sums
+            current.idle = 0 if current.best < 0.9 * current.judged else current.idle + 1
+            current.judged = current.best
+            if current.idle >= PATIENCE:
+                current.status = "STALLED"
+
+
+def combined(weights: Array, arrays: Array) -> Array:
+    """Σ_k weights_k arrays_k, with the same bits whatever else stands beside an entry.
+
+    A matrix product may round otherwise in a process with fewer agents.
+
+    Examples
+    --------
+    >>> combined(np.array([2.0, -1.0]), np.array([[1.0, 2.0], [3.0, 5.0]])).tolist()
+    [-1.0, -1.0]
+    """
+    total = np.zeros(arrays.shape[1:])
+    for weight, array in zip(weights, arrays, strict=True):
+        total += weight * array
+    return total
+
+
+def sum_loop_method(
+    name: str,
+    make: Callable[[Runtime, Values], SumLoop],
+    summary: str,
+    needs: Needs,
+    declared: tuple[Parameter, ...],
+    **more: Any,
+) -> Method:
+    """The row of a method over sums in the table of methods; ``make`` is its class."""
+    plan = partial(_plan, make, summary, declared)
+    more = {"rounds": "2·height", "reveals": "sums over subtrees of A_i x_i and of scalars"} | more
+    return Method(name, plan, summary, needs, declared=declared, **more)
+
+
+def _plan(
+    make: Callable[[Runtime, Values], SumLoop],
+    summary: str,
+    declared: tuple[Parameter, ...],
+    problem: Problem,
+    network: AnyNetwork,
+    settings: Settings,
+) -> Plan:
+    """The algorithm with its parameters, and what is said about them."""
+    values = Values(declared, problem, network, settings)
+    told = values.table()
+    runtime = Runtime(problem, network)
+    algorithm = make(runtime, values)
+    return plan_exact_sum_method(algorithm, runtime, settings, told, summary, algorithm.explain())

@@ -1,0 +1,1 @@
+"""Newton on the dual, over exact sums along the spanning tree."""

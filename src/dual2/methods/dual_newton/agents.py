@@ -1,0 +1,391 @@
+"""All agents of this process: what they put into a sum."""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
+from dual2.engine.pack import Block
+from dual2.engine.sparsity import sparsified
+from dual2.functions.base import Indicator
+from dual2.functions.domains import inside_value, to_barrier
+from dual2.functions.kernels import KINKLESS
+from dual2.functions.lowering import Kind
+from dual2.methods.dual_newton.recession import find_recession, recession_message
+from dual2.methods.local.accelerated_gradient import make_local
+from dual2.methods.local.closed_form import (
+    CLOSED_FORM_SOLVER,
+    CONE_RTOL,
+    NUMPY_SOLVER,
+    POLYHEDRON_SOLVER,
+    ROUNDING,
+    SCALAR_TERMS,
+    SEMISMOOTH_SOLVER,
+    TrialTask,
+    closed_form_trials,
+    find_curvatures,
+    mark_triangle_entries,
+    support_rows,
+)
+from dual2.methods.local.polyhedra import make_polyhedra, polyhedron_trials, support_polyhedra
+from dual2.methods.local.semismooth_numpy import LinearTerm, LocalPoint, SemismoothArgmin
+from dual2.methods.local.semismooth_trials import make_workspace, semismooth_trials
+from dual2.methods.message import (
+    BARRIER_DISTANCE,
+    DIRECTION_SCALARS,
+    DUAL_ACTIVE,
+    INFINITE_RATIO,
+    MAGNITUDE,
+    OBJECTIVE,
+    OUTSIDE_BARRIER,
+    PROX_DISTANCE,
+    STATIONARITY,
+    SUPPORT,
+    SUPPORT_MAGNITUDE,
+    TRIAL_SCALARS,
+    VALUE,
+    VARIABLES,
+    VIOLATIONS,
+    Layout,
+    lower_triangle,
+    triangle_size,
+)
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+
+
+class SolverKind(IntEnum):
+    """How an agent's argmin is computed."""
+
+    CLOSED_FORM = CLOSED_FORM_SOLVER  # diagonal f_i, separable g_i: coordinate by coordinate
+    POLYHEDRON = POLYHEDRON_SOLVER  # diagonal f_i, a polyhedron for g_i: one projection
+    SEMISMOOTH = SEMISMOOTH_SOLVER  # a compiled semismooth Newton method
+    NUMPY = NUMPY_SOLVER  # the same in NumPy, or a gradient method: functions without kernels
+
+
+class _ProxKind(IntEnum):
+    """What is known of the prox of a g_i."""
+
+    SEPARABLE = 0
+    COMPILED = 1
+    PYTHON = 2
+
+
+NOISE_ULPS = 16.0 * float(np.finfo(np.float64).eps)
+"""Errors of an answer relative to the terms of its optimality condition."""
+STRONG_CONVEXITY_RTOL = 1e-10
+"""Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
+
+
+@dataclass(frozen=True)
+class Query:
+    """What a sum asks: multipliers, directions, and what stands in the message."""
+
+    layout: Layout
+    trials: Array
+    directions: Array
+    y: Array
+    request: int = 0
+
+
+@dataclass
+class ProximalTerms:
+    """Proximal terms (r_i/2)|x_i - x̄_i|² of the agents, and their present answers x."""
+
+    weight: Array
+    center: Array
+    x: Array
+    ray: Array = field(default_factory=lambda: np.zeros(0))
+
+
+class Agents:
+    """The agents of a runtime, those in closed form compiled, the others one by one."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime, self.problem = runtime, runtime.problem
+        self.block = block = sparsified(runtime.block)
+        n, self.p = runtime.n, runtime.p
+        matrix, kinds = block.akind != OPERATOR_A, _prox_kinds(block)
+        simple, dims = matrix & (block.fkind == SIMPLE_F), np.diff(block.xptr)
+        self.separable = ((kinds == _ProxKind.SEPARABLE) & matrix).astype(np.int64)
+        sets = [agent.g for agent in self.problem.agents]
+        threads, width = runtime.team.threads, max(int(dims.max()), self.p, SCALAR_TERMS)
+        self.polyhedra = make_polyhedra(sets, simple, dims, threads, max(self.p, SCALAR_TERMS))
+        kernels = (kinds != _ProxKind.PYTHON) & matrix & (block.fkind != CALLBACK_F)
+        self.solver_kind = np.full(n, SolverKind.NUMPY, np.int64)
+        self.solver_kind[kernels] = SolverKind.SEMISMOOTH
+        self.solver_kind[self.polyhedra.kind > 0] = SolverKind.POLYHEDRON
+        self.solver_kind[(self.separable > 0) & simple] = SolverKind.CLOSED_FORM
+        # What has no kernel of its own for supports or bounds is also known as NumPy sees it.
+        bounded = (self.solver_kind == SolverKind.POLYHEDRON) & (self.polyhedra.bounded > 0)
+        numpy = (self.solver_kind != SolverKind.CLOSED_FORM) & ~bounded
+        self.locals = {
+            i: make_local(self.problem.agents[i]) for i in np.flatnonzero(numpy).tolist()
+        }
+        self._workspace = np.zeros((threads, 4, width + 1))
+        curve = np.empty(n)
+        for group in self.problem.groups:
+            curve[group.at] = np.minimum(group.g.mu, 1e300)
+        widest = int(dims[self.solver_kind == SolverKind.SEMISMOOTH].max(initial=1))
+        inside = np.array([isinstance(g, Indicator) for g in sets], np.int64)
+        self._semismooth = make_workspace(curve, inside, threads, widest, self.p)
+        self._singly = (self.solver_kind != SolverKind.CLOSED_FORM) & ~(self.polyhedra.bounded > 0)
+        self._entries, self._slot = self._find_entries()
+        self._argmins: dict[int, list[Array]] = {}
+        self.tried = np.zeros(n, dtype=np.int64)
+        self.setup: dict[int, Array] = {}
+        self.queries = 0
+        self.curvature = np.zeros(n)
+
+    def _find_entries(self) -> tuple[Array, Array]:
+        """Which entries of the triangles of A_i J_i A_iᵀ some agent fills, and their places.
+
+        All, where sums are in fixed point, whose ranges are told by all entries, and where the
+        processes do not find the same.
+        """
+        marks = np.zeros(triangle_size(self.p), np.int64)
+        mark_triangle_entries(self.block, self.solver_kind, marks)
+        digest = hashlib.blake2b(np.packbits(marks > 0).tobytes(), digest_size=6).digest()
+        key = float(int.from_bytes(digest, "big"))
+        exact = self.runtime.agreement.transport.exact
+        most, least = (1, 0) if exact else self.runtime.most(np.array([key, -key]))
+        if most + least != 0:
+            marks[:] = 1
+        return np.flatnonzero(marks), np.cumsum(marks) - 1
+
+    def _any(self, kind: SolverKind) -> bool:
+        """Whether some agent is solved in this way."""
+        return bool(np.any(self.solver_kind == kind))
+
+    # -- strong convexity -------------------------------------------------------------------------
+    def lacks_strong_convexity(self) -> Array:
+        """Which agents lack strong convexity: f_i + g_i needs a proximal term."""
+        block, (mu, top) = self.runtime.block, np.empty((2, self.runtime.n))
+        find_curvatures(block, mu, top)
+        diagonal = np.minimum.reduceat(block.fcoef[0], block.xptr[:-1])
+        polyhedron = self.solver_kind == SolverKind.POLYHEDRON
+        mu, top = np.where(polyhedron, diagonal, mu), np.where(polyhedron, block.lip, top)
+        for i, part in self.locals.items():
+            mu[i], top[i] = part.curvature_range
+        self.curvature = mu
+        return ~(mu > STRONG_CONVEXITY_RTOL * top)
+
+    # -- a sum ------------------------------------------------------------------------------------
+    def total(self, query: Query, prox: ProximalTerms, tol: float) -> Array:
+        """The message of all agents, summed; entries that nobody fills are not added."""
+        whole = query.layout
+        layout = replace(whole, stored=len(self._entries))
+        query = replace(query, layout=layout)
+        task = self._task(query.trials, prox, query.y, tol, layout)
+        direction_task = task._replace(trials=query.directions, jacobian_offset=layout.offsets[2])
+        self.queries += len(query.trials)
+
+        def fill(rows: Array, out: Array) -> None:
+            rows = np.ascontiguousarray(rows)
+            run, block = self.runtime.run, self.block
+            self._run_solvers(task, rows, out)
+            if layout.directions:
+                run(support_rows, block, self.separable, direction_task, rows, out)
+            if layout.directions and self._any(SolverKind.POLYHEDRON):
+                run(support_polyhedra, block, self.polyhedra, direction_task, rows, out)
+            self._fill_others(rows, out, query, prox, tol)
+            if layout.rows:
+                self._fill_rows(rows, out[:, layout.offsets[1] : layout.offsets[2]], prox.weight)
+            if layout.setup:
+                self._fill_setup(rows, out[:, layout.offsets[4] : layout.offsets[5]])
+
+        total = np.zeros(whole.width)
+        columns = whole.columns(self._entries)
+        total[columns] = self.runtime.total_of(layout.width, fill, whole.width)
+        return total
+
+    def _run_solvers(self, task: TrialTask, rows: Array, out: Array) -> None:
+        """The compiled argmins of all agents but those that NumPy solves."""
+        run, block, kind = self.runtime.run, self.block, self.solver_kind
+        run(closed_form_trials, block, kind, task, rows, out)
+        if self._any(SolverKind.SEMISMOOTH):
+            run(semismooth_trials, block, kind, task, self._semismooth, rows, out, self.tried)
+        if self._any(SolverKind.POLYHEDRON):
+            run(polyhedron_trials, block, self.polyhedra, task, rows, out)
+
+    def _task(
+        self, trials: Array, prox: ProximalTerms, y: Array, tol: float, layout: Layout | None = None
+    ) -> TrialTask:
+        jacobians = 0 if layout is None else layout.jacobians
+        bound = layout.offsets[1] if layout is not None and layout.bound else -1
+        return TrialTask(
+            np.ascontiguousarray(trials),
+            prox.weight,
+            prox.center,
+            prox.x,
+            y,
+            self._workspace,
+            float(tol),
+            layout.trial if layout else 0,
+            jacobians,
+            layout.offsets[0] if layout else 0,
+            bound,
+            self._slot,
+            len(self._entries),
+        )
+
+    def _fill_others(
+        self, rows: Array, out: Array, query: Query, prox: ProximalTerms, tol: float
+    ) -> None:
+        layout, xptr = query.layout, self.runtime.block.xptr
+        first = np.flatnonzero(rows == 0)
+        if query.request and first.size:
+            out[first[0], layout.offsets[5] + query.request - 1] = 1.0
+        busy = self._singly[rows]
+        if layout.ray and prox.ray.size:
+            busy |= prox.weight[rows] > 0
+        for e in np.flatnonzero(busy):
+            i = int(rows[e])
+            own = slice(xptr[i], xptr[i + 1])
+            if not (self.separable[i] or self.polyhedra.bounded[i]):
+                self._fill_supports(i, prox.x[own], query, out[e])
+            if layout.ray and prox.ray.size:
+                message = recession_message(self.problem.agents[i], prox.ray[own])
+                out[e, layout.offsets[3] : layout.offsets[4]] = message
+            if i in self.locals and self.solver_kind[i] != SolverKind.POLYHEDRON:
+                own_terms = ProximalTerms(prox.weight, prox.center[own], prox.x[own])
+                self._fill_local(i, query, own_terms, tol, out[e])
+
+    def _fill_rows(self, rows: Array, out: Array, r: Array) -> None:
+        """|A_i,j|²/m_i and σ̄²(A_i)/m_i, m_i = modulus of f_i + g_i with its proximal term."""
+        for e, i in enumerate(rows):
+            agent, strong = self.problem.agents[i], min(self.curvature[i], 1e300) + float(r[i])
+            out[e, :-1], out[e, -1] = agent.row_norms**2 / strong, agent.sigma_max2 / strong
+
+    def _fill_setup(self, rows: Array, out: Array) -> None:
+        """The agents' numbers of variables, and what those without strong convexity tell."""
+        xptr = self.runtime.block.xptr
+        out[:, self.p + VARIABLES] = xptr[rows + 1] - xptr[rows]
+        for e in range(len(rows)) if self.setup else ():
+            if rows[e] in self.setup:
+                out[e, : self.p + VARIABLES] = self.setup[rows[e]]
+
+    def _fill_local(
+        self, i: int, query: Query, prox: ProximalTerms, tol: float, out: Array
+    ) -> None:
+        """Trials, Jacobians and M of one agent, whose own part of x is in ``prox``."""
+        part, layout, p = self.locals[i], query.layout, self.p
+        matrices, half, answers = layout.jacobians or layout.bound, triangle_size(p), []
+        triangle = lower_triangle(p if matrices else 0)
+        for t, multiplier in enumerate(
+            query.trials if self.solver_kind[i] == SolverKind.NUMPY else ()
+        ):
+            linear_term = LinearTerm(part.A.T @ multiplier, float(prox.weight[i]), prox.center)
+            point, tried = part.solve(linear_term, prox.x)
+            self.tried[i] += tried
+            answers.append(point.z)
+            at = t * layout.trial
+            out[at : at + p] = part.A @ point.z
+            out[at + p : at + 2 * p] = part.sizes @ np.abs(point.z)
+            out[at + 2 * p : at + layout.trial] = trial_scalars(part, linear_term, point, tol)
+            if t < layout.jacobians:
+                at = layout.offsets[0] + t * half
+                out[at : at + half] = part.jacobian(linear_term, point)[triangle]
+        if layout.bound:
+            at = layout.offsets[1]
+            out[at : at + half] = part.bound(float(prox.weight[i]))[triangle]
+        self._argmins[i] = answers
+
+    def _fill_supports(self, i: int, x: Array, query: Query, out: Array) -> None:
+        """Numbers of each direction for an agent whose g does not split by coordinate."""
+        agent, part = self.problem.agents[i], self.locals[i]
+        for t, u in enumerate(query.directions):
+            at = query.layout.offsets[2] + t * DIRECTION_SCALARS
+            w = -(part.A.T @ u)
+            v = to_barrier(agent.g, w)
+            support, missed = float(agent.g.domain_support(v)), float(np.linalg.norm(w - v))
+            reach = float(np.linalg.norm(part.sizes.T @ np.abs(u)))
+            ratios = np.abs(query.y)[part.rows > 0] / part.rows[part.rows > 0]
+            extent = max(float(np.linalg.norm(x)), float(ratios.max(initial=0.0)))
+            outside = missed > CONE_RTOL * reach or not np.isfinite(support)
+            support = support if np.isfinite(support) else 0.0
+            out[at + SUPPORT], out[at + SUPPORT_MAGNITUDE] = support, abs(support)
+            out[at + BARRIER_DISTANCE], out[at + OUTSIDE_BARRIER] = missed * extent, float(outside)
+
+    # -- after a sum ------------------------------------------------------------------------------
+    def adopt_trial(self, multiplier: Array, trial: int, prox: ProximalTerms) -> None:
+        """Take the answers to the multiplier of a trial."""
+        xptr, rows, none = self.runtime.block.xptr, np.arange(self.runtime.n), np.zeros((0, 1))
+        self._run_solvers(self._task(multiplier[None], prox, multiplier, 0.0), rows, none)
+        for i in np.flatnonzero(self.solver_kind == SolverKind.NUMPY).tolist():
+            prox.x[xptr[i] : xptr[i + 1]] = self._argmins[i][trial]
+
+    def zero_rounding_entries(self, multiplier: Array, x: Array) -> None:
+        """Set entries of x that are nothing but rounding to 0.
+
+        The answer to a multiplier solves ∇f_i(x_i) + A_iᵀλ + ∂g_i ∋ 0: with strong convexity μ_i,
+        errors of some units in the last place of these terms, over μ_i, are what it has anyway.
+        """
+        for i, agent in enumerate(self.problem.agents):
+            strong = float(agent.f.mu + agent.g.mu)
+            if strong > 0 and not isinstance(agent.A, LinearOperator):
+                own = x[self.runtime.block.xptr[i] : self.runtime.block.xptr[i + 1]]
+                terms = np.abs(agent.f.grad(own)) + abs(agent.A).T @ np.abs(multiplier)
+                own[np.abs(own) <= NOISE_ULPS * terms / strong] = 0.0
+
+    def recession_of(
+        self, prox: ProximalTerms, D: Array, row_slack: float, descent_rate: float
+    ) -> Array:
+        """x - x̄ of each agent, as far as f_i + g_i may fall along it without bound.
+
+        Left out are those who matter neither to the rows, up to ``row_slack``, nor to the
+        ``descent_rate`` of the objective; see :func:`.recession.find_recession`.
+        """
+        ray, xptr = np.zeros_like(prox.x), self.runtime.block.xptr
+        for i in np.flatnonzero(prox.weight > 0).tolist():
+            own = slice(xptr[i], xptr[i + 1])
+            x, center = prox.x[own], prox.center[own]
+            ray[own] = find_recession(self.problem.agents[i], x, center, D, row_slack, descent_rate)
+        return ray
+
+
+def _prox_kinds(block: Block) -> Array:
+    """Whether the prox of each g splits by coordinate, is compiled otherwise, or is Python."""
+    counts = np.diff(block.gptr)
+    owner = np.repeat(np.arange(len(counts)), counts)
+    kinds = np.full(len(counts), _ProxKind.COMPILED)
+    kinds[owner[block.gtab[:, 0] == Kind.CALLBACK]] = _ProxKind.PYTHON
+    plain = (block.gtab[:, 0] == Kind.SEPARABLE) & np.isin(block.gtab[:, 1], (0, KINKLESS))
+    kinds[(counts == 1) & (np.bincount(owner[plain], minlength=len(counts)) == 1)] = (
+        _ProxKind.SEPARABLE
+    )
+    return kinds
+
+
+def trial_scalars(
+    part: SemismoothArgmin, linear_term: LinearTerm, point: LocalPoint, tol: float
+) -> Array:
+    """The numbers of a trial for an agent, as ``closed_form.set_trial_scalars`` has them."""
+    x, offset, out = point.z, point.z - linear_term.center, np.empty(TRIAL_SCALARS)
+    gradient = part.f.grad(x)
+    smooth, nonsmooth = float(part.f.value(x)), inside_value(part.g, x)
+    linear, distance2 = float(linear_term.c @ x), float(offset @ offset)
+    out[VALUE] = smooth + nonsmooth + linear + 0.5 * linear_term.weight * distance2
+    out[MAGNITUDE] = (
+        abs(smooth) + abs(nonsmooth) + abs(linear) + 0.5 * linear_term.weight * distance2
+    )
+    out[OBJECTIVE] = abs(smooth) + abs(nonsmooth) + abs(float(gradient @ x))
+    out[PROX_DISTANCE] = linear_term.weight * distance2
+    size = float(np.linalg.norm(x))
+    force_norm = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(linear_term.c)))
+    remainder = (
+        linear_term.weight * np.sqrt(distance2) + (part.L + linear_term.weight) * point.step_norm
+    )
+    if remainder <= ROUNDING * ((part.L + linear_term.weight) * size + force_norm):
+        remainder = 0.0
+    scale = max(force_norm, part.mu * size)
+    out[STATIONARITY] = (
+        0.0 if remainder == 0.0 else remainder / scale if scale > 0 else INFINITE_RATIO
+    )
+    out[VIOLATIONS] = float(remainder > tol * scale)
+    out[DUAL_ACTIVE] = float(np.linalg.norm(linear_term.c) > tol * np.linalg.norm(gradient))
+    return out

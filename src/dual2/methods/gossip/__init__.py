@@ -1,0 +1,1 @@
+"""Methods whose agents exchange rows with their neighbours alone."""

@@ -1,0 +1,24 @@
+"""Old import paths lead to the present modules, and say so."""
+
+import importlib
+import sys
+
+import pytest
+
+from dual2.moved import MOVED
+
+
+@pytest.mark.parametrize("old", sorted(MOVED))
+def test_an_old_path_gives_the_present_module_and_a_warning(old):
+    sys.modules.pop(old, None)
+    present = importlib.import_module(MOVED[old])
+    name = present.__spec__.name
+    with pytest.warns(DeprecationWarning, match=f"has moved to {MOVED[old]}"):
+        found = importlib.import_module(old)
+    assert found is present and present.__spec__.name == name == MOVED[old]
+    del sys.modules[old]
+
+
+def test_a_name_that_never_was_is_an_import_error():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("dual2.methods.nothing_like_this")
