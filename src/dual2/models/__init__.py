@@ -1,6 +1,7 @@
-"""Models of other programs as problems: MPS, QPS, LP and .mat files, with owners."""
+"""Models of other programs as problems of owners: linopy; MPS, QPS, LP and .mat files."""
 
 from dual2.models.answer import ModelAnswer
+from dual2.models.linopy_models import LinopyProblem, from_linopy
 from dual2.models.lp_file import read_lp
 from dual2.models.mat_file import read_mat
 from dual2.models.model import Model
@@ -10,9 +11,11 @@ from dual2.models.partition import OwnedModel
 from dual2.models.reading_models import read_model
 
 __all__ = [
+    "LinopyProblem",
     "Model",
     "ModelAnswer",
     "OwnedModel",
+    "from_linopy",
     "read_lp",
     "read_mat",
     "read_model",

@@ -33,7 +33,6 @@ def owner_numbers(
     names = list(dict.fromkeys(named))
     numbers = {name: k for k, name in enumerate(names)}
     found = np.array([numbers[name] for name in named])
-    _check_products(model, names, found)
     return names, found
 
 
@@ -86,7 +85,7 @@ def _named(model: Model, owners: Mapping[str, Any] | Callable[[str], Any]) -> li
     return [str(owners[name]) for name in model.variables]
 
 
-def _check_products(model: Model, names: list[str], owner: Array) -> None:
+def check_products(model: Model, names: list[str], owner: Array) -> None:
     """Refuse products of variables of two owners: they are no sum of costs of the owners."""
     products = sp.coo_array(model.Q)
     i, j = products.coords

@@ -22,7 +22,7 @@ from dual2.functions import (
 from dual2.functions.polyhedron import EmptySet
 from dual2.models.answer import ModelAnswer, conflict_of, read_answer
 from dual2.models.model import Model
-from dual2.models.owners import owner_numbers
+from dual2.models.owners import check_products, owner_numbers
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import Result
@@ -120,8 +120,17 @@ def partition(
     model: Model, owners: Any, agents: int | None, seed: int, private_rows: bool
 ) -> tuple[Problem, OwnedModel]:
     """The work of :meth:`Model.to_problem`."""
-    _check_bounds(model)
     names, owner = owner_numbers(model, owners, agents, seed)
+    parts, h, owned = take_apart(model, names, owner, private_rows)
+    return Problem(parts, h), owned
+
+
+def take_apart(
+    model: Model, names: list[str], owner: Array, private_rows: bool = True
+) -> tuple[list[Agent], Function, OwnedModel]:
+    """The agents, h and who owns what, where ``owner`` is the number of each variable's owner."""
+    _check_bounds(model)
+    check_products(model, names, owner)
     columns = [np.flatnonzero(owner == k) for k in range(len(names))]
     private, coupling = _sort_rows(model, owner, len(names), private_rows)
     coupling, h = _coupling_function(model, coupling)
@@ -131,7 +140,7 @@ def partition(
         Agent(_linking_part(linking[:, mine]), _costs(model, mine), _own_set(owned, k))
         for k, mine in enumerate(columns)
     ]
-    return Problem(parts, h), owned
+    return parts, h, owned
 
 
 def _check_bounds(model: Model) -> None:
@@ -208,7 +217,7 @@ def _own_set(owned: OwnedModel, k: int) -> Function:
     M = sp.vstack([model.A[rows][:, mine], sp.eye_array(len(mine), format="csr")[boxed]])
     try:
         return IndicatorPolyhedron(
-            M.toarray(),
+            sp.csr_array(M) if M.shape[0] * M.shape[1] > DENSE_ENTRIES else M.toarray(),
             np.concatenate([model.row_lower[rows], lower[boxed]]),
             np.concatenate([model.row_upper[rows], upper[boxed]]),
         )
