@@ -186,6 +186,9 @@ ROWS = [
                         "Newton warm": (BOXED, _warm(BOXED, 0.1))}),
     row(PRIMAL, [*PAIRS[:4], PAIRS[6], (d2.Zero(), d2.HingeLoss(1.0))],
         {"Newton primal smooth": (SMOOTH, {}), "Newton primal boxed": (BOXED, {})}),
+    row("interior-point", [*PAIRS[:4], PAIRS[5]],
+        runs={"interior-point flat": (FLAT, {}),
+              "interior-point warm": (BOXED, _warm(BOXED, 0.1))}),
     row("L-BFGS", runs={"L-BFGS flat": (FLAT, {}), "L-BFGS logistic": (LOGISTIC, {})}),
     row(howto.load("howto_algorithm.md").DUAL_EXTRA, fixed=False),
 ]  # fmt: skip

@@ -193,6 +193,14 @@ GUIDES: dict[str, Guide] = {
         "thousands. Not where functions have no derivatives, or where curvature sums of p(p+1)/2 "
         "numbers are too many and the primal mode does not apply.",
     ),
+    "interior-point": Guide(
+        "interior_point.algorithm",
+        "CONVERGED and INFEASIBLE are each proved by the certificate of the answer; iterations are "
+        "some 10 to 40 whatever the conditioning, as measured, not by a theorem.",
+        "For linear and quadratic programs and other problems without strong convexity, where "
+        "sums over the network are allowed and sums of p(p+1)/2 numbers are not too many.",
+        ("mehrotra1992", "andersen1999"),
+    ),
     "L-BFGS": Guide(
         "panoc",
         "The envelope falls with every sum that is taken; the answer is judged as every other.",

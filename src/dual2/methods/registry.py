@@ -18,6 +18,7 @@ from dual2.methods.gossip.id2a import plan_id2a
 from dual2.methods.gossip.idea import IDEA_METHODS
 from dual2.methods.gossip.nedic import NEDIC
 from dual2.methods.gossip.npga_methods import NPGA_METHODS
+from dual2.methods.interior_point import INTERIOR_POINT
 from dual2.methods.method import Method
 from dual2.methods.newton import LBFGS, NEWTON
 from dual2.methods.parameters import SOLVE_ARGUMENTS, Parameter
@@ -61,6 +62,7 @@ _ALL = [
     FISTA,
     VECTOR_FREE,
     NEWTON,
+    INTERIOR_POINT,
     LBFGS,
 ]
 METHODS = {method.name: method for method in _ALL}

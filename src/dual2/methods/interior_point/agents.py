@@ -1,0 +1,381 @@
+"""All agents of this process and the public block: their iterates, and what they exchange."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from dual2.methods.interior_point.assembly import private_blocks, public_block
+from dual2.methods.interior_point.block import Block, Direction, Point
+from dual2.methods.interior_point.embedding import DualStep
+from dual2.methods.interior_point.finish import FaceStep
+from dual2.methods.interior_point.linearisation import Linearisation, Outer, linearise
+from dual2.methods.interior_point.messages import (
+    corrections,
+    header,
+    linearised,
+    mark_levels,
+    shortest,
+)
+from dual2.methods.interior_point.report import point_fields
+from dual2.methods.interior_point.schema import Fields, Schema
+from dual2.methods.interior_point.units import Units, agree_on_units
+from dual2.methods.message import (
+    REQUESTS,
+    lower_triangle,
+    read_request,
+    symmetric,
+    triangle_size,
+)
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+MOST_NUMBERS = 250_000
+"""Numbers of the first exchange up to which it tries several step lengths."""
+ARRAYS = ("v", "s", "z", "t", "y")
+
+
+class Agents:
+    """Blocks of the agents here, and that of h, which everybody computes alike.
+
+    Parameters
+    ----------
+    runtime : Runtime
+        Where the agents are.
+
+    Attributes
+    ----------
+    active : ndarray of int
+        Rows of the coupling that h does not leave free.
+    blocks : list of Block
+        In scaled units; the last is that of h.
+    points, steps : list of Point, list of Direction
+        Iterates and the next directions, one per block.
+    sums : int
+        Exchanges so far.
+    asked : int
+        The largest request of any process in the last exchange.
+    """
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime, problem = runtime, runtime.problem
+        public, self.h_offset, self.active = public_block(problem.h, runtime.p)
+        self.plain = [*private_blocks(problem, self.active), public]
+        self.where = _find_places(self.plain[:-1], problem.dims)
+        self.has_cones = any(block.rows is not None and block.rows.cones for block in self.plain)
+        self.curved = any(block.smooth for block in self.plain)
+        self.sums = self.asked = self.request = 0
+        self.begin()
+
+    @property
+    def p(self) -> int:
+        """Rows of the replicated system."""
+        return len(self.active)
+
+    def begin(self) -> None:
+        """The starting point."""
+        self.blocks = self.plain
+        self.points = [block.start() for block in self.blocks]
+        zeros = [{k: np.zeros_like(a) for k, a in vars(point).items()} for point in self.points]
+        self.steps = [Direction(**own) for own in zeros]
+        self.lin: list[Linearisation] = []
+
+    def x(self, v: Sequence[Array]) -> Array:
+        """Flat x in the user's units for the v of each block."""
+        x = np.empty(sum(self.runtime.problem.dims))
+        for block, own, where in zip(self.blocks, v, self.where, strict=False):
+            x[where] = block.x(own)
+        return x
+
+    def set_up(self) -> Units:
+        """Agree on units, and begin in them."""
+        units, self.blocks = agree_on_units(self)
+        self.points = [block.start() for block in self.blocks]
+        return units
+
+    def rescale(self, factors: Array, cost_scale: float) -> None:
+        """Use units that were agreed on earlier."""
+        self.blocks = self.plain
+        for one in factors:
+            self.blocks = [block.equilibrated(one) for block in self.blocks]
+        self.blocks = [block.with_cost(cost_scale) for block in self.blocks]
+
+    # -- exchange 1 -------------------------------------------------------------------------------
+    def exchange_point(
+        self, lengths: Sequence[float], outer_at: Callable[[float], Outer], damping: float
+    ) -> tuple[float, Fields]:
+        """Move by the first of ``lengths`` that all agents can take, and linearise there.
+
+        If there is none, the agents' shortest limit takes another exchange.
+        """
+        limits = self._limits(damping)
+        if len(lengths) == 1:
+            return self._point_at(self._agree_on(lengths[0], limits), outer_at, limits)
+        width = header().width + len(lengths) * linearised(self.p).width
+        if self.runtime.agreement.size == 1:
+            return self._point_alone(lengths, outer_at, limits, width)
+        return self._point_apart(lengths, outer_at, limits, width)
+
+    @property
+    def tries(self) -> int:
+        """How many step lengths fit into one message."""
+        return MOST_NUMBERS // linearised(self.p).width
+
+    def _agree_on(self, most: float, limits: Array) -> float:
+        """The longest step up to ``most`` that all can take: one short exchange."""
+        if most <= 0:
+            return most
+        marks, head = mark_levels(limits), header()
+
+        def fill(at: Array, out: Array) -> None:
+            head.pack(out, {"levels": marks[at], "requests": self._requests(at)})
+
+        self._sum(head.width, fill)
+        return min(most, shortest(self._levels))
+
+    def _point_at(
+        self, length: float, outer_at: Callable[[float], Outer], limits: Array
+    ) -> tuple[float, Fields]:
+        """Linearise after a step that all can take."""
+        lin = self._linearise(length, outer_at)
+        width = header().width + linearised(self.p).width
+        told = self._sum_linearised([lin], limits, [limits >= 0], width)
+        return self._move(length, lin), told[0]
+
+    def _limits(self, damping: float) -> Array:
+        """Of each agent here the longest step that it can take."""
+        limits = np.full(self.runtime.n, np.inf)
+        for block, point, step in zip(self.blocks[:-1], self.points, self.steps, strict=False):
+            limits[block.places] = damping * block.longest(point, step)
+        return limits
+
+    def public_limit(self, damping: float) -> float:
+        """That of h."""
+        return damping * float(self.blocks[-1].longest(self.points[-1], self.steps[-1])[0])
+
+    def _point_alone(
+        self,
+        lengths: Sequence[float],
+        outer_at: Callable[[float], Outer],
+        limits: Array,
+        width: int,
+    ) -> tuple[float, Fields]:
+        """All agents are here: only the step that is taken needs to be computed."""
+        longest = float(limits.min(initial=np.inf))
+        fitting = [a for a in lengths if a <= longest]
+        if not fitting:
+            levels = self._sum_levels(limits, width)
+            return self._point_at(min(lengths[0], shortest(levels)), outer_at, limits)
+        lin = self._linearise(fitting[0], outer_at)
+        told = self._sum_linearised([lin], limits, [limits >= 0], width)
+        return self._move(fitting[0], lin), told[0]
+
+    def _point_apart(
+        self,
+        lengths: Sequence[float],
+        outer_at: Callable[[float], Outer],
+        limits: Array,
+        width: int,
+    ) -> tuple[float, Fields]:
+        """Every process computes what its own agents allow."""
+        own = float(limits.min(initial=np.inf))
+        lins = [self._linearise(a, outer_at) if a <= own else None for a in lengths]
+        told = self._sum_linearised(lins, limits, [limits >= a for a in lengths], width)
+        for a, lin, fields in zip(lengths, lins, told, strict=True):
+            if lin is not None and fields.number("refused") == 0:
+                return self._move(a, lin), fields
+        return self._point_at(min(lengths[0], shortest(self._levels)), outer_at, limits)
+
+    def _linearise(self, length: float, outer_at: Callable[[float], Outer]) -> list[Linearisation]:
+        """Newton's equations of all blocks after a step."""
+        outer, found = outer_at(length), []
+        for block, point, step in zip(self.blocks, self.points, self.steps, strict=True):
+            lin = linearise(block, block.move(point, step, length), outer)
+            lin.fields = point_fields(lin)
+            found.append(lin)
+        return found
+
+    def _move(self, length: float, lin: list[Linearisation]) -> float:
+        self.lin = lin
+        self.points = [one.point for one in lin]
+        return length
+
+    def _sum_levels(self, limits: Array, width: int) -> Array:
+        """Counts of the agents' limits alone; the rest of the message is refused by somebody."""
+        marks = mark_levels(limits)
+
+        def fill(at: Array, out: Array) -> None:
+            out[:] = marks[at]
+
+        self.sums += 1
+        return self.runtime.total_of(marks.shape[1], fill, sent=width)
+
+    def _sum_linearised(
+        self,
+        lins: Sequence[list[Linearisation] | None],
+        limits: Array,
+        marks: Sequence[Array],
+        sent: int,
+    ) -> list[Fields]:
+        """One message with a part per step length."""
+        head, schema, levels = header(), linearised(self.p), mark_levels(limits)
+
+        def fill(at: Array, out: Array) -> None:
+            head.pack(out[:, : head.width], {"levels": levels[at], "requests": self._requests(at)})
+            for k, (lin, mark) in enumerate(zip(lins, marks, strict=True)):
+                part = out[:, head.width + k * schema.width :][:, : schema.width]
+                part[:] = 0.0
+                part[:, schema["refused"]] = ~mark[at][:, None]
+                if lin is not None:
+                    self._fill_linearised(lin[:-1], at, part)
+
+        total = self._sum(head.width + len(lins) * schema.width, fill, sent)
+        told = []
+        for k, lin in enumerate(lins):
+            part = total[head.width + k * schema.width :][: schema.width].copy()
+            if lin is not None:
+                own = np.zeros((1, schema.width))
+                self._write(self.blocks[-1], lin[-1], np.zeros(1, np.int64), own)
+                part += own[0]
+            told.append(Fields(schema, part))
+        return told
+
+    def _fill_linearised(self, lin: Sequence[Linearisation], at: Array, out: Array) -> None:
+        for k, own, rows in self._present(at):
+            part = np.zeros((len(rows), out.shape[1]))
+            self._write(self.blocks[k], lin[k], own, part)
+            out[rows, 1:] = part[:, 1:]
+
+    def _write(self, block: Block, lin: Linearisation, own: Array, out: Array) -> None:
+        """What some agents of a block put into the first exchange."""
+        rows, columns = lower_triangle(self.p)
+        fields = {name: value[own] for name, value in lin.fields.items()}
+        fields["schur"] = lin.system.schur(block.A, own)[:, rows, columns]
+        linearised(self.p).pack(out, fields)
+
+    def _present(self, at: Array) -> Iterator[tuple[int, Array, Array]]:
+        """Blocks with agents in places ``at``: which, which of their agents, in which rows."""
+        row = np.full(self.runtime.n, -1)
+        row[at] = np.arange(len(at))
+        for k, block in enumerate(self.blocks[:-1]):
+            rows = row[block.places]
+            own = np.flatnonzero(rows >= 0)
+            if own.size:
+                yield k, own, rows[own]
+
+    # -- exchange 2 -------------------------------------------------------------------------------
+    def exchange_corrections(
+        self, predictor: DualStep, around: Array, mu: float, second: float = 1.0
+    ) -> tuple[float, Fields]:
+        """The predictor's longest step; right-hand sides of the corrector, the divisor of Δτ."""
+        schema, head, limits = corrections(self.p), header(), np.full(self.runtime.n, np.inf)
+        rows = np.zeros((self.runtime.n + 1, schema.width))
+        own_limit = np.inf
+        for block, lin in zip(self.blocks, self.lin, strict=True):
+            fields = {"divisor": lin.divisor(around)} if lin.outer.embedded else {}
+            step = lin.direction(lin.affine, predictor.dual, predictor.ratio)
+            lin.correct(step, mu, second)
+            for name, rhs in (("target", lin.target), ("centre", lin.centre)):
+                fields[f"AM_{name}"] = block.product(rhs.M)
+                fields[f"scalar_{name}"] = lin.scalar(rhs)
+            part = np.zeros((len(block.q), schema.width))
+            schema.pack(part, fields)
+            public = block is self.blocks[-1]
+            rows[[-1] if public else block.places] = part
+            longest = block.longest(lin.point, step)
+            if public:
+                own_limit = float(longest[0])
+            else:
+                limits[block.places] = longest
+        levels = mark_levels(limits)
+
+        def fill(at: Array, out: Array) -> None:
+            head.pack(out[:, : head.width], {"levels": levels[at], "requests": self._requests(at)})
+            out[:, head.width :] = rows[at]
+
+        total = self._sum(head.width + schema.width, fill)
+        return min(shortest(self._levels), own_limit), Fields(
+            schema, total[head.width :] + rows[-1]
+        )
+
+    def combine(self, final: DualStep, sigma: float) -> None:
+        """The corrector's directions."""
+        self.steps = [
+            lin.direction(lin.target.plus(sigma, lin.centre), final.dual, final.ratio)
+            for lin in self.lin
+        ]
+
+    # -- polishing --------------------------------------------------------------------------------
+    def exchange_face(self, steps: Sequence[FaceStep]) -> tuple[Array, Array]:
+        """Σ A K⁻¹ Aᵀ on the faces, and Σ A (v − K⁻¹ r)."""
+        p = self.p
+        schema = Schema({"schur": triangle_size(p), "left": p})
+        rows, columns = lower_triangle(p)
+
+        def part(k: int, own: Array) -> Array:
+            block, step = self.blocks[k], steps[k]
+            out = np.empty((len(own), schema.width))
+            left = block.product(step.point.v) - block.product(step.M)
+            schur = step.system.schur(block.A, own)[:, rows, columns]
+            schema.pack(out, {"schur": schur, "left": left[own]})
+            return out
+
+        def fill(at: Array, out: Array) -> None:
+            head = header()
+            head.pack(out[:, : head.width], {"requests": self._requests(at)})
+            for k, own, place in self._present(at):
+                out[place, head.width :] = part(k, own)
+
+        total = self._sum(header().width + schema.width, fill)[header().width :]
+        told = Fields(schema, total + part(len(self.blocks) - 1, np.zeros(1, np.int64))[0])
+        return symmetric(told["schur"], p), told["left"].copy()
+
+    # -- messages ---------------------------------------------------------------------------------
+    def _sum(
+        self, width: int, fill: Callable[[Array, Array], None], sent: int | None = None
+    ) -> Array:
+        """One exchange; its header says what others ask for."""
+        self.sums += 1
+        total = self.runtime.total_of(width, fill, sent=sent)
+        top = Fields(header(), total[: header().width])
+        self.asked, self._levels = read_request(top["requests"]), top["levels"]
+        return total
+
+    def _requests(self, at: Array) -> Array:
+        asked = np.zeros((len(at), REQUESTS))
+        if self.request:
+            asked[at == 0, self.request - 1] = 1.0
+        return asked
+
+    # -- saved form -------------------------------------------------------------------------------
+    def to_arrays(self, label: str, points: Sequence[Point]) -> dict[str, Array]:
+        """Points of all blocks as flat arrays."""
+        return {
+            f"{label}_{k}": np.concatenate([np.ravel(getattr(p, k)) for p in points])
+            for k in ARRAYS
+        }
+
+    def from_arrays(self, label: str, arrays: dict[str, Any], kind: type[Point]) -> list[Any]:
+        """The points that were saved."""
+        parts: list[dict[str, Array]] = [{} for _ in self.points]
+        for name in ARRAYS:
+            flat, at = np.asarray(arrays[f"{label}_{name}"]), 0
+            for own, point in zip(parts, self.points, strict=True):
+                like = getattr(point, name)
+                own[name] = flat[at : at + like.size].reshape(like.shape).copy()
+                at += like.size
+        return [kind(**own) for own in parts]
+
+
+def _find_places(blocks: Sequence[Block], dims: Sequence[int]) -> list[Array]:
+    """Where the x of each block stand in the flat x."""
+    starts = np.concatenate([[0], np.cumsum(dims)])
+    lengths = np.asarray(dims)
+    found = []
+    for block in blocks:
+        sizes = lengths[block.places]
+        first = np.repeat(
+            starts[block.places] - np.concatenate([[0], np.cumsum(sizes)[:-1]]), sizes
+        )
+        found.append(first + np.arange(int(sizes.sum())))
+    return found

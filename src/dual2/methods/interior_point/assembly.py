@@ -1,0 +1,246 @@
+"""Groups of agents in standard form, and the public block of h.
+
+Agents with diagonal curvature, dense columns and no rows of their own are computed together, padded
+to a width that depends on the agent alone, so that its numbers have the same bits in any group.
+"""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator
+
+from dual2.functions import Function, PiecewiseQuadratic
+from dual2.methods.interior_point.block import Block
+from dual2.methods.interior_point.couplings import Coupling, DenseCoupling, SparseCoupling
+from dual2.methods.interior_point.standard_form import StandardForm, standard_form
+from dual2.problem import Problem
+from dual2.problem.groups import Forms, Group
+from dual2.problem.matrices import Shared
+
+Array = np.ndarray
+MOST_NUMBERS = 2_000_000
+"""Numbers in the dense columns of a group."""
+MOST_PADDED = 2_000
+"""Variables of an agent up to which it is computed together with others."""
+
+
+class Member(NamedTuple):
+    """Agents in standard form: their places, columns (agents, p, d), and form of all in one."""
+
+    places: Array
+    A: Any
+    form: StandardForm
+    dim: int
+
+
+def padded_width(n: int) -> int:
+    """The next of the widths 1, 2, …, 8, 10, 12, 14, 16, 20, 24, … by which members are padded.
+
+    Examples
+    --------
+    >>> [padded_width(n) for n in (1, 5, 9, 17)]
+    [1, 5, 10, 20]
+    """
+    step = 1 << max(n.bit_length() - 3, 0)
+    return -(-n // step) * step
+
+
+def has_blocks(function: Function, dim: int) -> bool:
+    """Whether a function has a block form that the method serves."""
+    if function.form is not None:
+        return True
+    found = function.blocks(dim)
+    return found is not None and not found.smooth
+
+
+def private_blocks(problem: Problem, active: Array) -> list[Block]:
+    """The agents of this process in groups; of the coupling the ``active`` rows."""
+    together: dict[int, list[Member]] = defaultdict(list)
+    blocks = []
+    for group in problem.groups:
+        for member in _members(problem, group):
+            if _simple(member):
+                together[padded_width(_widest(member))].append(member)
+            else:
+                blocks.append(_single(member, active))
+    for width, members in sorted(together.items()):
+        for part in _cut(members, width, len(active)):
+            blocks.append(_joined(part, width, active))
+    return blocks
+
+
+def public_block(h: Function, p: int) -> tuple[Block, Array, Array]:
+    """The block of h, its offset, and the rows that it does not leave free."""
+    found = h.blocks(p) if h.form is None else _blocks_of(h.form.broadcast(p), p)
+    assert found is not None, "planned for functions in block form"
+    form = standard_form([found])
+    active = np.flatnonzero(~_free_rows(form))
+    A = SparseCoupling(sp.csr_array(-form.P[active]))
+    return _block(np.zeros(0, np.int64), A, form), form.offset[active], active
+
+
+def _free_rows(form: StandardForm) -> Array:
+    """Rows of h that cost nothing anywhere."""
+    if form.smooth or form.H.ndim > 1 or len(form.rows.rhs):
+        return np.zeros(len(form.offset), bool)
+    dear = np.isfinite(form.lower) | np.isfinite(form.upper) | (form.H != 0) | (form.q != 0)
+    return (np.diff(form.P.indptr) > 0) & (form.P @ dear.astype(float) == 0)
+
+
+# -- members -----------------------------------------------------------------------------------
+def _members(problem: Problem, group: Group) -> list[Member]:
+    """A group whose functions split by coordinate as one, any others agent by agent."""
+    f, g, d = group.f, group.g, group.dim
+    if isinstance(f, Forms) and isinstance(g, Forms) and not isinstance(group.A, Shared):
+        if not any(sp.issparse(problem.agents[i].A) for i in group.at.tolist()):
+            parts = [_blocks_of(_flat(one), len(group.at) * d) for one in (f, g)]
+            A = np.array([problem.agents[i].A for i in group.at.tolist()])
+            return [Member(group.at, A, standard_form(parts), d)]
+    return [_member(problem.agents[i], i) for i in group.at.tolist()]
+
+
+def _member(agent: Any, place: int) -> Member:
+    d, A = agent.dim, agent.A
+    parts = [
+        _blocks_of(one.form.broadcast(d), d) if one.form is not None else one.blocks(d)
+        for one in (agent.f, agent.g)
+    ]
+    if isinstance(A, LinearOperator):
+        A = A @ np.eye(d)
+    A = sp.csr_array(A) if sp.issparse(A) else np.asarray(A, dtype=float)[None]
+    return Member(np.array([place]), A, standard_form(parts), d)
+
+
+def _flat(forms: Forms) -> PiecewiseQuadratic:
+    """Functions of several agents as one of all their coordinates."""
+    shape = forms.shape
+    values = {f.name: getattr(forms.form, f.name) for f in fields(PiecewiseQuadratic)}
+    return PiecewiseQuadratic(
+        **{k: np.array(np.broadcast_to(v, shape)).ravel() for k, v in values.items()}
+    )
+
+
+def _blocks_of(form: PiecewiseQuadratic, d: int) -> Any:
+    return form.blocks(d)
+
+
+def _simple(member: Member) -> bool:
+    """Whether it can be computed together with others."""
+    form = member.form
+    plain = (
+        not form.smooth and not len(form.rows.rhs) and not sp.issparse(form.H) and form.H.ndim == 1
+    )
+    return plain and not sp.issparse(member.A) and _widest(member) <= MOST_PADDED
+
+
+def _owners(member: Member) -> Array:
+    """To which agent of the member each w belongs."""
+    owner = np.zeros(member.form.n, np.int64)
+    rows = np.repeat(np.arange(len(member.form.offset)), np.diff(member.form.P.indptr))
+    owner[member.form.P.indices] = rows // member.dim
+    return owner
+
+
+def _widest(member: Member) -> int:
+    counts = np.bincount(_owners(member), minlength=len(member.places))
+    return max(int(counts.max(initial=0)), 1)
+
+
+def _cut(members: Sequence[Member], width: int, p: int) -> list[list[Member]]:
+    """Members in groups of limited size."""
+    parts: list[list[Member]] = [[]]
+    size = 0
+    for member in members:
+        own = len(member.places) * width * max(p, 1)
+        if parts[-1] and size + own > MOST_NUMBERS:
+            parts.append([])
+            size = 0
+        parts[-1].append(member)
+        size += own
+    return parts
+
+
+# -- blocks ------------------------------------------------------------------------------------
+def _joined(members: Sequence[Member], width: int, active: Array) -> Block:
+    """One group of all agents of these members."""
+    count = sum(len(member.places) for member in members)
+    H, q = np.ones((count, width)), np.zeros((count, width))
+    lower, upper = np.full((count, width), -np.inf), np.full((count, width), np.inf)
+    A = np.zeros((count, len(active), width))
+    maps, offsets, first = [], [], 0
+    for member in members:
+        form, m, owner = member.form, len(member.places), _owners(member)
+        slot = np.arange(form.n) - np.searchsorted(owner, owner)
+        rows = first + owner
+        H[rows, slot], q[rows, slot] = form.H, form.q
+        lower[rows, slot], upper[rows, slot] = form.lower, form.upper
+        coordinate = np.zeros(form.n, np.int64)
+        coordinate[form.P.indices] = np.repeat(np.arange(m * member.dim), np.diff(form.P.indptr))
+        A[rows, :, slot] = member.A[owner, :, coordinate % member.dim][:, active]
+        place = sp.csr_array(
+            (np.ones(form.n), (coordinate, owner * width + slot)), shape=(m * member.dim, m * width)
+        )
+        maps.append(place)
+        offsets.append(form.offset)
+        first += m
+    places = np.concatenate([member.places for member in members])
+    expansion = sp.csr_array(sp.block_diag(maps, format="csr"))
+    g, bounded = _limits(lower, upper)
+    return Block(
+        places=places,
+        A=DenseCoupling(A),
+        H=H,
+        q=q,
+        g=g,
+        bounded=bounded,
+        rows=None,
+        columns=np.ones_like(q),
+        expansion=expansion,
+        offset=np.concatenate(offsets),
+    )
+
+
+def _single(member: Member, active: Array) -> Block:
+    """An agent of its own."""
+    A, P = member.A, member.form.P
+    wide: Coupling
+    if sp.issparse(A):
+        wide = SparseCoupling(sp.csr_array((A @ P)[active]))
+    else:
+        wide = DenseCoupling(np.ascontiguousarray((P.T @ A[0][active].T).T)[None])
+    return _block(member.places, wide, member.form)
+
+
+def _block(places: Array, A: Coupling, form: StandardForm) -> Block:
+    """The block of one standard form."""
+    H = form.H
+    if not sp.issparse(H):
+        H = H[None]
+    g, bounded = _limits(form.lower[None], form.upper[None])
+    rows = form.rows if len(form.rows.rhs) else None
+    begin = None if form.start is None else form.start[None]
+    return Block(
+        places=places,
+        A=A,
+        H=H,
+        q=form.q[None],
+        g=g,
+        bounded=bounded,
+        rows=rows,
+        columns=np.ones((1, form.n)),
+        expansion=form.P,
+        offset=form.offset,
+        smooth=form.smooth,
+        begin=begin,
+    )
+
+
+def _limits(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """g and where it is finite, of both sides."""
+    both = np.array([-lower, upper])
+    bounded = np.isfinite(both)
+    return np.where(bounded, both, 0.0), bounded

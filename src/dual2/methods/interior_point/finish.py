@@ -1,0 +1,141 @@
+"""The safe finish: from an interior point to an answer on its face.
+
+An interior answer is near its bounds, not at them. Faces are guessed by Tapia's indicators (a slack
+that shrank faster than its multiplier is a bound that holds), and Newton steps solve the equations
+of the face. A :class:`Point` carries a face as s = 0, z = 1 where a bound holds, t = 0 where a row
+does.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from dual2.methods.interior_point.block import Block, Point, dot
+from dual2.methods.interior_point.cones import plain_rows
+from dual2.methods.interior_point.local_system import LocalSystem, factorise
+from dual2.methods.interior_point.standard_form import ConicRows
+
+Array = np.ndarray
+RHO = 1e-8
+"""Proximal weight of a polishing step."""
+NEAR = 1e-10
+"""Distance to a bound, relative to all variables, at which it holds."""
+WRONG = 1e-9
+"""Part of the forces by which a multiplier may have the wrong sign."""
+CLOSE = 1e-3
+"""Relative distance within which a multiplier of h is set to the slope of its piece."""
+
+
+@dataclass(frozen=True)
+class Equations:
+    """Private rows that hold, as equations."""
+
+    rows: ConicRows
+
+    def inverse_matrix(self) -> sp.csc_array:
+        """Equations have no curvature of their own."""
+        return sp.csc_array((len(self.rows.rhs), len(self.rows.rhs)))
+
+
+@dataclass(frozen=True)
+class FaceStep:
+    """A block at its face: its system, what is left of the equations, K⁻¹ of that."""
+
+    point: Point
+    system: LocalSystem
+    held: Array
+    M: Array
+
+
+def face_of(block: Block, point: Point, before: Point, tau: float) -> Point:
+    """The face that an iterate and the one before indicate, and the iterate on it (τ = 1)."""
+    held = block.bounded & (point.s / before.s < point.z / before.z.clip(min=1e-300))
+    both = held.all(axis=0)
+    held[0] &= ~both | (point.s[0] <= point.s[1])
+    held[1] &= ~both | (point.s[1] < point.s[0])
+    t = point.t
+    if block.rows is not None:
+        ratio = point.t[0] / np.maximum(before.t[0], 1e-300)
+        active = ratio < point.y[0] / np.where(before.y[0] > 0, before.y[0], 1e-300)
+        t = np.where(block.rows.equation | (plain_rows(block.rows) & active), 0.0, 1.0)[None]
+    y = np.where(t == 0, point.y / tau, 0.0)
+    return on_face(block, Point(point.v / tau, (~held).astype(float), held.astype(float), t, y))
+
+
+def on_face(block: Block, point: Point) -> Point:
+    """The point with its variables at the bounds that hold."""
+    low, high = point.z > 0
+    v = np.where(low, -block.g[0], np.where(high, block.g[1], point.v))
+    return replace(point, v=v)
+
+
+def linearise_face(block: Block, point: Point, dual: Array) -> FaceStep:
+    """Factors and residual of the equations of the face."""
+    free = np.logical_not((point.z > 0).any(axis=0))
+    force = block.curve(point.v) + block.q + block.A.adjoint(dual)
+    held, rows, residual = np.zeros(0, np.int64), None, [force]
+    if block.rows is not None:
+        held = np.flatnonzero(point.t[0] == 0)
+        own = block.rows
+        rows = Equations(ConicRows(sp.csr_array(own.B[held]), own.rhs[held], own.equation[held]))
+        residual = [force + (rows.rows.B.T @ point.y[0, held])[None]]
+        residual.append((rows.rows.B @ point.v[0] - rows.rows.rhs)[None])
+    system = factorise(block.H, np.zeros_like(block.q), rows, RHO, free)
+    return FaceStep(point, system, held, system.solve(np.hstack(residual)))
+
+
+def take_face_step(block: Block, step: FaceStep, change: Array, dual: Array) -> Point:
+    """The point after a Newton step with λ + ``change`` = ``dual``, and its new face."""
+    n = block.q.shape[1]
+    pull = block.A.adjoint(change)
+    padded = np.hstack([pull, np.zeros((len(pull), len(step.held)))])
+    w = -(step.M + step.system.solve(padded))
+    v, y = step.point.v + w[:, :n], step.point.y.copy()
+    y[0, step.held] += w[0, n:] if len(step.held) else 0.0
+    force = block.curve(v) + block.q + block.A.adjoint(dual)
+    if block.rows is not None:
+        force = force + (block.rows.B.T @ y[0])[None]
+    return on_face(block, _next_face(block, replace(step.point, v=v, y=y), force, dual))
+
+
+def _next_face(block: Block, point: Point, force: Array, dual: Array) -> Point:
+    """Bounds that are crossed hold; those with multipliers of the wrong sign are left."""
+    size = np.maximum(np.abs(point.v).max(axis=1, initial=0.0), 1.0)[:, None]
+    wrong = WRONG * (np.abs(block.q) + block.A.size.adjoint(np.abs(dual)))
+    held = point.z > 0
+    low = block.bounded[0] & (point.v < -block.g[0] + NEAR * size)
+    high = block.bounded[1] & (point.v > block.g[1] - NEAR * size)
+    free = ~held.any(axis=0)
+    low = np.where(free, low, held[0] & (force >= -wrong))
+    high = np.where(free, high & ~low, held[1] & (force <= wrong))
+    z = np.array([low, high]).astype(float)
+    if block.rows is None:
+        return replace(point, s=1.0 - z, z=z)
+    room = block.rows.rhs - block.rows.B @ point.v[0]
+    plain, holds = plain_rows(block.rows), point.t[0] == 0
+    floor = NEAR * float(size[0, 0])
+    holds = np.where(plain, np.where(holds, point.y[0] >= -WRONG, room < -floor), holds)
+    t = np.where(holds, 0.0, 1.0)[None]
+    return replace(point, s=1.0 - z, z=z, t=t, y=np.where(holds, point.y[0], 0.0)[None])
+
+
+def objective_of(block: Block, point: Point) -> Array:
+    """½vᵀHv + qᵀv of each agent, in scaled units."""
+    return 0.5 * dot(point.v, block.curve(point.v)) + dot(block.q, point.v)
+
+
+def exact_prices(block: Block, point: Point, dual: Array) -> Array:
+    """λ with the slope of its piece where that of h is strictly inside."""
+    if block.rows is not None or block.smooth or block.H.ndim != 2 or sp.issparse(block.H):
+        return dual
+    matrix: Any = block.A.transposed()
+    dual, slope = dual.copy(), (block.curve(point.v) + block.q)[0]
+    free = np.logical_not((point.z > 0).any(axis=0))[0]
+    for k in np.flatnonzero(free & (np.diff(matrix.indptr) == 1)).tolist():
+        at = matrix.indptr[k]
+        row, price = int(matrix.indices[at]), -slope[k] / float(matrix.data[at])
+        if abs(price - dual[row]) <= CLOSE * max(abs(price), abs(dual[row])):
+            dual[row] = price
+    return dual

@@ -1,0 +1,90 @@
+"""What everybody knows about a run."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+import numpy as np
+
+Array = np.ndarray
+
+
+class Phase(IntEnum):
+    """What the next exchange is for."""
+
+    SETUP = 0
+    """Units of rows and columns."""
+    ITERATE = 1
+    """One predictor–corrector step."""
+    POLISH = 2
+    """Newton steps on the face that the iterates indicate."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The replicated part of the iterate; the same in every process.
+
+    Attributes
+    ----------
+    lam : ndarray
+        λ of the answer in the user's units, all rows.
+    factors : ndarray, shape (rounds, rows)
+        Agreed factors of the rows, of every round.
+    b : ndarray
+        Right-hand side of the coupling in scaled units.
+    cost_scale : float
+        By which the objective is multiplied.
+    dual, tau, kappa : ndarray, float, float
+        λ of the embedding, its homogenising variable and the complement of that.
+    d_dual, d_tau, d_kappa : ndarray, float, float
+        Direction of the next step.
+    rho : float
+        Weight of the proximal term.
+    sigma, mu, affine : float
+        Centring, complementarity, and the predictor's step length of the last iteration.
+    count : float
+        Complementarity pairs of all agents.
+    balance : float
+        |z| over |v|, at most 1.
+    best, best_at : float, int
+        Least residual so far, and its iteration.
+    best_dual, best_tau : ndarray, float
+        The dual and τ there.
+    objective, magnitude : float
+        Of the best point, in scaled units.
+    """
+
+    lam: Array
+    factors: Array
+    b: Array
+    dual: Array
+    d_dual: Array
+    best_dual: Array
+    separator: Array
+    phase: int = Phase.SETUP
+    cost_scale: float = 1.0
+    tau: float = 1.0
+    kappa: float = 1.0
+    d_tau: float = 0.0
+    d_kappa: float = 0.0
+    rho: float = 1e-3
+    sigma: float = 1.0
+    mu: float = 1.0
+    affine: float = 1.0
+    count: float = 1.0
+    balance: float = 1.0
+    best: float = np.inf
+    best_at: int = 0
+    best_tau: float = 1.0
+    objective: float = 0.0
+    magnitude: float = 0.0
+    iterations: int = 0
+    polished: int = 0
+    refusals: int = 0
+    sums: int = 0
+    kkt: float = np.inf
+    status: str = ""
+
+    def limit(self, d_tau: float, d_kappa: float) -> float:
+        """The longest step that keeps τ and κ positive."""
+        pairs = ((self.tau, d_tau), (self.kappa, d_kappa))
+        return min([-x / d for x, d in pairs if d < 0], default=np.inf)

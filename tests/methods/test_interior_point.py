@@ -1,0 +1,143 @@
+"""The interior-point method against independent solvers."""
+
+import networkx as nx
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import linprog
+
+import dual2 as d2
+from dual2.methods.interior_point.messages import LEVELS, mark_levels, shortest
+from dual2.methods.interior_point.standard_form import standard_form
+
+NETWORK = d2.Network(nx.path_graph(4))
+EXACT = {"method": "interior-point", "record": False}
+
+
+def linear_program(seed, n=5, p=6, bounded=True, sparse=False):
+    """Four agents with linear costs and boxes; inequalities that some point meets."""
+    rng = np.random.default_rng(seed)
+    A = [rng.standard_normal((p, n)) for _ in range(4)]
+    c = [rng.standard_normal(n) for _ in range(4)]
+    b = sum(a @ rng.uniform(-0.5, 0.5, n) for a in A)
+    box = d2.IndicatorBox(-1.0, 2.0) if bounded else d2.IndicatorNonnegative()
+    agents = [
+        d2.Agent(sp.csr_array(a) if sparse else a, d2.Zero().tilt(q), box)
+        for a, q in zip(A, c, strict=True)
+    ]
+    return agents, np.hstack(A), np.concatenate(c), b
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_linear_programs_agree_with_highs(seed, sparse):
+    agents, A, c, b = linear_program(seed, sparse=sparse)
+    result = d2.solve(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK, **EXACT)
+    known = linprog(c, A_ub=A, b_ub=b, bounds=(-1, 2))
+    assert result.status == "CONVERGED" and result.counts.sums < 60
+    assert result.objective == pytest.approx(known.fun, rel=1e-8)
+    assert -result.dual == pytest.approx(known.ineqlin.marginals, abs=1e-7)
+
+
+def test_equations_and_ranges_agree_with_highs():
+    agents, A, c, b = linear_program(9)
+    lower = np.where(np.arange(6) < 2, b, b - 1.0)
+    result = d2.solve(d2.Problem(agents, d2.IndicatorBox(lower, b)), NETWORK, **EXACT)
+    known = linprog(c, np.vstack([A[2:], -A[2:]]), np.r_[b[2:], 1 - b[2:]], A[:2], b[:2], (-1, 2))
+    assert result.status == "CONVERGED"
+    assert result.objective == pytest.approx(known.fun, rel=1e-8)
+
+
+def test_rows_that_h_leaves_free_have_no_price():
+    agents, _, _, b = linear_program(3)
+    upper = np.where(np.arange(6) == 4, np.inf, b)
+    result = d2.solve(d2.Problem(agents, d2.IndicatorBox(-np.inf, upper)), NETWORK, **EXACT)
+    assert result.status == "CONVERGED" and result.dual[4] == 0.0
+
+
+def test_an_infeasible_program_is_proved_so():
+    agents, A, _, b = linear_program(1)
+    far = b - 100.0
+    result = d2.solve(d2.Problem(agents, d2.IndicatorAtMost(far)), NETWORK, **EXACT)
+    u = np.array(result.certificate.separator)
+    w = A.T @ u
+    least = np.where(w > 0, -w, 2 * w).sum()
+    assert result.status == "INFEASIBLE" and (u >= -1e-9).all()
+    assert least - u @ far > 0
+
+
+@pytest.mark.parametrize("kind", ["dense", "diagonal"])
+def test_quadratic_programs_agree_with_clarabel(kind):
+    import cvxpy as cp
+
+    rng = np.random.default_rng(5)
+    agents, A, c, b = linear_program(5)
+    roots = [
+        rng.standard_normal((2, 5)) if kind == "dense" else np.diag([1.0, 0, 2, 0, 0])
+        for _ in range(4)
+    ]
+    agents = [
+        d2.Agent(agent.A, d2.Quadratic(R.T @ R, c[5 * i : 5 * i + 5]), agent.g)
+        for i, (agent, R) in enumerate(zip(agents, roots, strict=True))
+    ]
+    result = d2.solve(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK, **EXACT)
+    x = cp.Variable(20)
+    cost = c @ x + sum(0.5 * cp.sum_squares(R @ x[5 * i : 5 * i + 5]) for i, R in enumerate(roots))
+    known = cp.Problem(cp.Minimize(cost), [A @ x <= b, x >= -1, x <= 2])
+    known.solve(solver="CLARABEL")
+    assert result.status == "CONVERGED"
+    assert result.objective == pytest.approx(known.value, rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    "g, h",
+    [
+        (d2.L1Norm(0.3), d2.AbsoluteLoss(np.arange(6.0))),
+        (d2.IndicatorBox(-1, 1), d2.QuantileLoss(np.arange(6.0), 0.3)),
+        (d2.L1Norm([0.0, 0.1, 0.2, 0.3, 0.4]), d2.SquaredLoss(np.arange(6.0))),
+        (d2.ElasticNet(0.1, 0.2), d2.HingeLoss([1.0, -1, 1, 1, -1, -1])),
+    ],
+    ids=lambda f: type(f).__name__,
+)
+def test_losses_and_penalties_agree_with_newton(g, h):
+    agents = [d2.Agent(agent.A, d2.SquaredNorm(0.1), g) for agent in linear_program(2)[0]]
+    problem = d2.Problem(agents, h)
+    result, known = (d2.solve(problem, NETWORK, method=m) for m in ("interior-point", "Newton"))
+    assert result.status == known.status == "CONVERGED"
+    assert result.objective == pytest.approx(known.objective, rel=1e-7)
+    assert np.concatenate(result.x) == pytest.approx(np.concatenate(known.x), abs=1e-6)
+
+
+def test_exact_sums_and_the_order_of_the_tree_agree():
+    agents, _, _, b = linear_program(4)
+    problem = d2.Problem(agents, d2.IndicatorAtMost(b))
+    tree, exact = (d2.solve(problem, NETWORK, sums=sums, **EXACT) for sums in ("tree", "exact"))
+    assert exact.status == tree.status == "CONVERGED"
+    assert exact.objective == pytest.approx(tree.objective, rel=1e-10)
+
+
+def test_many_agents_are_computed_together():
+    rng = np.random.default_rng(0)
+    costs = rng.uniform(1, 2, 2000)
+    agents = [d2.Agent([[1.0]], d2.Zero().tilt([q]), d2.IndicatorBox(0, 1)) for q in costs]
+    problem = d2.Problem(agents, d2.IndicatorPoint([500.0]))
+    result = d2.solve(problem, d2.Network(nx.star_graph(1999)), **EXACT)
+    assert result.status == "CONVERGED"
+    assert result.objective == pytest.approx(np.sort(costs)[:500].sum(), rel=1e-9)
+
+
+def test_the_shortest_step_is_found_by_counting():
+    lengths = np.array([0.913, 3.0, 0.4031])
+    agreed = shortest(mark_levels(lengths).sum(axis=0))
+    assert agreed <= 0.4031 and agreed > 0.38
+    assert shortest(mark_levels(np.array([0.0]))[0]) == 0.0
+    assert (np.diff(LEVELS) < 0).all()
+
+
+def test_pieces_join_a_diagonal_quadratic_where_they_begin():
+    """½·3x² + |x − 1|: pieces fill from x = 1 to both sides."""
+    parts = [d2.SquaredNorm(3.0).blocks(1), d2.L1Norm(1.0).shift([1.0]).blocks(1)]
+    form = standard_form(parts)
+    assert form.offset.tolist() == [1.0]
+    assert form.H.tolist() == [3.0, 3.0] and form.q.tolist() == [2.0, 4.0]
+    assert form.lower.tolist() == [-np.inf, 0.0] and form.upper.tolist() == [0.0, np.inf]
