@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import dual2.functions as fn
 from block_programs import at_point, outside, prox_at
@@ -84,6 +85,20 @@ def test_wide_least_squares_stays_in_factors():
     assert isinstance(H, Factored) and H.M.shape == (2, 5) and np.all(H.diagonal == 0.5)
     stack = fn.Stacked([fn.LeastSquares(M, 1.0), fn.SquaredNorm(2.0)], [5, 1]).blocks(6)
     assert isinstance(stack.H, Factored) and stack.H.diagonal.tolist() == [0.0] * 5 + [2.0]
+
+
+def test_large_quadratics_with_few_entries_are_sparse():
+    P = np.diag(np.full(60, 2.0)) + np.diag(np.ones(59), 1) + np.diag(np.ones(59), -1)
+    H = fn.Quadratic(P).blocks(60).H
+    assert sp.issparse(H) and np.array_equal(H.toarray(), P)
+    moved = fn.Quadratic(P).plus_quadratic(1.0).shift(1.0).blocks(60)
+    assert sp.issparse(moved.H) and np.array_equal(moved.H.toarray(), P + np.eye(60))
+    f = fn.Quadratic(P).plus_quadratic(1.0).shift(1.0)
+    x = np.linspace(-1.0, 2.0, 60)
+    value = 0.5 * x @ (moved.H @ x) + moved.q @ x + moved.constant
+    assert value == pytest.approx(f.value(x))
+    both = fn.Stacked([fn.Quadratic(P), fn.LeastSquares(np.ones((1, 2)), 0.0)], [60, 2]).blocks(62)
+    assert np.array_equal(both.H.toarray()[60:, 60:], np.ones((2, 2)))
 
 
 def test_length_is_checked():

@@ -91,20 +91,20 @@ def _jacobian(f: Function, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: SpectralFunction, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_spectral_function(f: SpectralFunction, v: Array, step: Entries) -> Matrix:
     values, vectors = f.spectrum
     weights = 1.0 / (1.0 + step * values)
     return weights if vectors is None else (vectors * weights) @ vectors.T
 
 
 @_jacobian.register
-def _(f: SmoothLoss, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_smooth_loss(f: SmoothLoss, v: Array, step: Entries) -> Matrix:
     return 1.0 - _separable(f.conjugate, v / step, 1.0 / np.asarray(step))
 
 
 @_jacobian.register(Conjugate)
 @_jacobian.register(Support)
-def _(f: Function, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_conjugate_or_support(f: Function, v: Array, step: Entries) -> Matrix:
     inner = prox_jacobian(f.conjugate, v / step, 1.0 / np.asarray(step))
     if inner is None:
         return None
@@ -112,7 +112,7 @@ def _(f: Function, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: Affined, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_affined(f: Affined, v: Array, step: Entries) -> Matrix:
     kappa = 1.0 + step * f.curvature
     at = (v - step * f.slope) / kappa - f.center
     inner = prox_jacobian(f.function, at, step * f.scale / kappa)
@@ -122,13 +122,13 @@ def _(f: Affined, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: Stacked, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_stacked(f: Stacked, v: Array, step: Entries) -> Matrix:
     parts = zip(f.split(v), f.steps(step), strict=True)
     return stack([prox_jacobian(part, at, t) for (part, at), t in parts])
 
 
 @_jacobian.register
-def _(f: L2Norm, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_l2_norm(f: L2Norm, v: Array, step: Entries) -> Matrix:
     length, radius = float(np.linalg.norm(v)), float(np.max(step)) * f.weight
     if length <= radius:
         return np.full(len(v), 1.0 if radius == 0 else 0.0)
@@ -137,7 +137,7 @@ def _(f: L2Norm, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_ball(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
     away = v - f.center
     length = float(np.linalg.norm(away))
     if length <= f.radius:
@@ -148,14 +148,14 @@ def _(f: IndicatorBall, v: Array, step: Entries) -> Matrix:
 
 @_jacobian.register(IndicatorSimplex)
 @_jacobian.register(IndicatorCappedSimplex)
-def _(f: Function, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_simplex_or_capped_simplex(f: Function, v: Array, step: Entries) -> Matrix:
     z = f.prox(v, 1.0)
     free = ((z > 0) & (z < getattr(f, "cap", np.inf))).astype(float)
     return np.diag(free) - np.outer(free, free) / max(free.sum(), 1.0)
 
 
 @_jacobian.register
-def _(f: IndicatorL1Ball, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_l1_ball(f: IndicatorL1Ball, v: Array, step: Entries) -> Matrix:
     threshold = float(f.threshold(v, f.radius)[0])
     if threshold == 0.0:
         return np.full(len(v), 1.0 if f.radius > 0 else 0.0)
@@ -164,7 +164,7 @@ def _(f: IndicatorL1Ball, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: IndicatorSecondOrderCone, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_second_order_cone(f: IndicatorSecondOrderCone, v: Array, step: Entries) -> Matrix:
     """½(1, ū)(1, ū)ᵀ + ½(1 + t/|u|)(I - ūūᵀ) between the cone and its polar."""
     length = float(np.linalg.norm(v[1:]))
     if length <= abs(v[0]):
@@ -175,24 +175,24 @@ def _(f: IndicatorSecondOrderCone, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: PiecewiseLinear, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_piecewise_linear(f: PiecewiseLinear, v: Array, step: Entries) -> Matrix:
     return (f.place(v, step) % 2 == 0).astype(float)
 
 
 @_jacobian.register
-def _(f: NegativeLog, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_negative_log(f: NegativeLog, v: Array, step: Entries) -> Matrix:
     z = f.prox(v, step)
     return 1.0 / (1.0 + step * f.scale / z / z)
 
 
 @_jacobian.register
-def _(f: Entropy, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_entropy(f: Entropy, v: Array, step: Entries) -> Matrix:
     z = f.prox(v, step)
     return z / (z + step * f.scale)
 
 
 @_jacobian.register
-def _(f: IndicatorHalfspace, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_halfspace(f: IndicatorHalfspace, v: Array, step: Entries) -> Matrix:
     a = np.broadcast_to(f.a, v.shape)
     if a @ v <= f.b or not a.any():
         return np.ones(len(v))
@@ -200,13 +200,13 @@ def _(f: IndicatorHalfspace, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register
-def _(f: IndicatorAffine, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_affine(f: IndicatorAffine, v: Array, step: Entries) -> Matrix:
     Q = f.basis[0]
     return np.eye(len(v)) - Q.T @ Q
 
 
 @_jacobian.register
-def _(f: IndicatorPolyhedron, v: Array, step: Entries) -> Matrix:
+def _jacobian_of_polyhedron(f: IndicatorPolyhedron, v: Array, step: Entries) -> Matrix:
     """The projection on the linear space of the face on which v is projected."""
     z, m = f.prox(v, 1.0), f.M.shape[0]
     lower, upper = np.broadcast_to(f.lower, (m,)), np.broadcast_to(f.upper, (m,))

@@ -64,18 +64,18 @@ def _inside(f: Function, x: Array) -> float:
 
 
 @_inside.register
-def _(f: Indicator, x: Array) -> float:
+def _inside_of_indicator(f: Indicator, x: Array) -> float:
     return 0.0
 
 
 @_inside.register
-def _(f: Affined, x: Array) -> float:
+def _inside_of_affined(f: Affined, x: Array) -> float:
     own = np.sum((f.slope + 0.5 * f.curvature * x) * x + np.broadcast_to(f.constant, x.shape))
     return f.scale * inside_value(f.function, x - f.center) + float(own)
 
 
 @_inside.register
-def _(f: Stacked, x: Array) -> float:
+def _inside_of_stacked(f: Stacked, x: Array) -> float:
     return sum(inside_value(part, at) for part, at in f.split(x))
 
 
@@ -104,45 +104,45 @@ def _barrier(f: Function, w: Array) -> Array:
 
 
 @_barrier.register
-def _(f: IndicatorHalfspace, w: Array) -> Array:
+def _barrier_of_halfspace(f: IndicatorHalfspace, w: Array) -> Array:
     a, square = f._normal(len(w))
     return max(float(a @ w), 0.0) / square * a
 
 
 @_barrier.register
-def _(f: IndicatorAffine, w: Array) -> Array:
+def _barrier_of_affine(f: IndicatorAffine, w: Array) -> Array:
     Q = f.basis[0]
     return (Q @ w) @ Q
 
 
 @_barrier.register
-def _(f: Barrier, w: Array) -> Array:
+def _barrier_of_barrier(f: Barrier, w: Array) -> Array:
     return np.minimum(w, 0.0)
 
 
 @_barrier.register
-def _(f: IndicatorSecondOrderCone, w: Array) -> Array:
+def _barrier_of_second_order_cone(f: IndicatorSecondOrderCone, w: Array) -> Array:
     return f.conjugate.prox(w, 1.0)
 
 
 @_barrier.register
-def _(f: IndicatorPolyhedron, w: Array) -> Array:
+def _barrier_of_polyhedron(f: IndicatorPolyhedron, w: Array) -> Array:
     return w - _recession(f, w)
 
 
 @_barrier.register
-def _(f: PiecewiseLinear, w: Array) -> Array:
+def _barrier_of_piecewise_linear(f: PiecewiseLinear, w: Array) -> Array:
     first, last = np.isinf(f.slopes[[0, -1]])
     return np.where(w > 0, w * last, w * first)
 
 
 @_barrier.register
-def _(f: Affined, w: Array) -> Array:
+def _barrier_of_affined(f: Affined, w: Array) -> Array:
     return to_barrier(f.function, w)
 
 
 @_barrier.register
-def _(f: Stacked, w: Array) -> Array:
+def _barrier_of_stacked(f: Stacked, w: Array) -> Array:
     return np.concatenate([to_barrier(part, at) for part, at in f.split(w)])
 
 
@@ -169,7 +169,7 @@ def _recession(f: Function, u: Array) -> Array:
 
 
 @_recession.register
-def _(f: SpectralFunction, u: Array) -> Array:
+def _recession_of_spectral_function(f: SpectralFunction, u: Array) -> Array:
     values, vectors = f.spectrum
     if vectors is None:
         return np.where(values == 0, u, 0.0)
@@ -178,29 +178,29 @@ def _(f: SpectralFunction, u: Array) -> Array:
 
 
 @_recession.register
-def _(f: IndicatorHalfspace, u: Array) -> Array:
+def _recession_of_halfspace(f: IndicatorHalfspace, u: Array) -> Array:
     a, square = f._normal(len(u))
     return u - max(float(a @ u), 0.0) / square * a
 
 
 @_recession.register
-def _(f: IndicatorAffine, u: Array) -> Array:
+def _recession_of_affine(f: IndicatorAffine, u: Array) -> Array:
     Q = f.basis[0]
     return u - (Q @ u) @ Q
 
 
 @_recession.register
-def _(f: NegativeLog, u: Array) -> Array:
+def _recession_of_negative_log(f: NegativeLog, u: Array) -> Array:
     return np.maximum(u, 0.0)
 
 
 @_recession.register
-def _(f: IndicatorSecondOrderCone, u: Array) -> Array:
+def _recession_of_second_order_cone(f: IndicatorSecondOrderCone, u: Array) -> Array:
     return f.prox(u, 1.0)
 
 
 @_recession.register
-def _(f: IndicatorPolyhedron, u: Array) -> Array:
+def _recession_of_polyhedron(f: IndicatorPolyhedron, u: Array) -> Array:
     lower, upper = (np.broadcast_to(side, f.M.shape[0]) for side in (f.lower, f.upper))
     held = np.isfinite(lower) | np.isfinite(upper)
     ends = (np.where(np.isfinite(side[held]), 0.0, side[held]) for side in (lower, upper))
@@ -208,17 +208,17 @@ def _(f: IndicatorPolyhedron, u: Array) -> Array:
 
 
 @_recession.register
-def _(f: PiecewiseLinear, u: Array) -> Array:
+def _recession_of_piecewise_linear(f: PiecewiseLinear, u: Array) -> Array:
     return to_barrier(f.conjugate, u)
 
 
 @_recession.register
-def _(f: Affined, u: Array) -> Array:
+def _recession_of_affined(f: Affined, u: Array) -> Array:
     return to_recession(f.function, u) if f.curvature == 0 else np.zeros_like(u)
 
 
 @_recession.register
-def _(f: Stacked, u: Array) -> Array:
+def _recession_of_stacked(f: Stacked, u: Array) -> Array:
     return np.concatenate([to_recession(part, at) for part, at in f.split(u)])
 
 
@@ -240,15 +240,15 @@ def _rate(f: Function, u: Array) -> float:
 
 
 @_rate.register
-def _(f: Indicator, u: Array) -> float:
+def _rate_of_indicator(f: Indicator, u: Array) -> float:
     return 0.0
 
 
 @_rate.register
-def _(f: Affined, u: Array) -> float:
+def _rate_of_affined(f: Affined, u: Array) -> float:
     return f.scale * rate_along(f.function, u) + float(np.sum(f.slope * u))
 
 
 @_rate.register
-def _(f: Stacked, u: Array) -> float:
+def _rate_of_stacked(f: Stacked, u: Array) -> float:
     return sum(rate_along(part, at) for part, at in f.split(u))

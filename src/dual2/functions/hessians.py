@@ -50,17 +50,17 @@ def _quadratic(f: Function) -> bool:
 
 @_quadratic.register(Quadratic)
 @_quadratic.register(LeastSquares)
-def _(f: SpectralFunction) -> bool:
+def _quadratic_of_quadratic_or_least_squares(f: SpectralFunction) -> bool:
     return True
 
 
 @_quadratic.register
-def _(f: Affined) -> bool:
+def _quadratic_of_affined(f: Affined) -> bool:
     return is_quadratic(f.function)
 
 
 @_quadratic.register
-def _(f: Stacked) -> bool:
+def _quadratic_of_stacked(f: Stacked) -> bool:
     return all(map(is_quadratic, f.functions))
 
 
@@ -100,18 +100,18 @@ def _least(f: Function, dim: int) -> Array:
 
 @_least.register(Quadratic)
 @_least.register(LeastSquares)
-def _(f: SpectralFunction, dim: int) -> Array:
+def _least_of_quadratic_or_least_squares(f: SpectralFunction, dim: int) -> Array:
     found = hessian(f, np.zeros(dim))
     return np.zeros(dim) if found is None else found
 
 
 @_least.register
-def _(f: Affined, dim: int) -> Array:
+def _least_of_affined(f: Affined, dim: int) -> Array:
     inner = least_curvature(f.function, dim)
     return f.scale * inner + (f.curvature if inner.ndim == 1 else f.curvature * np.eye(dim))
 
 
 @_least.register
-def _(f: Stacked, dim: int) -> Array:
+def _least_of_stacked(f: Stacked, dim: int) -> Array:
     found = stack([least_curvature(part, size) for part, size in f.parts])
     return np.zeros(dim) if found is None else found

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Annotated, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
@@ -24,6 +25,10 @@ from dual2.functions.blocks import Blocks, Cone, Rows
 from dual2.functions.curvature import Factored
 from dual2.functions.piecewise import PiecewiseQuadratic
 
+DENSE_UP_TO = 50
+"""Size up to which the matrix of a block form is never sparse."""
+SPARSE_BELOW = 0.1
+"""Share of entries that are not 0 below which the matrix of a larger block form is sparse."""
 _EPS = float(np.finfo(float).eps)
 
 
@@ -213,7 +218,9 @@ class Quadratic(SpectralFunction):
         if self.P.ndim == 1:
             return super()._blocks(dim)
         q = np.broadcast_to(self.q, (dim,)) if np.any(self.q) else None
-        return Blocks(dim, H=0.5 * (self.P + self.P.T), q=q)
+        H = 0.5 * (self.P + self.P.T)
+        few = dim > DENSE_UP_TO and np.count_nonzero(H) < SPARSE_BELOW * H.size
+        return Blocks(dim, H=sp.csr_array(H) if few else H, q=q)
 
     def _apply(self, x: Array) -> Array:
         return self.P * x if self.P.ndim == 1 else x @ self.P.T
