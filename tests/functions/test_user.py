@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import dual2 as d2
 import dual2.functions as fn
 from dual2.errors import CapabilityError, ProblemError
 from dual2.testing import check_function
@@ -145,3 +146,20 @@ def test_values_are_needed_only_where_used():
     check_function(fn.Proximable(fn.L2Norm(1.0).prox), 2)
     with pytest.raises(CapabilityError):
         fn.Proximable(fn.L2Norm(1.0).prox).value([1.0, 2.0])
+
+
+def test_newton_serves_a_users_function_with_a_hessian():
+    def user(center: float) -> d2.Smooth:
+        return d2.Smooth(
+            lambda x: np.tanh(x - center) + x,
+            mu=1.0,
+            L=2.0,
+            value=lambda x: np.log(np.cosh(x - center)).sum() + 0.5 * x @ x,
+            hessian=lambda x: 1.0 / np.cosh(x - center) ** 2 + 1.0,
+        )
+
+    A = np.random.default_rng(0).standard_normal((3, 2, 3))
+    agents = [d2.Agent(A[i], user(float(i)), d2.L1Norm(0.3)) for i in range(3)]
+    problem = d2.Problem(agents, d2.IndicatorPoint([1.0, -1.0]))
+    result = d2.solve(problem, d2.Network([(0, 1), (1, 2)]), method="Newton")
+    assert result.status == "CONVERGED" and result.counts.sums <= 8
