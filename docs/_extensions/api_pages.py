@@ -74,9 +74,7 @@ PAGES: dict[str, tuple[Part, ...]] = {
         Part("Dispatch", "See [the guide](../dispatch.md).", "dual2.applications.dispatch"),
         Part("Model predictive control", "See [the guide](../mpc.md).", "dual2.applications.mpc"),
     ),
-    "models": (
-        Part("Models", "Programs in files (MPS, QPS, LP, .mat), with owners.", "dual2.models"),
-    ),
+    "models": (Part("Models", "See [the guide](../models.md).", "dual2.models"),),
     "experiments": (
         Part("Experiments", "Those of the paper, see [](../reproduction.md).", "dual2.experiments"),
     ),

@@ -76,8 +76,9 @@ class OwnedModel:
         p = len(self.coupling)
         lines.append(f"linking: {counted(p, 'constraint')}{f': {shown}' if p else ''}")
         lines.append(
-            f"travels: sums of vectors of {counted(p, 'number')} and, by methods that send "
-            f"matrices, of {p} × {p}; never a variable, a cost or a private constraint by itself"
+            f"travels: what each owner adds to these rows, vectors of {counted(p, 'number')} and, "
+            f"by methods that send matrices, {p} × {p}; summed along a tree, where a neighbour "
+            "sees the sum of its subtree"
         )
         return "\n".join(lines)
 
