@@ -37,6 +37,7 @@ HEAD = ["model", "rows", "variables", "status", "judged", "objective", "error", 
 HEAD += ["iterations", "exchanges", "sums", "numbers", "margin", "s", "/ CLARABEL"]
 FIELDS = ["set", "model", "solver", "status", "judged", "objective", "error", "violation", "kkt"]
 FIELDS += ["iterations", "exchanges", "sums", "floats", "cpu", "margin", "rows", "variables", "by"]
+NUMBERS = {*FIELDS} - {"set", "model", "solver", "status", "judged", "by"}
 SAMPLE = {
     "feasible/transport.mps": (
         "NAME TRANSPORT\nROWS\n N cost\n E a\n E b\n G c\n G d\nCOLUMNS\n"
@@ -95,8 +96,10 @@ def read_references(path: str | None) -> dict[str, list[dict[str, Any]]]:
         with Path(path).open() as stream:
             for row in csv.DictReader(stream):
                 if row["solver"] != "dual2":
-                    numbers = {k: float(row[k]) if row[k] else None for k in ("objective", "cpu")}
-                    found[f"{row['set']}/{row['model']}"].append({**row, **numbers})
+                    read = {
+                        k: float(v) if v and k in NUMBERS else v or None for k, v in row.items()
+                    }
+                    found[f"{row['set']}/{row['model']}"].append(read)
     return found
 
 

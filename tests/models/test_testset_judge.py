@@ -76,3 +76,15 @@ def test_a_killed_process_is_not_solved(scripts):
     theirs = {"solver": "HiGHS", "status": "SOLVED", "objective": 1.0, "violation": 0.0}
     rows = scripts[0].judged_model(Path("netlib/a.mps.gz"), [theirs], {"solvers": ["dual2"]})
     assert [(row["model"], row["judged"]) for row in rows] == [("a", "right"), ("a", "not solved")]
+
+
+def test_rows_that_were_kept_are_judged_like_new_ones(scripts, tmp_path):
+    theirs = {"solver": "CLARABEL", "status": "SOLVED", "objective": 2.5, "violation": 1e-9}
+    theirs |= {"set": "qp", "model": "a", "cpu": 0.5, "iterations": 7}
+    path = str(tmp_path / "kept.csv")
+    scripts[0].write_csv(path, [theirs, {"solver": "dual2", "set": "qp", "model": "a"}])
+    kept = scripts[0].read_references(path)["qp/a"]
+    ours = {"solver": "dual2", "status": "CONVERGED", "objective": 2.5, "cpu": 1.0}
+    rows = scripts[0].judged_model(Path("qp/a.mat"), [ours, *kept], {"solvers": ["dual2"]})
+    assert [row["judged"] for row in rows] == ["right", "right"]
+    assert scripts[0].cells(rows)[-1] == 2.0
