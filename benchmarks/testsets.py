@@ -179,7 +179,9 @@ def totals(report: Report, rows: list[dict[str, Any]]) -> None:
                 if row.get("cpu") and clarabel.get((row["set"], row["model"]))
             ]
             sent = [
-                row["exchanges"] for row in mine if row["judged"] == "right" and "exchanges" in row
+                row["exchanges"]
+                for row in mine
+                if row["judged"] == "right" and row.get("exchanges") is not None
             ]
             table.append(
                 [

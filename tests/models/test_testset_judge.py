@@ -88,3 +88,13 @@ def test_rows_that_were_kept_are_judged_like_new_ones(scripts, tmp_path):
     rows = scripts[0].judged_model(Path("qp/a.mat"), [ours, *kept], {"solvers": ["dual2"]})
     assert [row["judged"] for row in rows] == ["right", "right"]
     assert scripts[0].cells(rows)[-1] == 2.0
+
+    class Tables:
+        def table(self, title, head, rows):
+            self.rows = [dict(zip(head, row, strict=True)) for row in rows]
+
+    scripts[0].totals(report := Tables(), rows)
+    assert [(row["solver"], row["right"], row["CPU s"]) for row in report.rows] == [
+        ("dual2", 1, 1.0),
+        ("CLARABEL", 1, 0.5),
+    ]
