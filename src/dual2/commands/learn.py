@@ -87,6 +87,9 @@ def predict(
     file: PartyFile,
     rows: Annotated[Path, typer.Argument(metavar="ROWS", help="New rows: CSV or Parquet.")],
     name: Annotated[str, typer.Option(help="Of these predictions, the same everywhere.")] = "1",
+    accept_unsolved: Annotated[
+        bool, typer.Option("--accept-unsolved", help="Use a model that has not converged.")
+    ] = False,
     resume: Resume = False,
     force: Force = False,
     patience: Patience = None,
@@ -97,7 +100,7 @@ def predict(
     from dual2.learn.federated.prediction import predict as tell
 
     with telling(quiet) as say:
-        tell(own, rows, name, resume, force, say)
+        tell(own, rows, name, resume, force, say, "unsolved" if accept_unsolved else None)
 
 
 def _read(file: Path, patience: float | None) -> Any:

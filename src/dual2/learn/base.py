@@ -18,6 +18,7 @@ from dual2.errors import ProblemError
 from dual2.functions import Function
 from dual2.learn.design import Design, Penalty, make_design
 from dual2.learn.inference import Summary, summarise
+from dual2.learn.minimum_norm import MINIMUM_NORM, dependence_of, with_minimum_norm
 from dual2.learn.parties import (
     check_same_rows,
     column_groups,
@@ -32,6 +33,7 @@ from dual2.learn.training import (
     TrainingSettings,
     plain_problem,
     predictions,
+    sums_matter,
     train,
 )
 from dual2.network import Network
@@ -107,8 +109,7 @@ class VerticalModel(BaseEstimator):
         design, target, weight = self._kept
         loss = self._likelihood(target, weight)
         assert loss is not None, "_check_inference has asked for it"
-        values, names = np.atleast_2d(self.coef_), list(getattr(self, "feature_names_in_", []))
-        names = names or [f"x{k}" for k in range(values.shape[1])]
+        values, names = np.atleast_2d(self.coef_), self._names(design)
         if design.penalty.intercept is not None:
             values, names = np.column_stack([values, self.intercept_]), [*names, "intercept"]
         if design.outputs > 1:
@@ -296,6 +297,8 @@ class VerticalModel(BaseEstimator):
         settings = self._settings()
         design, targets, weight, network = self._prepare(X, y, sample_weight)
         zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
+        unpenalised = not (design.penalty.ridge or design.penalty.l1)
+        self._dependence = dependence_of(design, self._names(design)) if unpenalised else []
         models, answers = [], []
         for k, target in enumerate(targets):
             own, mean = self._centre(target, weight, design)
@@ -304,6 +307,8 @@ class VerticalModel(BaseEstimator):
                 start = replace(start, result=models[-1].result)
             with _threads().limit(limits=1, user_api="blas"):  # small products: no threads
                 model = train(design.blocks, self._loss(own, weight), network, settings, start)
+            if unpenalised and sums_matter(self.method) and model.result is not None:
+                model = with_minimum_norm(model, design, self._loss(own, weight).h(1.0), network)
             self._certify(design, own, weight, model)
             models.append(model)
             coef, intercept = design.coefficients(model.w)
@@ -317,12 +322,20 @@ class VerticalModel(BaseEstimator):
         """What was communicated, and a warning if a model is not there yet, or took long."""
         self.communication_ = communicated(models, design)
         self.ridge_effect_ = max(model.remaining for model in models)
+        self.converged_ = all(m.converged or m.result is None for m in models)
         results = [model.result for model in models if model.result is not None]
         self.result_ = results[0] if len(results) == 1 else results
         message, late = warning(models, design, self.tol)
         if message:
             kind = ConvergenceWarning if late else UserWarning
             warnings.warn(message, kind, stacklevel=4)
+        for sentence in self._dependence:
+            warnings.warn(f"{sentence}. {MINIMUM_NORM}", UserWarning, stacklevel=4)
+
+    def _names(self, design: Design) -> list[str]:
+        """Names of the columns; x0, x1, … where there are none."""
+        names = list(getattr(self, "feature_names_in_", []))
+        return names or [f"x{k}" for k in range(len(design.means))]
 
     def _mixed(self, strength: float, l1_ratio: float, intercept: str) -> Penalty:
         """A penalty of some strength, shared out between squares and absolute values."""

@@ -12,6 +12,10 @@ from dual2.learn.training import Block, column_squares
 Array = np.ndarray
 
 
+_CONSTANT = 1e-14
+"""Spread of a column, relative to its mean, that is rounding."""
+
+
 @dataclass(frozen=True)
 class Penalty:
     """Weights of ½w² and |w| for every coefficient, and what becomes of the intercept.
@@ -106,6 +110,9 @@ def make_design(
     for i, group in enumerate(groups):
         own = scaled_columns(X[:, _place(group)], one[group], means[group])
         spread[group] = _spreads(own, weight, middle[group] - means[group])
+        if not sparse and free:  # what centring leaves of a constant column is rounding
+            constant = spread[group] <= _CONSTANT * np.abs(middle[group])
+            own[:, constant], spread[group[constant]] = 0.0, 0.0
         if standardize:
             scales[group] = np.where(spread[group] > 0, spread[group], 1.0)
             own = scaled_columns(own, scales[group], zero[group])

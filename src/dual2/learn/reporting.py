@@ -43,6 +43,11 @@ def explanation(name: str, models: Sequence[Model], counts: dict[str, int]) -> s
         kkt = "" if model.result is None else f", KKT residual {model.result.certificate.kkt:.1e}"
         rest = f", ridge effect {model.remaining:.1e}" if model.remaining > 0 else ""
         lines.append(f"Target {k}: {ended} after {model.counts['solves']} solved{kkt}{rest}.")
+        if model.dependent:
+            lines.append(
+                f"The columns are linearly dependent: {model.dependent} of their combinations "
+                "predict nothing. The coefficients are those of minimum norm."
+            )
     last = models[-1].result
     return "\n".join(lines if last is None else [*lines, "The last problem:", last.explain()])
 

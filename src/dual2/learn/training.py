@@ -15,13 +15,14 @@ to the solution until it no longer does: the proximal point method, whose limit 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from dual2.functions import Function, L1Norm, Quadratic, SquaredLoss, SquaredNorm, Zero
+from dual2.learn.growth import is_endless
 from dual2.methods.method import Method
 from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import Network
@@ -44,6 +45,8 @@ _SUMS = 150
 before another method goes on."""
 _GO_ON = (Status.STALLED, Status.DIVERGED)
 """How a method ends that leaves the rest to another."""
+DEPENDENT = 1e-11
+"""Singular value, relative to the largest, below which a combination of columns vanishes."""
 _MOST = 100
 """Most problems in the sequence."""
 
@@ -77,9 +80,36 @@ class Block:
         """Σ_j ridge_j·w_j² and Σ_j l1_j·|w_j|."""
         return np.array([float(self.ridge @ w**2), float(self.l1 @ np.abs(w))])
 
+    @cached_property
+    def basis(self) -> Array | None:
+        """Orthonormal coefficients of the columns of length one, where dependent ones have none.
+
+        None where the columns are independent, a penalty tells them apart, or they are sparse.
+        """
+        if sp.issparse(self.X) or np.any(self.ridge) or np.any(self.l1):
+            return None
+        table = self.over(self.lengths)
+        if table.shape[0] > table.shape[1]:
+            table = np.linalg.qr(table, mode="r")
+        _, values, rows = np.linalg.svd(table, full_matrices=False)
+        kept = values > DEPENDENT * values.max(initial=0.0)
+        whole = bool(kept.all()) and len(rows) == rows.shape[1]
+        return None if whole or not kept.any() else rows[kept].T
+
+    def coefficients(self, x: Array) -> Array:
+        """Coefficients of the columns, from the variables of :meth:`agent`."""
+        return (x if self.basis is None else self.basis @ x) / self.lengths
+
+    def variables(self, w: Array) -> Array:
+        """Variables of :meth:`agent` with the same predictions."""
+        x = self.lengths * w
+        return x if self.basis is None else self.basis.T @ x
+
     def agent(self, factor: float) -> Agent:
         """An agent with ``factor`` times the penalties, in columns of length one."""
         root = self.lengths
+        if self.basis is not None:
+            return Agent(self.over(root) @ self.basis, SquaredNorm(0.0))
         f, g = Quadratic(factor * self.ridge / root**2), _l1(factor * self.l1 / root)
         return Agent(self.over(root), f, g)
 
@@ -126,17 +156,19 @@ class Model:
     # was added
     remaining: float = 0.0
     converged: bool = False  # whether it meets the tolerance
+    dependent: int = 0  # dimension of the coefficients that predict nothing, if it was looked for
 
 
 class Scaled(NamedTuple):
-    """A problem in x_i = root_i·w_i whose objective is ``factor`` times the model's.
+    """A problem whose objective is ``factor`` times the model's.
 
-    ``old`` is the present point; ``moving`` says that the model is only the limit of such problems,
-    ``exact`` that nothing was added to it: then its columns are those of every other.
+    ``back`` turns each agent's variables into its coefficients, ``old`` is the present point;
+    ``moving`` says that the model is only the limit of such problems, ``exact`` that nothing was
+    added to it: then its columns are those of every other.
     """
 
     agents: list[Agent]
-    roots: list[Array]
+    back: list[Callable[[Array], Array]]
     factor: float
     old: list[Array]
     moving: bool
@@ -187,7 +219,7 @@ def _train_by(
         if tol <= settings.tol and model.remaining <= 5.0 * settings.tol:
             pairs = zip(blocks, model.w, strict=True)
             penalties = sum((b.penalties(w) for b, w in pairs), np.zeros(2))
-            endless = is_endless(loss, predictions(blocks, model.w), penalties)
+            endless = is_endless(loss.h(1.0), predictions(blocks, model.w), penalties)
             return replace(
                 model, converged=not endless, remaining=1.0 if endless else model.remaining
             )
@@ -233,21 +265,11 @@ def _flat_problem() -> Problem:
     return Problem([Agent(np.ones((1, 1)), SquaredNorm(0.0))], SquaredLoss(np.ones(1)))
 
 
-def is_endless(loss: Loss, scores: Array, penalties: Array) -> bool:
-    """Whether the objective falls from w to 2w: the coefficients have no finite limit.
-
-    ``scores``, ``penalties``: Σ_i X_i w_i, and what :meth:`Block.penalties` of all add up to.
-
-    Examples
-    --------
-    >>> from dual2.functions import LogisticLoss
-    >>> loss = Loss(lambda c: LogisticLoss(np.array([1.0, -1.0]), c * np.ones(2)), 0.25, 1.4)
-    >>> is_endless(loss, np.array([30.0, -30.0]), np.zeros(2))
-    True
-    """
-    h, (square, size) = loss.h(1.0), penalties
-    with np.errstate(over="ignore"):
-        return bool(h.value(2.0 * scores) + 1.5 * square + size < h.value(scores))
+def sums_matter(method: Any) -> bool:
+    """Whether a method, by name, works by exact sums over the network: "auto" does."""
+    if isinstance(method, str) and method.lower() == AUTO:
+        return True
+    return find_method(method).name == "Newton"
 
 
 def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:
@@ -279,9 +301,11 @@ def _rate(steps: list[float]) -> float:
 
 def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
     """The model's own problem: columns of length one, a loss of curvature about one."""
-    factor, roots = 1.0 / loss.curvature, [block.lengths for block in blocks]
+    factor = 1.0 / loss.curvature
     agents = [block.agent(factor) for block in blocks]
-    return Scaled(agents, roots, factor, _products(roots, w), False, exact=True)
+    old = [block.variables(own) for block, own in zip(blocks, w, strict=True)]
+    back = [block.coefficients for block in blocks]
+    return Scaled(agents, back, factor, old, False, exact=True)
 
 
 def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Array]) -> Scaled:
@@ -299,7 +323,8 @@ def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Arr
         Agent(b.over(root), SquaredNorm(1.0, share * x), _l1(factor * b.l1 / root))
         for b, root, share, x in zip(blocks, roots, shares, old, strict=True)
     ]
-    return Scaled(agents, roots, factor, old, any(np.any(share > 0) for share in shares))
+    back = [partial(_divided, root) for root in roots]
+    return Scaled(agents, back, factor, old, any(np.any(share > 0) for share in shares))
 
 
 def _solve_once(
@@ -320,7 +345,7 @@ def _solve_once(
     result = solve_for_all(problem, network, record=False, progress=False, **how)
     moved = math.sqrt(sum(_square(x - c) for x, c in zip(result.x, scaled.old, strict=True)))
     size = math.sqrt(sum(_square(x) for x in result.x))
-    w = [x / root for x, root in zip(result.x, scaled.roots, strict=True)]
+    w = [back(x) for x, back in zip(result.x, scaled.back, strict=True)]
     counts = _added(model.counts, result, network)
     step = moved / size if size > 0 else 0.0
     return Model(w, result.duals / scaled.factor, result, counts), step
@@ -333,6 +358,10 @@ def _start(scaled: Scaled, model: Model, problem: Problem) -> Any:
         return None
     price = np.zeros(problem.p) if duals is None else scaled.factor * duals
     return (scaled.old, price) if known is None else (scaled.old, price, known)
+
+
+def _divided(root: Array, x: Array) -> Array:
+    return x / root
 
 
 def _products(roots: Sequence[Array], w: Sequence[Array]) -> list[Array]:

@@ -1,9 +1,11 @@
 """``dual2 learn align`` and ``fit``: from a party's table to its part of the model."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from dual2.learn.base import VerticalModel
 from dual2.learn.classification import choose_codes
 from dual2.learn.federated.alignment import (
     ROWS,
@@ -21,6 +23,7 @@ from dual2.learn.federated.preparation import learn_preparation
 from dual2.learn.federated.session import Say, demand_consent, is_over, run_phase, summary
 from dual2.learn.federated.training import Fitted, Place, train_here
 from dual2.learn.federated.validation import Choice, choose_value
+from dual2.learn.minimum_norm import MINIMUM_NORM, dependent_columns, describe
 from dual2.processes.parties.status import Board
 from dual2.runtime.peers.parties import Parties
 
@@ -61,8 +64,11 @@ def fit(own: LearnParty, resume: bool = False, force: bool = False, say: Say = p
 
     model = run_phase(own, FIT, work, lambda: _checked(own), resume, say)
     about = model.about
-    say(f"{about['status']} after {about['sums']} sums: {own.party.state / MODEL}")
-    for line in (about.get("choice"), about.get("labels")):
+    if model.solved:
+        say(f"{about['status']} after {about['sums']} sums: {own.party.state / MODEL}")
+    else:
+        say(f"{model.notice} {own.party.state / MODEL} keeps what there is.")
+    for line in (about.get("dependent"), about.get("choice"), about.get("labels")):
         if line:
             say(f"{line}")
     return model
@@ -93,8 +99,10 @@ def _train(own: LearnParty, transport: Parties, board: Board, rows: Rows) -> Par
         changes = {learning.search.parameter: choice.value}
     preparation = prepare(index)
     estimator = learning.estimator(**changes)
-    found = train_here(place, estimator, preparation.apply(own.table, index), labels)
+    X = preparation.apply(own.table, index)
+    found = train_here(place, estimator, X, labels)
     about = _about(own, found, labels, rows, transport)
+    about |= _dependent(estimator, X, preparation.outputs)
     about |= {"options": learning.options | changes}
     if choice is not None:
         about |= {"choice": choice.words, "search": choice.table}
@@ -116,6 +124,16 @@ def _about(
     if labels.true is not None:
         about["labels"] = _effect(own, found, labels, labels.true)
     return about
+
+
+def _dependent(estimator: VerticalModel, X: Array, names: Sequence[str]) -> dict[str, str]:
+    """A warning of this party's own dependent columns, where coefficients are not unique."""
+    penalty = estimator._penalty()
+    if penalty.ridge or penalty.l1 or not X.size:
+        return {}
+    found = dependent_columns(X, penalty.intercept is not None)
+    said = f"WARNING: {describe(found, names)}. {MINIMUM_NORM}"
+    return {"dependent": said} if found else {}
 
 
 def _effect(own: LearnParty, found: Fitted, labels: Labels, true: Array) -> str:

@@ -16,10 +16,22 @@ from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.preparation import Preparation, read_preparation
 from dual2.learn.federated.tables import Table
 from dual2.runtime.peers.folder import create
+from dual2.solving.result import Status
 
 Array = np.ndarray
 MODEL = "model.json"
 FORMAT = 1
+_OTHERWISE = (
+    "Penalise more, drop columns that others determine (a warning of fit names them), or loosen "
+    "learn.tol; then fit again with --force at all parties."
+)
+_ADVICE: dict[str, str] = {
+    Status.DIVERGED: (
+        "There is no finite solution: classes that can be separated, or counts that are all 0. "
+        "Penalise, and fit again with --force at all parties."
+    )
+}
+"""What to do about an end other than CONVERGED."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +43,23 @@ class PartyModel:
     constants: Array  # what this party adds to every score: the intercept is among the holder's
     classes: tuple[str, ...] = ()  # their names, at the holder of the labels
     about: dict[str, Any] = field(default_factory=dict)  # for people: certificate, counts, rows
+
+    @property
+    def solved(self) -> bool:
+        """Whether training converged; else nothing may be predicted without being asked for."""
+        return self.about.get("status") == Status.CONVERGED
+
+    @property
+    def notice(self) -> str:
+        """How training ended, how far it is from the tolerance, and what to do about it."""
+        status = str(self.about.get("status"))
+        certificate = self.about.get("certificate")
+        kkt = certificate.get("kkt") if isinstance(certificate, dict) else None
+        far = f" KKT residual {kkt:.1e}." if isinstance(kkt, float) else ""
+        return (
+            f"NOT SOLVED ({status.replace('_', ' ').lower()}) after {self.about.get('sums')} sums: "
+            f"the coefficients are not those of the model.{far} {_ADVICE.get(status, _OTHERWISE)}"
+        )
 
     def scores(self, table: Table, rows: Array) -> Array:
         """The party's part of the scores of some rows, (rows, decision functions)."""

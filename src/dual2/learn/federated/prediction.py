@@ -72,12 +72,21 @@ def predict(
     resume: bool = False,
     force: bool = False,
     say: Say = print,
+    accept: str | None = None,
 ) -> Predictions:
     """Predict for the rows of a new table (a file, a frame or columns) that all parties have.
 
     ``name`` is that of this set of predictions, the same at all parties. Who receives them keeps
-    them in ``state/predictions-NAME.csv``.
+    them in ``state/predictions-NAME.csv``. A model whose training has not converged is refused
+    unless ``accept="unsolved"``; then the notice stands first.
     """
+    model = load_model(own)
+    if not model.solved:
+        if accept is None:
+            raise Dual2Error(
+                f"{model.notice} Nothing is predicted; --accept-unsolved predicts all the same."
+            )
+        say(model.notice)
     own = replace(own, read=lambda: read_new(new))
     if not NAME.fullmatch(name):
         raise Dual2Error(f"--name {name!r} found; expected letters, digits, - _ and dots.")

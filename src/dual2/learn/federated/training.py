@@ -9,6 +9,7 @@ is one and it is not penalised, so that a party's part of a score is (X_i - mean
 multinomial model has one w_i for each class.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,9 @@ from dual2.learn.base import VerticalModel
 from dual2.learn.design import Design, make_design
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.study import LearnStudy
-from dual2.learn.training import Block, Loss, is_endless
+from dual2.learn.growth import is_endless
+from dual2.learn.minimum_norm import MAX_COLUMNS, shorten
+from dual2.learn.training import Block, Loss, sums_matter
 from dual2.runtime import Share
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.result import Result, Status
@@ -86,6 +89,8 @@ def _train_one(
     centred = estimator._penalty().intercept == "centred"
     middle = float(np.average(target, weights=weight)) if centred else 0.0
     w, result = _solve(place, design.blocks[0], estimator._loss(target - middle, weight))
+    if not (design.penalty.ridge or design.penalty.l1):
+        w = _of_minimum_norm(place, design, w)
     coef, constant = design.coefficients([w])
     coef, constant = np.atleast_2d(coef)[:, : X.shape[1]], np.atleast_1d(constant)
     if outputs > 1:  # what all classes share changes no probability: none is kept
@@ -94,6 +99,22 @@ def _train_one(
     if place.holder:
         constant = constant + middle
     return Fitted(coef, constant, result.y.reshape(-1, outputs) + middle, result)
+
+
+def _of_minimum_norm(place: Place, design: Design, w: Array) -> Array:
+    """The coefficients of minimum norm with the same predictions; see :mod:`.minimum_norm`."""
+    if not sums_matter(place.study.public.options["method"]):
+        return w
+    block, outputs = design.blocks[0], design.outputs
+    columns = round(float(place.total(np.array([block.X.shape[1] / outputs]))[0]))
+    if columns > MAX_COLUMNS:
+        return w
+
+    def total(parts: Sequence[Array]) -> Array:
+        return place.total(parts[0])
+
+    free = [int(design.penalty.column is not None)]
+    return shorten([block], [w], total, columns, outputs, free).w[0]
 
 
 def _design(place: Place, estimator: VerticalModel, X: Array, weight: Array) -> Design:
@@ -114,7 +135,7 @@ def _solve(place: Place, block: Block, loss: Loss) -> tuple[Array, Result]:
     else:
         w, result = _follow(place, block, loss, tol)
     if result.status == Status.CONVERGED:
-        if is_endless(loss, result.y, place.total(block.penalties(w))):
+        if is_endless(loss.h(1.0), result.y, place.total(block.penalties(w))):
             result = replace(result, status=Status.DIVERGED)
     return w, result
 
@@ -144,4 +165,4 @@ def _solve_once(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Arr
     options: dict[str, Any] = place.study.public.options | {"tol": tol, "atol": 1e-12}
     options |= {"record": False, "progress": False, "callback": place.tell}
     result = solve(share, network, runtime=place.transport, **options)
-    return result.x[0] / block.lengths, replace(result, dual=result.dual / factor)
+    return block.coefficients(result.x[0]), replace(result, dual=result.dual / factor)

@@ -42,7 +42,8 @@ class QuadraticAgent:
     Attributes
     ----------
     rank : int
-        In how many directions h bends, where it couples rows in blocks; else all.
+        In how many directions h bends, where it couples rows in blocks, or P is 0 and it bends
+        along every row; else all.
     """
 
     def __init__(self, agent: Agent, columns: Array | None = None) -> None:
@@ -129,7 +130,8 @@ class QuadraticAgent:
             self._factor = B if B.ndim == 1 else _factor_of(B)
         if metric:
             self._metric = self._matrix
-            if W.ndim == 3 and self._matrix.ndim == 2:
+            everywhere = not np.any(self.P) and W.ndim == 1 and bool(np.all(W > 0))
+            if (W.ndim == 3 or everywhere) and self._matrix.ndim == 2:
                 eigenvalues = np.linalg.eigvalsh(self._matrix - dense(self.P))
                 self.rank = int(np.sum(eigenvalues > SHARED_RTOL * eigenvalues[-1]))
 
@@ -211,12 +213,14 @@ class QuadraticAgent:
     def sample(self, rng: np.random.Generator, count: int) -> Array:
         """Random rows whose covariance is B⁻¹: of all directions alike, as B measures them.
 
-        Where h couples rows in blocks, some directions may have no curvature but that of P: what
-        all classes of a multinomial loss share. No gradient has a part in them, nor have these
-        rows, B⁻¹AᵀWv.
+        Some directions may have no curvature but that of P: what all classes of a multinomial loss
+        share, or combinations of dependent columns. No gradient has a part in them, nor have these
+        rows: B⁻¹AᵀWv, or B⁻¹AᵀW^½v.
         """
-        if self._weights is not None and self._weights.ndim == 3:
-            rows = weigh(rng.standard_normal((count, self.A.shape[0])), self._weights)
+        W = self._weights
+        if W is not None and (W.ndim == 3 or self.rank < len(self.q)):
+            v = rng.standard_normal((count, self.A.shape[0]))
+            rows = weigh(v, W if W.ndim == 3 else np.sqrt(W))
             return self.solve(self.A.T @ rows.T).T
         v = rng.standard_normal((count, len(self.q)))
         assert self._factor is not None, "precondition comes first"

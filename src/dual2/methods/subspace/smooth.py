@@ -25,7 +25,7 @@ from dual2.methods.subspace.subspace_method import (
     SubspaceMethod,
     SubspaceState,
 )
-from dual2.methods.subspace.subspace_problem import EPS
+from dual2.methods.subspace.subspace_problem import EPS, weigh
 
 Array = np.ndarray
 POINT_STATIONARITY, POINT_VIOLATIONS, VARIABLES = range(3)
@@ -38,6 +38,9 @@ last values; where that promises more sums than the third, the next carries so m
 directions, up to the last."""
 CHEAP_NUMBERS = 20_000
 """Numbers of a message that take no longer than its way: so many are always sent."""
+VANISHING = 1e-18
+"""Squared length of a product, where the direction has length one in the metric of the first second
+derivatives, below which it is rounding."""
 _MAX_IDLE, _MAX_RESTARTS = 2, 4
 """Directions in a row that may be nothing new; how often the run restarts at the present point."""
 
@@ -249,23 +252,43 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         if len(kept):
             current.idle = current.idle if kept[0] > 0 else 0
             turn, T, bends = np.linalg.inv(factor), along[kept], symmetric(bends, some)
+            bends, products = bends[np.ix_(kept, kept)], products.reshape(some, -1)[kept]
+            moves = self._moves(turn, T, (products, tilts[kept], bends))
+            self._spanned |= not moves.all()
+            turn = turn[moves]
             back = turn @ T
-            self._extend_hessian(turn, T, bends[np.ix_(kept, kept)], across.reshape(some, -1)[kept])
+            self._extend_hessian(turn, T, bends, across.reshape(some, -1)[kept])
             current.b = np.append(current.b, turn @ tilts[kept] - back @ current.b)
-            current.c = np.append(current.c, np.zeros(len(kept)))
-            products = products.reshape(some, -1)
-            self._extend_products(products if len(kept) == some else products[kept], turn, back)
+            current.c = np.append(current.c, np.zeros(len(turn)))
+            self._extend_products(products, turn, back)
             for part, own in zip(self.parts, self._split(z[kept]), strict=True):
                 part.keep(turn @ own - back @ part.directions)
         if len(current.c) > self.memory:
             self._merge()
+
+    def _moves(self, turn: Array, T: Array, new: tuple[Array, Array, Array]) -> Array:
+        """Which of the new directions change the objective by more than rounding.
+
+        Columns of several agents may depend on one another: their combinations have no products,
+        and a coefficient along rounding could have any size. A loss with kinks may not bend at all
+        in the metric: there all directions are kept.
+        """
+        if not self.gram.is_smooth(self.h, self.runtime.p):
+            return np.ones(len(turn), dtype=bool)
+        current, (products, tilts, bends) = self.current, new
+        back = turn @ T
+        S = turn @ products - back @ current.products
+        lengths = np.einsum("kj,kj->k", weigh(S, current.metric), S)
+        slopes = turn @ tilts - back @ current.b
+        curvatures = np.einsum("kj,kj->k", turn @ bends, turn)
+        return (lengths > VANISHING) | (slopes != 0.0) | (curvatures > VANISHING)
 
     def _extend_hessian(self, turn: Array, T: Array, bends: Array, across: Array) -> None:
         """The quadratic part in L⁻¹(z - TQ): zᵀPz and zᵀPQ are known, ``turn`` is L⁻¹."""
         H, old = self.current.H, len(self.current.H)
         side = across @ T.T
         own = turn @ (bends - side - side.T + T @ H @ T.T) @ turn.T
-        new = np.empty((old + len(T), old + len(T)))
+        new = np.empty((old + len(turn), old + len(turn)))
         new[:old, :old], new[old:, old:] = H, 0.5 * (own + own.T)
         new[old:, :old] = turn @ (across - T @ H)
         new[:old, old:] = new[old:, :old].T
@@ -277,7 +300,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         They stay in their place while there is room behind them.
         """
         current, count = self.current, len(self.current.products)
-        need = count + len(products)
+        need = count + len(turn)
         if current.products.base is not self._buffer or len(self._buffer) < need:
             most = min(current.variables, self.memory + 1)
             self._buffer = np.empty((max(need, most), self.runtime.p))
