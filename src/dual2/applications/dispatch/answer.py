@@ -11,10 +11,12 @@ from dual2.applications.dispatch.costs import PiecewiseLinear, marginal
 from dual2.applications.dispatch.line_rows import LineRows, Row
 from dual2.applications.dispatch.tables import bus_table, line_table
 from dual2.applications.dispatch.units import Storage
+from dual2.applications.dispatch.violated import violations_of
 from dual2.applications.dispatch.zones import zone_table
+from dual2.applications.unsolved import Violation, is_solved, not_solved
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
-from dual2.solving.result import Result
+from dual2.solving.result import Result, Status
 
 if TYPE_CHECKING:
     from dual2.applications.dispatch.case import Dispatch
@@ -132,6 +134,32 @@ class Answer:
     def status(self) -> str:
         """How the run ended."""
         return str(self.result.status)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the run converged; else nothing here may be taken for a solution."""
+        return is_solved(self.result)
+
+    @property
+    def by_unit(self) -> list[Array]:
+        """The variables of each unit."""
+        return self._x
+
+    @property
+    def notice(self) -> str:
+        """What stands first if the run has not converged; empty if it has."""
+        if self.solved:
+            return ""
+        return not_solved(Status(self.result.status), self.violations, "cost below")
+
+    def __repr__(self) -> str:
+        what = self.notice or f"{self.status}, cost {self.cost:.8g}"
+        return f"<Answer of {len(self.case.units)} units: {what}>"
+
+    @cached_property
+    def violations(self) -> list[Violation]:
+        """What the schedule violates; see :func:`dispatch.violated.violations_of`."""
+        return violations_of(self)
 
     @property
     def communication(self) -> dict[str, int]:
@@ -271,6 +299,8 @@ class Answer:
             f"{self.status}: cost {self.cost:.8g}, price {price} per MWh; "
             f"{self.result.counts.rounds} rounds"
         )
+        if not self.solved:
+            text = f"{self.notice}\n{text}"
         missing = {bus: p for bus, p in self.unserved.items() if p.max() > ROUNDING}
         if missing:
             total = sum(p.sum() for p in missing.values())

@@ -18,6 +18,7 @@ from dual2.applications.dispatch.line_rows import LineRows, Row
 from dual2.applications.dispatch.units import Generator, Unit, UnitAgent, shed_units
 from dual2.applications.dispatch.zones import Zones
 from dual2.applications.participants import distinct_names, read_network
+from dual2.applications.unsolved import check_accept, warn_unsolved
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
@@ -192,11 +193,13 @@ class Dispatch:
             sizes.append(len(rows))
         return Stacked(parts, sizes) if len(parts) > 1 else parts[0]
 
-    def solve(self, **options: Any) -> Answer:
+    def solve(self, *, accept: str | None = None, **options: Any) -> Answer:
         """Solve; options are those of :func:`dual2.solve` (method, tol, runtime, start, …).
 
         Limits of lines enter when the flows violate them: solve, add the violated ones, solve
-        again from there, until all are met. ``start`` may be an earlier answer.
+        again from there, until all are met. ``start`` may be an earlier answer. An answer that has
+        not converged says so first, with what it violates, and comes with a warning;
+        ``accept="unsolved"`` takes it without.
 
         Raises
         ------
@@ -205,13 +208,17 @@ class Dispatch:
         NotSolved
             With ``throw=True``, if the run ended before it converged.
         """
+        check_accept("Dispatch.solve", accept)
         throw = options.pop("throw", False)
         result, rows = solve_by_rows(self, options)
         if result.status == Status.INFEASIBLE:
             raise ProblemError(self._contradiction(result, rows))
         if throw and result.status != Status.CONVERGED:
             raise NotSolved(result)
-        return Answer(self, result, rows)
+        answer = Answer(self, result, rows)
+        if not answer.solved:
+            warn_unsolved(answer.notice, accept)
+        return answer
 
     def answer(self, result: Result | Mapping[str, Any]) -> Answer:
         """What a result of ``solve(case.problem, case.network)`` means for the units.

@@ -6,6 +6,7 @@ import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.net_tables import supplied_buses
+from dual2.applications.unsolved import check_accept
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 
@@ -13,7 +14,7 @@ ENDS = {"line": ("p_from_mw", "p_to_mw"), "trafo": ("p_hv_mw", "p_lv_mw")}
 KINDS = ("ext_grid", "gen", "sgen", "storage", "load")
 
 
-def write_results(answer: Answer, net: Any, period: int = 0) -> None:
+def write_results(answer: Answer, net: Any, period: int = 0, *, accept: str | None = None) -> None:
     """Fill ``net.res_cost`` and the tables ``net.res_bus``, ``res_gen``, ``res_line``, … .
 
     Written are powers (``p_mw``, ``p_from_mw``, …), prices (``res_bus.lam_p``), angles
@@ -29,6 +30,8 @@ def write_results(answer: Answer, net: Any, period: int = 0) -> None:
         The net it was read from, unchanged.
     period : int
         Which of the periods.
+    accept : {None, "unsolved"}
+        ``"unsolved"`` also writes an answer that has not converged.
 
     Examples
     --------
@@ -40,6 +43,11 @@ def write_results(answer: Answer, net: Any, period: int = 0) -> None:
     >>> bool(abs(net.res_gen.p_mw.sum() + net.res_ext_grid.p_mw.sum() - 189.2) < 1e-6)
     True
     """
+    check_accept("write_results", accept)
+    if not answer.solved and accept is None:
+        raise ProblemError(
+            f'{answer.notice} The net is left as it is; accept="unsolved" writes it all the same.'
+        )
     grid = answer.case.grid
     if grid is None or set(grid.place) != set(supplied_buses(net)):
         raise ProblemError(

@@ -1,0 +1,48 @@
+"""Runs that were stopped early: nothing that they print or return looks like a solution."""
+
+import re
+
+import pytest
+
+from dual2.applications import dispatch
+from dual2.errors import ProblemError
+
+STOPPED = [{"max_rounds": 1}, {"max_rounds": 2, "tol": 1e-14}, {"time_limit": 1e-9}]
+NOTICE = re.compile(r"^NOT SOLVED \((max rounds|time limit|stalled|interrupted)\)\. ")
+
+
+def day():
+    units = [
+        dispatch.Generator("coal", cost=(0.05, 20.0), p_max=80.0, ramp=20.0),
+        dispatch.Generator("gas", cost=(0.10, 30.0), p_max=100.0),
+        dispatch.Generator("wind", cost=(0.0, 5.0), p_max=10.0),
+    ]
+    graph = [("coal", "gas"), ("gas", "wind")]
+    return dispatch.Dispatch(units, [120.0, 100.0, 110.0], graph=graph, reserve=0.0)
+
+
+@pytest.mark.parametrize("options", STOPPED)
+def test_a_schedule_says_first_what_it_violates(options):
+    with pytest.warns(UserWarning, match=r"NOT SOLVED \(.*accept=\"unsolved\"") as caught:
+        answer = day().solve(**options)
+    assert len(caught) == 1
+    first = str(answer).splitlines()[0]
+    assert NOTICE.match(first) and not answer.solved
+    assert "Balance is off by 120 MW in period 0 (2 more violated)" in first
+    assert "the cost below is of an infeasible schedule" in first
+    assert "CONVERGED" not in str(answer) and "NOT SOLVED" in repr(answer)
+    worst = answer.violations[0]
+    assert (worst.what, worst.amount, worst.unit, worst.period) == ("Balance", 120.0, "MW", 0)
+
+
+def test_who_accepts_an_unsolved_schedule_is_not_warned():
+    answer = day().solve(max_rounds=1, accept="unsolved")
+    assert NOTICE.match(str(answer))
+    with pytest.raises(ProblemError, match=r"accept = 'yes'; expected None or \"unsolved\""):
+        day().solve(accept="yes")
+
+
+def test_a_solved_schedule_violates_nothing():
+    answer = day().solve()
+    assert answer.solved and answer.violations == [] and answer.notice == ""
+    assert str(answer).startswith("CONVERGED: cost")
