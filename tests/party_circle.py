@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from dual2.errors import StateError
 from dual2.network import Network
 from dual2.runtime.peers import crash_points
 from dual2.runtime.peers.aborts import Reason
@@ -181,7 +182,8 @@ class Circle:
             return found
         except Exception as error:
             if hub is not None:
-                hub.fail(self.names[me], str(error))
+                reason = Reason.LEFT if isinstance(error, StateError) else Reason.FAULT
+                hub.fail(self.names[me], str(error), reason)
             raise
         finally:
             if hub is not None:

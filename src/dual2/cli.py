@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from dual2.commands import NOT_WRITTEN
-from dual2.errors import Dual2Error, PeerError
+from dual2.errors import Dual2Error, PeerError, StateError
 from dual2.solving.interrupts import ending_on_request
 from dual2.solving.version import __version__
 
@@ -37,6 +37,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _exit_code(error: Exception) -> int:
     if isinstance(error, PeerError):
         return 4
+    if isinstance(error, StateError):
+        return NOT_WRITTEN
     full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
     return NOT_WRITTEN if isinstance(error, OSError) and error.errno in full else 2
 

@@ -36,6 +36,10 @@ class PeerRefused(PeerError):
     """Another party says that its own data cannot be used, before anything was computed."""
 
 
+class StateError(Dual2Error):
+    """What must not be forgotten cannot be written: this process ends, the run does not."""
+
+
 def counted(number: int | str, noun: str) -> str:
     """A number and what it counts, for messages and tables.
 

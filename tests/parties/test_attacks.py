@@ -50,7 +50,7 @@ def knock(hub: Hub, circle: Circle, files: tuple[Path, Path], *frames: bytes) ->
 
     async def talk() -> Frame | None:
         context = make_context(*files, circle.certificates, server=False)
-        connection = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        connection = await dial(("127.0.0.1", hub.port or 0), context, 1 << 20, 5.0)
         try:
             for frame in frames:
                 await connection.send(frame)
@@ -241,7 +241,7 @@ def test_a_slow_sender_is_cut_off(tmp_path):
 
     async def dribble() -> None:
         context = make_context(*own(circle), circle.certificates, server=False)
-        connection = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        connection = await dial(("127.0.0.1", hub.port or 0), context, 1 << 20, 5.0)
         await connection.send(hello())
         data = replace(frame_of(Kind.ROWS, RUN, np.ones(999)), seq=1).packed()
         for k in range(len(data)):
@@ -259,19 +259,61 @@ def test_a_slow_sender_is_cut_off(tmp_path):
         hub.stop()
 
 
-def test_of_too_many_strangers_the_oldest_goes(circle, hub, monkeypatch):
-    """Whoever floods the door cannot keep out the one that may come in."""
-    monkeypatch.setattr("dual2.runtime.peers.strangers.MOST_STRANGERS", 3)
+def test_a_flood_from_one_address_does_not_keep_others_out(circle, hub):
+    """A party takes its time for the handshake; meanwhile somebody else connects 100 times."""
     with ExitStack() as stack:
-        silent = [
-            stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
-            for _ in range(4)
-        ]
-        silent[0].settimeout(20)
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
+        silent = [silent_visitor(stack, hub, "127.0.0.2") for _ in range(100)]
         assert silent[0].recv(1) == b""
-        assert wait_for(circle, "refused")["why"] == "too many strangers"
-        assert knock(hub, circle, own(circle), hello()) is not None
+        assert wait_for(circle, "refused")["why"] == "too many strangers from one address"
+        context = make_context(*own(circle), circle.certificates, server=False)
+        secured = stack.enter_context(context.wrap_socket(slow))
+        secured.sendall(hello())
         assert wait_for(circle, "link_up")["peer"] == "party1"
+
+
+def test_a_flood_from_many_addresses_leaves_room_for_known_ones(circle, hub):
+    """Where a party has come from before it may come again, however many strangers knock."""
+    knock(hub, circle, own(circle), hello())
+    wait_for(circle, "link_up")
+    with ExitStack() as stack:
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
+        silent = [silent_visitor(stack, hub, f"127.0.1.{k}") for k in range(1, 101)]
+        assert silent[0].recv(1) == b""
+        context = make_context(*own(circle), circle.certificates, server=False)
+        secured = stack.enter_context(context.wrap_socket(slow))
+        secured.sendall(hello())
+        assert secured.recv(1)
+
+
+def silent_visitor(stack: ExitStack, hub: Hub, address: str) -> socket.socket:
+    """Somebody at an address who connects and says nothing."""
+    found = socket.create_connection(("127.0.0.1", hub.port), 20, source_address=(address, 0))
+    return stack.enter_context(found)
+
+
+def test_a_duplicate_of_a_party_does_not_take_its_place(circle, hub):
+    """A second process of party 1 knocks again and again; the first one goes on undisturbed."""
+    original, files = Meaning(RUN, STUDY, "versions"), own(circle)
+    context = make_context(*files, circle.certificates, server=False)
+
+    async def talk() -> None:
+        first = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        await first.send(original.hello(1, 1, 1).packed())
+        await first.receive()
+        for attempt in range(1, 4):
+            second = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+            await second.send(Meaning(RUN, STUDY, "versions").hello(1, 1, 1, attempt).packed())
+            assert (await second.receive()) is not None
+            assert (await second.receive()) is None
+            second.close()
+        await first.send(replace(frame_of(Kind.ROWS, RUN, np.ones(3)), seq=1, ack=1).packed())
+        while hub.links[1].next_in == 1:
+            await asyncio.sleep(0.01)
+        first.close()
+
+    asyncio.run(asyncio.wait_for(talk(), 30.0))
+    assert wait_for(circle, "duplicate")["peer"] == "party1" and hub.failure is None
 
 
 def test_a_flood_of_strangers_does_not_fill_the_log():
@@ -360,6 +402,8 @@ def test_a_greeting_that_was_overtaken_ends_nothing(circle, hub):
     knock(hub, circle, own(circle), meaning.hello(1, 1, 1, attempt=1).packed())
     assert wait_for(circle, "late")["peer"] == "party1" and hub.failure is None
     later = Meaning(RUN, STUDY, "versions")
+    while 1 in hub.connections:  # until then it counts as a second process
+        time.sleep(0.01)
     knock(hub, circle, own(circle), later.hello(1, 2, 2).packed())
     wait_for(circle, "peer_restarted")
     circle.events.clear()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dual2.errors import PeerError
+from dual2.runtime.peers.conversation import demand_memory
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 from dual2.runtime.peers.link import Gap, Link
 
@@ -180,9 +181,9 @@ def test_a_party_whose_state_was_deleted_is_told():
 
 
 def test_a_peer_cannot_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 500)
+    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 5500)
     link, sent = Link(1, "lab"), 0
-    with pytest.raises(PeerError, match=r"lab sent \d+ bytes ahead; expected at most 600"):
+    with pytest.raises(PeerError, match=r"lab sent \d+ bytes ahead; expected at most 5600"):
         for seq in range(1, 100):
             link.accept(replace(frame_of(Kind.BYE, RUN), seq=seq, ack=1, stable=1), 100)
             sent = seq
@@ -194,7 +195,7 @@ def test_a_peer_cannot_fill_the_memory(monkeypatch):
 
 def test_what_the_journal_gives_back_was_not_sent_ahead(monkeypatch):
     """A long run is resumed while its neighbours already send what comes next."""
-    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 500)
+    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 5500)
     link = Link(1, "lab")
     link.refill([replace(number(k), seq=1 + k) for k in range(50)])
     for seq in (51, 52):
@@ -221,3 +222,27 @@ def test_only_the_last_frames_are_compared(monkeypatch):
     assert not link.accept(replace(number(0), seq=1))
     with pytest.raises(PeerError, match="again with another content"):
         link.accept(replace(number(0), seq=6000))
+
+
+def test_what_was_never_sent_cannot_be_confirmed():
+    """A peer says that it has frames that were not made, or that it was told what it was not."""
+    for ack, stable in ((3, 1), (2**63, 2**63)):
+        link = Link(1, "lab")
+        link.fresh = True
+        link.make(number(0))
+        with pytest.raises(PeerError, match=r"lab says that it has frame \d+; 1 were sent"):
+            link.accept(replace(frame_of(Kind.PING, RUN), ack=ack, stable=stable))
+    with pytest.raises(PeerError, match="lab was never told that its frames below 9 are kept"):
+        Link(1, "lab").accept(replace(frame_of(Kind.ACK, RUN, tag=9), ack=1, stable=1))
+
+
+def test_all_neighbours_together_cannot_fill_the_memory(monkeypatch):
+    monkeypatch.setattr("dual2.runtime.peers.conversation.MAX_UNREAD_BYTES", 20_000)
+    links = [Link(k, name) for k, name in enumerate(("lab", "clinic"))]
+    for seq in range(1, 8):
+        links[0].accept(replace(number(seq), seq=seq))
+        demand_memory(links)
+    with pytest.raises(PeerError, match=r"\d+ bytes of frames are unread, \d+ of them from clinic"):
+        for seq in range(1, 20):
+            links[1].accept(replace(number(seq), seq=seq))
+            demand_memory(links)

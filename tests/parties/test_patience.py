@@ -25,8 +25,8 @@ class Waiting(Exchange):
         self.names, self.progress = ["me", "clinic"], Progress()
         self.journal = SimpleNamespace(catch_up=lambda: None, unsynced=0)
         self.hub = SimpleNamespace(
-            timing=SimpleNamespace(patience=PATIENCE),
-            links={1: SimpleNamespace(inbox=[])},
+            timing=SimpleNamespace(patience=PATIENCE, progress=10 * PATIENCE),
+            links={1: SimpleNamespace(inbox=[], next_in=1)},
             neighbours={1: SimpleNamespace(address=("127.0.0.1", 7443))},
             connections={},
             refusals={},
@@ -50,3 +50,21 @@ def test_it_waits_no_longer_than_it_should(monkeypatch, stopped_at):
     with pytest.raises(PeerError, match=r"clinic \(127.0.0.1:7443\) was unreachable for 60 s"):
         party._wait(lambda: False, 1)
     assert abs(0.5 * party.turns - PATIENCE) <= 1.0
+
+
+def test_a_peer_that_is_there_but_does_not_compute_is_named(monkeypatch):
+    party = Waiting(monkeypatch, stopped_at=None)
+    party.hub.connections[1] = object()
+    with pytest.raises(PeerError, match=r"clinic is connected but has sent nothing new for 600 s"):
+        party._wait(lambda: False, 1)
+    assert abs(0.5 * party.turns - 10 * PATIENCE) <= 1.0
+
+
+def test_a_peer_that_makes_progress_has_its_time_again(monkeypatch):
+    party = Waiting(monkeypatch, stopped_at=None)
+    party.hub.connections[1] = object()
+    link = party.hub.links[1]
+    party._wait(
+        lambda: bool(link.__dict__.update(next_in=party.turns // 900)) or party.turns > 3000, 1
+    )
+    assert 0.5 * party.turns > 10 * PATIENCE

@@ -41,6 +41,7 @@ OPTIONAL: dict[str, type] = {
     "listen": str,
     "status": str,
     "patience": float,
+    "progress_patience": float,
     "dead": float,
     "sync": bool,
     "peers": dict,
@@ -82,10 +83,7 @@ def party_of(table: dict[str, Any], file: Path, study: Study) -> Party:
     if table["name"] not in study.names:
         raise Dual2Error(f"{where}: {unknown_name('party', table['name'], study.names)}")
     me = study.names.index(table["name"])
-    timing = Timing(
-        dead=_seconds(table, "dead", 15.0, where),
-        patience=_seconds(table, "patience", 600.0, where),
-    )
+    timing = _timing(table, where)
     party = Party(
         file,
         study,
@@ -105,6 +103,18 @@ def party_of(table: dict[str, Any], file: Path, study: Study) -> Party:
     if waits and party.listen is None:
         raise Dual2Error(f'{where} lacks listen = "host:port": {", ".join(waits)} will dial here.')
     return party
+
+
+def _timing(table: dict[str, Any], where: str) -> Timing:
+    """How long this party waits, and for what."""
+    patience = _seconds(table, "patience", Timing.patience, where)
+    progress = _seconds(table, "progress_patience", max(Timing.progress, patience), where)
+    if progress < patience:
+        raise Dual2Error(
+            f"{where}: progress_patience is {progress:g}; expected at least patience, "
+            f"{patience:g}: a party that waits for a missing one sends nothing either."
+        )
+    return Timing(_seconds(table, "dead", Timing.dead, where), patience, progress)
 
 
 def _seconds(table: dict[str, Any], name: str, default: float, where: str) -> float:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal
+from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal, StateError
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
 from dual2.processes.parties.party import Party
@@ -277,6 +277,8 @@ def _public(name: str, error: BaseException) -> tuple[str, Reason]:
     """What the others are told of an error here: nothing about this party's data."""
     if isinstance(error, PeerError):
         return str(error), Reason.FAULT
+    if isinstance(error, StateError):
+        return f"{name} has no room for its state.", Reason.LEFT
     if isinstance(error, Refusal):
         return f"{name} had to stop: {error.told}", Reason.REFUSED
     if isinstance(error, CapabilityError):

@@ -34,6 +34,7 @@ class Board:
             "state": "starting",
         }
         self.transport: Parties | None = None
+        self.unwritten = ""
 
     def tell(self, info: dict[str, Any]) -> None:
         """A stopping test was made; a callback of ``solve``."""
@@ -79,7 +80,8 @@ class Board:
         line += f", residual {kkt:.1e} (target {tol:g})" if kkt is not None else ""
         line += f", waiting for {waiting} {waited:.0f} s" if waited >= 1 else ""
         whys = [f" ({link['why']})" for link in links if link["why"] and link["peer"] == waiting]
-        return line + (whys[0] if whys and waited >= 1 else "")
+        line += whys[0] if whys and waited >= 1 else ""
+        return f"{line}. {self.unwritten}" if self.unwritten else line
 
     def _left(self, tol: float) -> float | None:
         """Seconds to the target if the residual falls as it did so far; None if it does not."""
@@ -95,9 +97,14 @@ class Board:
         self._write()
 
     def _write(self) -> None:
+        """Best effort: a full disk must not end a run because of its status."""
         new = self.file.with_name(f".{self.file.name}.new")
-        new.write_text(json.dumps(self.now))
-        os.replace(new, self.file)
+        try:
+            new.write_text(json.dumps(self.now))
+            os.replace(new, self.file)
+            self.unwritten = ""
+        except OSError as error:
+            self.unwritten = f"{self.file} cannot be written: {error.strerror or error}"
 
 
 def read_status(party: Party) -> dict[str, Any]:

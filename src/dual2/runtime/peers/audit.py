@@ -17,7 +17,7 @@ from typing import Any
 from dual2.errors import Dual2Error
 from dual2.files import parse_json
 from dual2.files.reading import open_regular
-from dual2.runtime.peers.folder import make_private
+from dual2.runtime.peers.folder import make_private, write
 
 _FIRST = "0" * 32
 _TEXT = 1000
@@ -28,10 +28,16 @@ _LONGEST = 2**16
 
 
 class Audit:
-    """The log of one party; events may come from any thread."""
+    """The log of one party; events may come from any thread.
+
+    Attributes
+    ----------
+    lost : int
+        Lines that a full disk has not taken; the next one that is written says so.
+    """
 
     def __init__(self, file: Path, run: str) -> None:
-        self._run, self._lock = json.dumps(run), threading.Lock()
+        self._run, self._lock, self.lost = json.dumps(run), threading.Lock(), 0
         make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
@@ -48,6 +54,20 @@ class Audit:
         last = whole.rpartition(b"\n")[2].decode(errors="replace")
         return _link(last.encode()) if end else _FIRST
 
+    def _write(self, line: bytes) -> None:
+        """A line, or none of it: a full disk must end neither the run nor the chain.
+
+        How many were lost is the first thing that is written when there is room again.
+        """
+        end = os.fstat(self._descriptor).st_size
+        try:
+            write(self._descriptor, line + b"\n")
+        except OSError:
+            os.ftruncate(self._descriptor, end)
+            self.lost += 1
+            return
+        self._last = _link(line)
+
     def __call__(self, event: str, **details: Any) -> None:
         """Log an event."""
         if details.keys() == _OF_SUMS:  # what comes most often
@@ -55,13 +75,15 @@ class Audit:
         else:
             shown = "".join(f', "{name}": {_shown(value)}' for name, value in details.items())
         with self._lock:
+            lost = self.lost
+            shown += f', "lost": {lost}' if lost else ""
             data = (
                 f'{{"t": {time.time():.3f}, "run": {self._run}, "event": "{event}"{shown}, '
                 f'"prev": "{self._last}"}}'
             ).encode()
             if self._descriptor >= 0:
-                os.write(self._descriptor, data + b"\n")
-                self._last = _link(data)
+                self._write(data)
+                self.lost -= lost if self.lost == lost else 0
 
     def close(self) -> None:
         """No more events."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dual2.errors import PeerError
@@ -10,7 +11,7 @@ from dual2.runtime.peers.aborts import parse_abort
 from dual2.runtime.peers.carrier import Connection
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.link import Gap
+from dual2.runtime.peers.link import Gap, Link
 
 if TYPE_CHECKING:
     from dual2.runtime.peers.hub import Hub
@@ -18,6 +19,23 @@ if TYPE_CHECKING:
 BROKEN = (OSError, EOFError, TimeoutError, Gap)
 """How a connection ends; there will be another one."""
 _SENDING = {kind: f"before send {kind.name}" for kind in Kind}
+
+
+MAX_UNREAD_BYTES = 2**30
+"""Most bytes of frames of all neighbours together that the program has not consumed."""
+_NOTABLE_BYTES = 2**20
+"""A neighbour with fewer unread bytes is not the one that fills the memory."""
+
+
+def demand_memory(links: Iterable[Link]) -> None:
+    """An error that names who has sent most, if all have sent too much ahead."""
+    unread = {link.name: link.unread for link in links}
+    if sum(unread.values()) > MAX_UNREAD_BYTES:
+        name = max(unread, key=lambda one: unread[one])
+        raise PeerError(
+            f"{sum(unread.values())} bytes of frames are unread, {unread[name]} of them from "
+            f"{name}; expected at most {MAX_UNREAD_BYTES} of all neighbours together."
+        )
 
 
 class Conversation:
@@ -131,6 +149,8 @@ class Conversation:
         try:
             with hub.lock:
                 link.accept(frame, self._limit)
+                if link.unread > _NOTABLE_BYTES:
+                    demand_memory(hub.links.values())
                 if link.parting and link.over and not self._parted:
                     self._wake.set()
         except Gap as gap:

@@ -149,6 +149,7 @@ class Exchange(Transport):
             self.sync()  # a peer may be waiting for room
         hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
         patience = hub.timing.patience if patience is None else patience
+        state, since = None, clock()
         while not ready():
             peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
             if hub.failure is not None:
@@ -159,6 +160,10 @@ class Exchange(Transport):
             waited = clock() - max(hub.down_since[peer], begun)  # read in every turn
             if down and waited > patience:
                 self._lost(self._unreachable(peer))
+            if state != (state := (peer, down, hub.links[peer].next_in)):
+                since = clock()
+            if not down and clock() - since > hub.timing.progress:
+                self._lost(self._idle(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
             hub.wait(ready, _TICK)
         self.progress.waiting = ""
@@ -185,6 +190,14 @@ class Exchange(Transport):
         return (
             f"{self.names[peer]}{where} was unreachable for {self.hub.timing.patience:g} s (sum "
             f"{self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
+            "--resume."
+        )
+
+    def _idle(self, peer: int) -> str:
+        return (
+            f"{self.names[peer]} is connected but has sent nothing new for "
+            f"{self.hub.timing.progress:g} s (sum {self._index}, progress_patience). Does it still "
+            "compute, or wait for a party that is missing? State is kept: start it again, then "
             "--resume."
         )
 

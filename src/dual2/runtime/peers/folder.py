@@ -2,13 +2,27 @@
 
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from dual2.errors import Dual2Error, PeerError
+from dual2.errors import Dual2Error, PeerError, StateError
 from dual2.runtime.peers.crash_points import passing
 
 OWN = os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
 """Files of a state folder are its own, never links to others."""
+
+
+@contextmanager
+def keeping(file: Path) -> Iterator[None]:
+    """Name the file that cannot be written, and say how to go on."""
+    try:
+        yield
+    except OSError as error:
+        raise StateError(
+            f"{file} cannot be written: {error.strerror or error}. Nothing was sent that is not "
+            "kept. Make room, then go on with --resume; the others wait."
+        ) from error
 
 
 def write(descriptor: int, content: bytes | bytearray | memoryview) -> None:
@@ -49,6 +63,11 @@ def lock(folder: Path) -> int:
 
 def create(path: Path, content: bytes, mode: int = 0o600) -> None:
     """Write a file beside its place, sync it, rename it, sync its folder."""
+    with keeping(path):
+        _create(path, content, mode)
+
+
+def _create(path: Path, content: bytes, mode: int) -> None:
     new = path.with_name(f".{path.name}.new")
     passing("before create")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | OWN, mode)

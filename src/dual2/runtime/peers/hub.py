@@ -5,6 +5,7 @@ to itself (:mod:`dual2.runtime.peers.turns`).
 """
 
 import asyncio
+import math
 import random
 import ssl
 import threading
@@ -30,10 +31,14 @@ _FAREWELL = 3.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: silence that ends a connection, how long to wait for a lost peer, pauses."""
+    """Seconds: silence that ends a connection, how long to wait for a lost peer, pauses.
+
+    ``progress`` is how long to wait for a peer that is connected but sends nothing new.
+    """
 
     dead: float = 15.0
     patience: float = 600.0
+    progress: float = 3600.0
     shortest: float = 0.05
     longest: float = 1.0
 
@@ -96,6 +101,7 @@ class Hub:
         self._talks: dict[int, Conversation] = {}
         self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
         self._greetings = 0
+        self._seen: dict[int, float] = {}
         self._untold = set(self.links)
         self._strangers = Strangers(audit)
         self._sparing = {peer: Sparing(audit) for peer in self.links}
@@ -215,6 +221,8 @@ class Hub:
                 connection = await visitor.secure()
                 peer = self._find(connection, address)
                 said = None if peer is None else await self._greet(peer, connection)
+            if peer is not None:
+                self._strangers.know(address)
             if peer is not None and said is not None:
                 await self._converse(peer, connection, said)
         except ssl.SSLError as error:
@@ -280,8 +288,9 @@ class Hub:
             frame = await connection.receive()
         if frame is None:
             raise PeerError(
-                f"{name} closed the connection right after the handshake: it probably does not "
-                "accept this certificate, or has another study. Its audit log says why."
+                f"{name} closed the connection right after the handshake: it does not accept this "
+                "certificate, has another study, or too many others knock at its door. Its audit "
+                "log says why."
             )
         try:
             return self.meaning.demand_same(frame, peer, name)
@@ -298,8 +307,10 @@ class Hub:
         if said["incarnation"] == CHECKING:
             self.note(peer, "checked")
             return
-        if self._is_late(peer, said):
-            self.note(peer, "late")
+        if (event := self._stray(peer, said)) is not None:
+            self.note(peer, event)
+            if event == "duplicate":
+                self._refused(peer, f"Two processes of {name} are running. Stop one of them.")
             return
         begun, before = time.monotonic(), link.next_in
         with self.changed:
@@ -325,9 +336,15 @@ class Hub:
             with self.changed:
                 if self.connections.get(peer) is connection:
                     del self.connections[peer]
-                    now = time.monotonic()
+                    now = self._seen[peer] = time.monotonic()
                     if link.next_in > before or now - begun > self.timing.dead:
                         self.down_since[peer] = now  # else it was never more than a greeting
+                    else:
+                        self.refusals.setdefault(
+                            peer,
+                            f"{name} closes the connection after the greeting. Is another process "
+                            "of this party running, perhaps on another machine?",
+                        )
                     self.note(peer, "link_down")
             self.notice()
 
@@ -349,17 +366,28 @@ class Hub:
             if reading is not None and readers.get(reading[0]) == reading[1]:
                 del readers[reading[0]]
 
-    def _is_late(self, peer: int, said: dict[str, Any]) -> bool:
-        """Whether a greeting was overtaken by a later one: what it wants is no longer true."""
-        lives, life = self._lives[peer], said["incarnation"]
-        if life not in lives:
-            return False
-        return life != next(reversed(lives)) or said["attempt"] <= lives[life]
+    def _stray(self, peer: int, said: dict[str, Any]) -> str | None:
+        """What is wrong with a greeting that is not to replace the peer's process; None if nothing.
+
+        "late": it was overtaken by a later one, and what it wants is no longer true. "duplicate": a
+        second process of the peer, while the first is there, or was there a moment ago and is ahead
+        of the second. A process that has really gone is silent before long: then another one is
+        welcome, and its next attempt succeeds.
+        """
+        lives, life, link = self._lives[peer], said["incarnation"], self.links[peer]
+        if not lives or life == next(reversed(lives)):
+            return "late" if lives and said["attempt"] <= lives[life] else None
+        behind = said["want"] < link.forgotten or said["stable"] < link.forgotten
+        left = time.monotonic() - self._seen.get(peer, -math.inf)
+        if peer in self.connections or (behind and left < self.timing.dead):
+            return "late" if life in lives else "duplicate"
+        return "late" if said["attempt"] <= lives.get(life, 0) else None
 
     def _note_life(self, peer: int, said: dict[str, Any]) -> bool:
         """Remember the process at the other end; whether it is another one than before."""
         lives, life = self._lives[peer], said["incarnation"]
         another = bool(lives) and life not in lives
+        lives.pop(life, None)
         lives[life] = said["attempt"]
         return another
 

@@ -8,11 +8,13 @@ again: it has consumed the frame and its journal is on disk.
 from collections import deque
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.frames import HEADER_SIZE, NUMBERED, SHORT, Frame, Kind, check_of
+from dual2.runtime.peers.frames import NUMBERED, SHORT, Frame, Kind, check_of
 
 KEEP = 256 * 2**20
 """Most bytes that are kept for a peer: then the program waits for it. A peer that sends more than
 that, and one frame, ahead of what was consumed does not keep to it."""
+FRAME_OVERHEAD_BYTES = 1024
+"""What a frame counts for beyond its payload: many small ones must not fill the memory."""
 _COMPARED = 4096
 """So many of the last frames are compared with what comes again."""
 
@@ -39,8 +41,8 @@ class Link:
         What the peer has heard of ``durable``, as far as it says so: at the end.
     parting : bool
         Whether the last frame was made.
-    unconfirmed : int
-        Bytes that are kept for the peer.
+    unconfirmed, unread : int
+        Bytes that are kept for the peer, and that came from it and are not consumed.
     fresh : bool
         Whether the state of this party began with this process: then the peer can only have what
         was made since.
@@ -57,7 +59,7 @@ class Link:
         self.consumed = self.logged = 1
         self.acknowledged = self.known = 1
         self.parting = False
-        self.unconfirmed = self._unconsumed = 0
+        self.unconfirmed = self.unread = 0
         self._cursor = self._settled = 1
         self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED)
         self._whole = 0
@@ -72,7 +74,7 @@ class Link:
         self.next_out, frame = seq + 1, frame.numbered(seq)
         if seq >= self.forgotten:
             self.out.append(frame)
-            self.unconfirmed += HEADER_SIZE + frame.length
+            self.unconfirmed += FRAME_OVERHEAD_BYTES + frame.length
 
     def consume(self) -> tuple[Frame, bool]:
         """The next frame for the program, and whether it came from the journal."""
@@ -81,7 +83,7 @@ class Link:
         if old:
             self.from_journal -= 1
         else:
-            self._unconsumed -= HEADER_SIZE + frame.length
+            self.unread -= FRAME_OVERHEAD_BYTES + frame.length
         return frame, old
 
     def log(self) -> None:
@@ -94,7 +96,7 @@ class Link:
             self.hear(frame.ack, frame.stable)
             self._check(frame)
             self._add(frame)
-        self.from_journal, self._unconsumed = len(frames), 0  # the peer did not send them ahead
+        self.from_journal, self.unread = len(frames), 0  # the peer did not send them ahead
         self.durable = self.next_in
 
     def settle(self) -> bool:
@@ -133,13 +135,21 @@ class Link:
         return resent
 
     def hear(self, ack: int, stable: int) -> None:
-        """The peer expects ``ack`` next and will not ask for what is below ``stable``."""
+        """The peer expects ``ack`` next and will not ask for what is below ``stable``.
+
+        A party whose state began with this process knows all that it ever sent.
+        """
+        if self.fresh and max(ack, stable) > self.next_out:
+            raise PeerError(
+                f"{self.name} says that it has frame {max(ack, stable) - 1}; "
+                f"{self.next_out - 1} were sent."
+            )
         if ack > self.acknowledged:
             self.acknowledged = ack
         if stable > self.forgotten:
             self.forgotten, out = stable, self.out
             while out and out[0].seq < stable:
-                self.unconfirmed -= HEADER_SIZE + out.popleft().length
+                self.unconfirmed -= FRAME_OVERHEAD_BYTES + out.popleft().length
 
     def first(self) -> Frame | None:
         """The next frame to be written on this connection, if there is one."""
@@ -174,15 +184,20 @@ class Link:
         self.hear(ack, stable)
         if frame.kind not in NUMBERED:
             if frame.kind == Kind.ACK:
+                if frame.tag > self.durable:
+                    raise PeerError(
+                        f"{self.name} was never told that its frames below {frame.tag} are kept; "
+                        f"expected at most {self.durable}."
+                    )
                 self.known = max(self.known, frame.tag)
             if frame.kind == Kind.PING and frame.tag > self.next_in:
                 raise Gap(f"frame {self.next_in} of {self.name} did not arrive")
             return False
         if not self._check(frame):
             return False
-        if self._unconsumed > KEEP + most:
+        if self.unread > KEEP + most:
             raise PeerError(
-                f"{self.name} sent {self._unconsumed} bytes ahead; expected at most {KEEP + most}."
+                f"{self.name} sent {self.unread} bytes ahead; expected at most {KEEP + most}."
             )
         self._add(frame)
         return True
@@ -217,7 +232,7 @@ class Link:
         else:
             self._contents.append(frame)
             self._whole += 1
-        self._unconsumed += HEADER_SIZE + length
+        self.unread += FRAME_OVERHEAD_BYTES + length
         self.next_in += 1
         self.inbox.append(frame)
 

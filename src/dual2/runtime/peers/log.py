@@ -8,7 +8,7 @@ from pathlib import Path
 from dual2.errors import Dual2Error
 from dual2.files import read_bytes
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.folder import OWN, create, write
+from dual2.runtime.peers.folder import OWN, create, keeping, write
 from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, check_of, mark_of
 
 START, FRAMES, SAID = 1, 2, 3
@@ -104,10 +104,11 @@ class Log:
         if end > self._filled:
             self._make_room(end)
         passing(before)
-        write(self._descriptor, record)
-        passing(within)
-        if rest:
-            write(self._descriptor, rest)
+        with keeping(self.file):
+            write(self._descriptor, record)
+            passing(within)
+            if rest:
+                write(self._descriptor, rest)
         self.size = end
         passing(after)
 
@@ -117,12 +118,14 @@ class Log:
             raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
         if end < self.size + self._ahead:
             self._filled = self.size + self._ahead
-            os.pwrite(self._descriptor, bytes(self._ahead), self.size)
+            with keeping(self.file):
+                os.pwrite(self._descriptor, bytes(self._ahead), self.size)
 
     def sync(self) -> None:
         """Bring the records to the disk."""
         if self._sync:
-            os.fdatasync(self._descriptor)
+            with keeping(self.file):
+                os.fdatasync(self._descriptor)
         self.durable = self.size
 
     def close(self) -> None:
