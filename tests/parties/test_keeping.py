@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dual2.errors import Dual2Error, PeerError
+from dual2.errors import Dual2Error, PeerError, StateError
 from dual2.runtime.peers import identity
 from dual2.runtime.peers.audit import Audit, verify
 from dual2.runtime.peers.folder import create
@@ -216,7 +216,7 @@ def test_a_state_folder_of_others_is_refused(tmp_path):
     os.chmod(state, 0o700)
     (tmp_path / "elsewhere").write_text("precious")
     (state / ".said.new").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError):
+    with pytest.raises(StateError, match=r"said cannot be written"):
         Journal(state, ABOUT, resume=False)
     assert (tmp_path / "elsewhere").read_text() == "precious"
 

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.errors import Dual2Error, Refusal
+from dual2.errors import Dual2Error, Refusal, StateError
 from dual2.files import read_json
 from dual2.learn.federated.tables import word_of
 from dual2.runtime.peers.folder import OWN, create, make_private
@@ -123,10 +123,10 @@ class LabelKey:
                     self._make()
                 if not self.ledger.exists():
                     raise self._lost(self.ledger, "what was spent on each label")
-        except OSError as error:
+        except (OSError, StateError) as error:
             raise Dual2Error(
-                f"The noise key of the labels cannot be kept in {self.file}: {error.strerror}. "
-                "Name another place in table.label_key, always the same one for this table."
+                f"The noise key of the labels cannot be kept in {self.file}. Name another place in "
+                f"table.label_key, always the same one for this table. ({error})"
             ) from error
         return read_private(self.file)
 

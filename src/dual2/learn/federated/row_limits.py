@@ -18,7 +18,7 @@ from dual2.runtime.peers.folder import create, make_private
 from dual2.runtime.peers.parties import Parties
 
 ATTEMPTS = "alignments.json"
-_ATTEMPT_STREAM = 2**62 + 16
+_ATTEMPT_STREAM = 2**62 + 4
 """Number of the random words by which an attempt is known after a restart."""
 
 

@@ -21,7 +21,7 @@ def keeping(file: Path) -> Iterator[None]:
     except OSError as error:
         raise StateError(
             f"{file} cannot be written: {error.strerror or error}. Nothing was sent that is not "
-            "kept. Make room, then go on with --resume; the others wait."
+            "kept. Once it can be written (room, rights) go on with --resume; the others wait."
         ) from error
 
 
