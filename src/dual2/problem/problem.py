@@ -95,6 +95,9 @@ class Problem:
         self.dims, self.sizes = other.dims, other.sizes
         self.groups, self.sigma = other.groups, other.sizes.sigma
 
+    def refresh(self) -> None:
+        """Called by every solve: a problem that was read from elsewhere reads it again."""
+
     def __repr__(self) -> str:
         sizes = f"{counted(self.n, 'agent')}, {counted(sum(self.dims), 'variable')}"
         return f"Problem({sizes}, p={self.p}, h={self.h!r})"

@@ -1,6 +1,8 @@
 """``from_cvxpy``: a cvxpy model whose variables belong to agents, as a :class:`Problem`."""
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +15,20 @@ from dual2.recognise.affine import zeroed
 from dual2.recognise.forces import pass_slopes
 from dual2.recognise.own import Own
 from dual2.recognise.pieces import Piece, by_owner
-from dual2.recognise.reading import Reading
+from dual2.recognise.reading import Part, Reading
 from dual2.recognise.terms import short
+from dual2.recognise.values import closed_value, parameter_values, violations_of
 from dual2.solving.result import Result, Status
+from dual2.solving.unsolved import check_accept, not_solved
 
 Array = np.ndarray
 _KNOWN = {"nonneg", "nonpos", "pos", "neg", "bounds", "symmetric"}
 """Attributes of cvxpy variables that become bounds, or equations of their owner."""
 _DENSE = 4096
 """Entries up to which an agent's A is kept dense."""
+_OTHER, _OTHER_LEAST = 1e3, 1e-3
+"""A converged answer whose KKT residual is now so many times larger, and larger than the second
+number, belongs to other values of the parameters."""
 _STATUS = {
     Status.CONVERGED: "optimal",
     Status.STALLED: "user_limit",
@@ -35,8 +42,23 @@ _STATUS = {
 """What cvxpy calls the ends of a run; numbers that ran away prove nothing about the model."""
 
 
+@dataclass(frozen=True)
+class Recognised:
+    """A model at some values of its parameters, agent by agent."""
+
+    agents: list[Agent]
+    owners: list[Own]
+    pieces: list[Piece]
+    summary: list[str]
+    values: list[Array]  # of the parameters
+    known: dict[int, Part]  # what no parameter enters
+
+
 class CvxpyProblem(Problem):
     """A problem that remembers the cvxpy model it was read from.
+
+    Parameters of the model are read at every solve: parts of the model that they do not enter are
+    not read again.
 
     Attributes
     ----------
@@ -49,26 +71,42 @@ class CvxpyProblem(Problem):
     """
 
     def __init__(
-        self,
-        agents: list[Agent],
-        owners: list[Own],
-        pieces: list[Piece],
-        names: list[str],
-        summary: list[str],
-        model: Any,
+        self, recognised: Recognised, names: list[str], groups: list[list[Any]], model: Any
     ) -> None:
-        super().__init__(agents, _stack(pieces))
-        self._owners, self._pieces = owners, pieces
-        self.names, self.summary, self.model = names, summary, model
+        super().__init__(recognised.agents, _stack(recognised.pieces))
+        self._recognised, self._groups = recognised, groups
+        self.names, self.summary, self.model = names, recognised.summary, model
 
-    def assign(self, result: Result) -> float:
+    def refresh(self) -> None:
+        """Read the model again if values of its parameters have changed; :func:`solve` calls it."""
+        if not self._is_current():
+            known = self._recognised.known
+            found = _recognise(self.model, self.names, self._groups, known)
+            fresh = CvxpyProblem(found, self.names, self._groups, self.model)
+            self.__dict__.clear()
+            self.__dict__.update(fresh.__dict__)
+
+    def _is_current(self) -> bool:
+        now, then = parameter_values(self.model), self._recognised.values
+        return all(np.array_equal(a, b) for a, b in zip(now, then, strict=True))
+
+    def assign(self, result: Result, accept: str | None = None) -> float:
         """Tell the model how it went, as ``model.solve()`` would.
 
         Its variables get the solution's values, coupling constraints their duals, ``model.status``
-        and ``model.value`` what cvxpy calls them. An infeasible or unbounded model gets no values
-        (None) and an infinity as value. A run that diverged says nothing about the model: its
-        status is cvxpy's ``"solver_error"``, and nothing has a value. Duals of constraints within
-        one agent stay as they were unless they became rows of the coupling.
+        and ``model.value`` what cvxpy calls them. Other constraints have no dual (None), unless
+        they became rows of the coupling. An infeasible or unbounded model gets no values (None)
+        and an infinity as value. A run that diverged says nothing about the model: its status is
+        cvxpy's ``"solver_error"``, and nothing has a value. The same holds, with the status
+        ``"user_limit"`` and a warning of what is violated, for a run that ended early, unless
+        ``accept="unsolved"``.
+
+        Parameters
+        ----------
+        result : Result
+            Of this problem, with the present values of the model's parameters.
+        accept : {None, "unsolved"}
+            ``"unsolved"`` also assigns the values of a run that has not converged.
 
         Returns
         -------
@@ -77,11 +115,8 @@ class CvxpyProblem(Problem):
         """
         from cvxpy.reductions.solution import Solution
 
-        if len(result.x) != self.n:
-            raise ProblemError(
-                f"The result has answers of {len(result.x)} agents; expected {self.n}. Over MPI "
-                "use dual2.solve_for_all, which tells every process all of them."
-            )
+        check_accept("assign", accept)
+        self._check(result)
         status = _STATUS[Status(result.status)]
         if status == "solver_error":
             self.model._clear_solution()
@@ -93,17 +128,58 @@ class CvxpyProblem(Problem):
             self.model.unpack(Solution(status, worst, {}, {}, {}))
             return worst
         values = {}
-        for owner, x in zip(self._owners, result.x, strict=True):
+        for owner, x in zip(self._recognised.owners, result.x, strict=True):
             for variable in owner.variables:
                 part = np.asarray(x[owner.slices[variable.id]])
                 values[variable.id] = part.reshape(variable.shape, order="F")
-        self.model.unpack(Solution(status, None, values, self._duals(result.dual), {}))
-        return float(self.model.value)
+        duals = self._duals(result.dual)
+        with np.errstate(divide="ignore", invalid="ignore"):  # quad_over_lin at its apex
+            self.model.unpack(Solution(status, None, values, duals, {}))
+        for constraint in self.model.constraints:
+            if constraint.id not in duals:
+                for variable in constraint.dual_variables:
+                    variable.save_value(None)
+        if status == "user_limit" and accept is None:
+            self._take_back(result)
+            return np.nan
+        value = float(np.nan if self.model.value is None else self.model.value)
+        if not np.isfinite(value):
+            self.model._value = value = closed_value(self.model.objective.expr)
+        return value
+
+    def _take_back(self, result: Result) -> None:
+        """No value stays of a run that ended early; a warning says what it violates."""
+        found = violations_of(self.model)
+        self.model._clear_solution()
+        self.model._status = _STATUS[Status(result.status)]
+        text = not_solved(Status(result.status), found, "objective")
+        warnings.warn(
+            f'{text} The model has no values; accept="unsolved" assigns them.', stacklevel=3
+        )
+
+    def _check(self, result: Result) -> None:
+        """Refuse a result of other agents, or of other values of the parameters."""
+        if len(result.x) != self.n:
+            raise ProblemError(
+                f"The result has answers of {len(result.x)} agents; expected {self.n}. Over MPI "
+                "use dual2.solve_for_all, which tells every process all of them."
+            )
+        fits = [len(x) for x in result.x] == list(self.dims) and len(result.dual) == self.p
+        same = self._is_current() and fits
+        if same and result.status == Status.CONVERGED and self.model.parameters():
+            limit = max(_OTHER * result.certificate.kkt, _OTHER_LEAST)
+            same = self.kkt(result.x, result.dual).kkt <= limit
+        if not same:
+            names = ", ".join(parameter.name() for parameter in self.model.parameters())
+            raise ProblemError(
+                f"The result is not of the model as it is now: parameters ({names}) have other "
+                "values than when it was solved. Solve again, then assign."
+            )
 
     def _duals(self, dual: Array) -> dict[int, Array]:
         """Rows of the dual by the constraint they belong to; cvxpy's sign convention is ours."""
         found, start = {}, 0
-        for piece in self._pieces:
+        for piece in self._recognised.pieces:
             rows = dual[start : start + piece.map.size]
             start += piece.map.size
             if piece.constraint is not None:
@@ -154,7 +230,18 @@ def from_cvxpy(
     6.0000 2.0000 1.0000
     """
     names, groups = _owners(problem, agents)
-    reading = _read(problem, names, groups)
+    found = _recognise(problem, names, groups, {})
+    if summary:
+        print("\n".join(found.summary))
+    return CvxpyProblem(found, names, groups, problem)
+
+
+def _recognise(
+    model: Any, names: list[str], groups: list[list[Any]], known: dict[int, Part]
+) -> Recognised:
+    """The model at the present values of its parameters."""
+    groups = [list(group) for group in groups]
+    reading = _read(model, names, groups, known)
     owners = [Own(name, group) for name, group in zip(names, groups, strict=True)]
     _own_bounds(owners)
     for owner in owners:
@@ -175,13 +262,11 @@ def from_cvxpy(
         said += [
             f"{piece.text}: rows of the coupling of agent {name} alone" for piece in owner.rest
         ]
-    said = list(dict.fromkeys(said))
-    if summary:
-        print("\n".join(said))
     shared = pass_slopes(shared, owners, sets)
     pairs = zip(owners, sets, strict=True)
     parts = [Agent(_rows(owner, shared), owner.f(), g) for owner, g in pairs]
-    return CvxpyProblem(parts, owners, shared, names, said, problem)
+    said = list(dict.fromkeys(said))
+    return Recognised(parts, owners, shared, said, parameter_values(model), reading.known)
 
 
 def _owners(problem: Any, agents: Any) -> tuple[list[str], list[list[Any]]]:
@@ -252,14 +337,16 @@ def _check_variable(cp: Any, name: str, variable: Any) -> None:
         )
 
 
-def _read(problem: Any, names: list[str], groups: list[list[Any]]) -> Reading:
+def _read(
+    problem: Any, names: list[str], groups: list[list[Any]], known: dict[int, Part]
+) -> Reading:
     """The model as a minimum; new variables join the groups."""
     from cvxpy import upper_tri
 
     sign = -1.0 if type(problem.objective).__name__ == "Maximize" else 1.0
-    reading = Reading(names, groups)
+    reading = Reading(names, groups, known)
     with zeroed([variable for group in groups for variable in group]):
-        reading.objective(sign * problem.objective.expr)
+        reading.objective(problem.objective.expr, sign)
         for constraint in problem.constraints:
             reading.constraint(constraint)
         for variable in (v for group in groups for v in group):

@@ -6,6 +6,7 @@ the owner of the atom's variables; if there are several, to the first.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,27 +21,75 @@ _CONES = {"Equality", "Zero", "Inequality", "NonPos", "NonNeg", "SOC"}
 """Types of constraints that a replacement may use."""
 
 
+@dataclass(frozen=True)
+class Part:
+    """What one constraint, or the objective, adds; without parameters it stays what it is."""
+
+    pieces: list[Piece]
+    slopes: dict[int, Array]
+    owned: list[tuple[int, Any]]  # new variables, and who owns them
+
+
 class Reading:
     """What a model says, as a minimum.
 
-    ``names``: what the agents are called; ``groups``: their variables, to which new ones are added.
+    ``names``: what the agents are called; ``groups``: their variables, to which new ones are added;
+    ``known``: parts of an earlier reading that no parameter enters, by their id.
     """
 
-    def __init__(self, names: list[str], groups: list[list[Any]]) -> None:
+    def __init__(
+        self, names: list[str], groups: list[list[Any]], known: dict[int, Part] | None = None
+    ) -> None:
         self.names, self.groups = names, groups
+        self.known: dict[int, Part] = dict(known or {})
         self.home = {v.id: i for i, group in enumerate(groups) for v in group}
         self.slopes = {v.id: np.zeros(v.size) for group in groups for v in group}
         self.pieces: list[Piece] = []
         self.unknown: list[str] = []
 
-    def objective(self, expression: Any) -> None:
-        """Take in what is minimised."""
-        for term in terms(expression):
-            self._attempt(lambda term=term: self._term(term, short(term.atom)), term.atom)
+    def objective(self, expression: Any, sign: float) -> None:
+        """Take in ``sign`` times an expression, which is minimised."""
+
+        def read() -> None:
+            for term in terms(sign * expression):
+                self._attempt(lambda term=term: self._term(term, short(term.atom)), term.atom)
+
+        self._take(expression, read)
 
     def constraint(self, constraint: Any) -> None:
         """Take in one constraint."""
-        self._attempt(lambda: self._limit(constraint, short(constraint)), constraint)
+
+        def read() -> None:
+            self._attempt(lambda: self._limit(constraint, short(constraint)), constraint)
+
+        self._take(constraint, read)
+
+    def _take(self, thing: Any, read: Callable[[], None]) -> None:
+        """Read, or take what is known of a part that no parameter enters."""
+        known = self.known.get(thing.id if hasattr(thing, "id") else id(thing))
+        if known is not None:
+            self._replay(known)
+            return
+        pieces, slopes = len(self.pieces), {k: v.copy() for k, v in self.slopes.items()}
+        before = set(self.home)
+        read()
+        if thing.parameters():
+            return
+        owned = [(i, v) for i, group in enumerate(self.groups) for v in group if v.id not in before]
+        moved = {
+            key: value - slopes.get(key, 0.0) for key, value in self.slopes.items() if value.any()
+        }
+        key = thing.id if hasattr(thing, "id") else id(thing)
+        self.known[key] = Part(self.pieces[pieces:], moved, owned)
+
+    def _replay(self, part: Part) -> None:
+        for owner, variable in part.owned:
+            self.home[variable.id] = owner
+            self.groups[owner].append(variable)
+            self.slopes[variable.id] = np.zeros(variable.size)
+        self.pieces += part.pieces
+        for key, value in part.slopes.items():
+            self.slopes[key] = self.slopes[key] + value
 
     def close(self) -> None:
         """Refuse the model if some pieces were not recognised."""

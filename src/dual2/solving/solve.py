@@ -202,6 +202,7 @@ def _check_problem(problem: Problem, network: AnyNetwork | None) -> tuple[AnyNet
     """The network, which may be left out, and what the explanation says of that."""
     if not isinstance(problem, Problem):
         raise ProblemError(f"solve needs a Problem first; found {type(problem).__name__}.")
+    problem.refresh()
     network, note = network_or_default(problem, network)
     if not isinstance(network, Network | ChebyshevNetwork):
         raise NetworkError(

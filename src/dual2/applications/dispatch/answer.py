@@ -13,10 +13,10 @@ from dual2.applications.dispatch.tables import bus_table, line_table
 from dual2.applications.dispatch.units import Storage
 from dual2.applications.dispatch.violated import violations_of
 from dual2.applications.dispatch.zones import zone_table
-from dual2.applications.unsolved import Violation, is_solved, not_solved
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import Result, Status
+from dual2.solving.unsolved import Violation, is_solved, not_solved
 
 if TYPE_CHECKING:
     from dual2.applications.dispatch.case import Dispatch
@@ -150,7 +150,7 @@ class Answer:
         """What stands first if the run has not converged; empty if it has."""
         if self.solved:
             return ""
-        return not_solved(Status(self.result.status), self.violations, "cost below")
+        return not_solved(Status(self.result.status), self.violations, "cost below", "schedule")
 
     def __repr__(self) -> str:
         what = self.notice or f"{self.status}, cost {self.cost:.8g}"

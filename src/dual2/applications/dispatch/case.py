@@ -18,7 +18,6 @@ from dual2.applications.dispatch.line_rows import LineRows, Row
 from dual2.applications.dispatch.units import Generator, Unit, UnitAgent, shed_units
 from dual2.applications.dispatch.zones import Zones
 from dual2.applications.participants import distinct_names, read_network
-from dual2.applications.unsolved import check_accept, warn_unsolved
 from dual2.errors import NetworkError, ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array, entries
@@ -26,6 +25,7 @@ from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import NotSolved, Result, Status
 from dual2.solving.storage.answers import read_result
+from dual2.solving.unsolved import check_accept, warn_unsolved
 
 COUPLINGS = ("equal", "at least")
 OPTIONS = ("graph", "lines", "coupling", "reserve", "interfaces", "grid", "zones", "shed")

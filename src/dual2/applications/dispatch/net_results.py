@@ -6,9 +6,9 @@ import numpy as np
 
 from dual2.applications.dispatch.answer import Answer
 from dual2.applications.dispatch.net_tables import supplied_buses
-from dual2.applications.unsolved import check_accept
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
+from dual2.solving.unsolved import check_accept
 
 ENDS = {"line": ("p_from_mw", "p_to_mw"), "trafo": ("p_hv_mw", "p_lv_mw")}
 KINDS = ("ext_grid", "gen", "sgen", "storage", "load")

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dual2.applications.unsolved import SHOWN, Violation
 from dual2.functions.arguments import Array
+from dual2.solving.unsolved import SHOWN, Violation
 
 if TYPE_CHECKING:
     from dual2.applications.dispatch.answer import Answer

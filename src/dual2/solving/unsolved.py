@@ -51,14 +51,18 @@ def is_solved(result: Result) -> bool:
     return result.status == Status.CONVERGED
 
 
-def not_solved(status: Status, violations: Sequence[Violation], whose: str) -> str:
+def not_solved(
+    status: Status, violations: Sequence[Violation], whose: str, what: str = "point"
+) -> str:
     """The sentences that stand first: how the run ended and what is violated most.
+
+    ``whose`` is the number that must not be believed, ``what`` the answer that it is of.
 
     Examples
     --------
-    >>> not_solved(Status.TIME_LIMIT, [Violation("Balance", 12.4, "MW", 18)], "cost")
+    >>> not_solved(Status.TIME_LIMIT, [Violation("Balance", 12.4, "MW", 18)], "cost", "plan")
     'NOT SOLVED (time limit). Balance is off by 12.4 MW in period 18; the cost is of an infeasible \
-schedule.'
+plan.'
     """
     begin = f"NOT SOLVED ({str(status).replace('_', ' ').lower()})."
     if not violations:
@@ -66,7 +70,7 @@ schedule.'
     worst = max(violations, key=lambda one: one.amount)
     more = len(violations) - 1
     others = f" ({more} more violated)" if more else ""
-    return f"{begin} {worst}{others}; the {whose} is of an infeasible schedule."
+    return f"{begin} {worst}{others}; the {whose} is of an infeasible {what}."
 
 
 def warn_unsolved(text: str, accept: str | None, stacklevel: int = 3) -> None:
