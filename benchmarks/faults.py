@@ -31,10 +31,10 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common import interpreter
 from common.report import Report, parse, report_parts
-from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import NUMBERED
 from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.tls_transport import Connection
 from party_circle import QUICK, Circle, Fate, Hanging
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
@@ -50,7 +50,7 @@ _put = Connection.put
 
 def program(party: Parties, network: Any) -> list[Any]:
     """Twelve sums, each behind a round of rows; all that a party found."""
-    others, found = list(party.hub.links), []
+    others, found = list(party.manager.links), []
     stage = np.zeros((1 + len(others), 3))
     rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
     ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
@@ -89,9 +89,9 @@ def cut(circle: Circle, over: threading.Event, draw: random.Random) -> int:
     count = 0
     while not over.wait(draw.uniform(0.02, 0.2)):
         for party in draw.sample(list(circle.parties.values()), min(1, len(circle.parties))):
-            for connection in list(party.hub.connections.values())[:1]:
+            for connection in list(party.manager.connections.values())[:1]:
                 with suppress(RuntimeError):  # its loop has just ended
-                    party.hub._turns.loop.call_soon_threadsafe(connection.close)
+                    party.manager._turns.loop.call_soon_threadsafe(connection.close)
                     count += 1
     return count
 

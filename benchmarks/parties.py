@@ -38,9 +38,9 @@ from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
 from dual2.experiments import experiment1
 from dual2.experiments.peer_report import predicted_seconds
 from dual2.runtime.peers.audit import Audit
-from dual2.runtime.peers.carrier_tls import make_context
-from dual2.runtime.peers.hub import Timing
+from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.tls_transport import make_context
 from dual2.solving.solve import solve
 from party_circle import Circle
 from party_offices import Offices, free_ports
@@ -119,10 +119,10 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
     plain = Plain(me, circle, {int(i): port for i, port in other.items()})
     start = circle.listen
 
-    def listen(hub: Any) -> Any:
-        start(hub)
-        print(json.dumps([hub.port, plain.port]), flush=True)
-        return hub
+    def listen(manager: Any) -> Any:
+        start(manager)
+        print(json.dumps([manager.port, plain.port]), flush=True)
+        return manager
 
     circle.listen = listen  # type: ignore[method-assign]
 

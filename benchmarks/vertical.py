@@ -30,7 +30,7 @@ from dual2.learn.federated.label_noise import keep_probability, randomise
 from dual2.learn.federated.party_file import LearnParty, read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.runtime.peers.audit import verify
-from dual2.runtime.peers.carrier_tls import Connection
+from dual2.runtime.peers.tls_transport import Connection
 from learning_offices import Offices, World, done
 from party_offices import free_ports
 

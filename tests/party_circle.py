@@ -19,11 +19,9 @@ from dual2.errors import StateError
 from dual2.network import Network
 from dual2.runtime.peers import crash_points
 from dual2.runtime.peers.aborts import Reason
-from dual2.runtime.peers.carrier import Carrier, Neighbour
-from dual2.runtime.peers.carrier_grpc import GrpcCarrier
-from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
-from dual2.runtime.peers.hello import Meaning
-from dual2.runtime.peers.hub import Hub, Place, Timing
+from dual2.runtime.peers.connection_manager import ConnectionManager, Place, Timing
+from dual2.runtime.peers.grpc_transport import GrpcTransport
+from dual2.runtime.peers.hello import SessionIdentity
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -34,6 +32,8 @@ from dual2.runtime.peers.identity import (
 from dual2.runtime.peers.journal import Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.tls_transport import TlsTransport, make_context
+from dual2.runtime.peers.wire_transport import Neighbour, WireTransport
 
 RUN, STUDY = bytes(range(16)), bytes(range(32))
 QUICK = Timing(dead=1.5, patience=30.0, shortest=0.01, longest=0.05)
@@ -122,7 +122,7 @@ class Circle:
         self.parties: dict[int, Parties] = {}
         self.limit, self.deaths = 1 << 20, 0
 
-    def hub(self, me: int, meaning: Meaning | None = None) -> Hub:
+    def manager(self, me: int, session: SessionIdentity | None = None) -> ConnectionManager:
         others = sorted({i for edge in self.edges if me in edge for i in edge} - {me})
         neighbours = [
             Neighbour(
@@ -136,26 +136,26 @@ class Circle:
         place = Place(("127.0.0.1", self.ports.get(me, 0)), self.carrier(me, others))
         note = lambda event, **details: self.events.append((me, event, details))  # noqa: E731
         audit = self.audit or note
-        meaning = meaning or Meaning(RUN, STUDY, "versions")
-        return Hub(me, neighbours, meaning, place, self.timing, audit)
+        session = session or SessionIdentity(RUN, STUDY, "versions")
+        return ConnectionManager(me, neighbours, session, place, self.timing, audit)
 
-    def carrier(self, me: int, others: list[int]) -> Carrier:
+    def carrier(self, me: int, others: list[int]) -> WireTransport:
         """What carries the frames of a party."""
         files = self.folder / f"{self.names[me]}.key", self.folder / f"{self.names[me]}.pem"
         trusted, rest = [self.certificates[i] for i in others], (self.limit, self.timing.dead)
         if self.grpc:
             key, certificate = (file.read_bytes() for file in files)
             pins = {i: [self.certificates[i]] for i in others}
-            return GrpcCarrier(key, certificate, pins, *rest)
+            return GrpcTransport(key, certificate, pins, *rest)
         contexts = [make_context(*files, trusted, server) for server in (True, False)]
-        return TlsCarrier(*contexts, *rest)
+        return TlsTransport(*contexts, *rest)
 
-    def listen(self, hub: Hub) -> Hub:
-        """Start a hub; its port is known from then on."""
-        hub.start()
-        assert hub.port is not None
-        self.ports[hub.me] = hub.port
-        return hub
+    def listen(self, manager: ConnectionManager) -> ConnectionManager:
+        """Start a manager; its port is known from then on."""
+        manager.start()
+        assert manager.port is not None
+        self.ports[manager.me] = manager.port
+        return manager
 
     def program(self, me: int, resume: bool, work: Callable[[Parties], Any]) -> Any:
         """One life of a party: from its state to the end of the program."""
@@ -163,16 +163,18 @@ class Circle:
         from cryptography.hazmat.primitives.hashes import SHA256
 
         state = self.folder / f"state{me}"
-        journal = hub = None
+        journal = manager = None
         try:
             journal = Journal(state, {"run": RUN.hex()}, resume)
             key = load_key(self.folder / f"{self.names[me]}.key")
             sign = lambda text: key.sign(text, ECDSA(SHA256()))  # noqa: E731
             secret = Secret(state, message_of(RUN, STUDY, me), sign)
-            hub = self.hub(me)
-            self.parties[me] = party = Parties(hub, journal, self.network, self.names, secret.own)
+            manager = self.manager(me)
+            self.parties[me] = party = Parties(
+                manager, journal, self.network, self.names, secret.own
+            )
             crash_points.passing("begin")  # who was killed before it could be woken up
-            self.listen(hub)
+            self.listen(manager)
             known = party.exchange_keys(secret.entry)
             party.pairs = Masks(secret, me, self._publics(known, me), RUN, STUDY)
             party.masks = party.pairs if self.masked else None
@@ -181,13 +183,13 @@ class Circle:
             party.leave()
             return found
         except Exception as error:
-            if hub is not None:
+            if manager is not None:
                 reason = Reason.LEFT if isinstance(error, StateError) else Reason.FAULT
-                hub.fail(self.names[me], str(error), reason)
+                manager.fail(self.names[me], str(error), reason)
             raise
         finally:
-            if hub is not None:
-                hub.stop()
+            if manager is not None:
+                manager.stop()
             if journal is not None:
                 if self.power_loss:
                     for log in (journal.consumed, journal.said):
@@ -218,11 +220,11 @@ class Circle:
         """Wake up what waits in a party that has just died, and cut its connections."""
         if me not in self.parties:
             return
-        hub = self.parties[me].hub
-        for connection in list(hub.connections.values()) if hub._alive else ():
-            hub._turns.loop.call_soon_threadsafe(connection.close)
+        manager = self.parties[me].manager
+        for connection in list(manager.connections.values()) if manager._alive else ():
+            manager._turns.loop.call_soon_threadsafe(connection.close)
         with suppress(AttributeError):  # its loop, if it has not begun
-            hub.fail("", "killed", Reason.LEFT)
+            manager.fail("", "killed", Reason.LEFT)
 
     def run(self, work: Callable[[Parties], Any], fate: Fate | None = None) -> list[Any]:
         """Run a program at every party, again after each death; results or exceptions."""
@@ -263,8 +265,8 @@ class Circle:
         finally:
             crash_points.listen(None)
             for party in self.parties.values():
-                if party.hub.failure is None:
-                    party.hub.fail("", "the test is over")
+                if party.manager.failure is None:
+                    party.manager.fail("", "the test is over")
         for thread in threads:
             thread.join(5.0)
         if alive:

@@ -11,7 +11,7 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 
-CHUNK = 1 << 16
+CHUNK_WORDS = 1 << 16
 LINGER = struct.pack("ii", 1, 0)
 FAULTS = ("cut", "refuse", "delay", "stall", "half", "twice")
 """Cut with a reset; refuse whoever dials; hold each chunk; let nothing pass; lose what one side
@@ -56,7 +56,7 @@ class Edge:
     async def _pass(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, loses: bool
     ) -> None:
-        while data := await reader.read(CHUNK):
+        while data := await reader.read(CHUNK_WORDS):
             if self.now("delay"):
                 await asyncio.sleep(0.03)
             while self.now("stall"):

@@ -15,8 +15,8 @@ from dual2.errors import PeerError
 from dual2.files import remove_leftovers, write_atomically
 from dual2.files.writing import _machine
 from dual2.processes.checkpoints import Checkpoints
-from dual2.processes.keeping import keep
 from dual2.processes.options import ProcessOptions
+from dual2.processes.persistence import keep
 from dual2.runtime import Transport
 from dual2.solving.stopping import Request
 from dual2.solving.storage import load_problem

@@ -18,7 +18,7 @@ if __name__ == "__main__":
 
 import numpy as np  # noqa: E402
 
-from dual2.processes import part  # noqa: E402
+from dual2.processes import worker  # noqa: E402
 from dual2.processes.options import ProcessOptions  # noqa: E402
 from dual2.runtime import Agreement  # noqa: E402
 from dual2.solving.stopping import StoppingTest  # noqa: E402
@@ -83,7 +83,7 @@ def record(folder: str, file: Path, method: str) -> None:
         seen.clear()
     chosen = {"method": method, "tol": 1e-6, "max_rounds": 3000}
     asked = ProcessOptions(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
-    result, _, silent = part.take_part(asked)
+    result, _, silent = worker.take_part(asked)
     numbers = private_numbers(folder, result.owned)
     agreement = Agreement.largest.agreement
     route = agreement.transport.route(agreement.network)
@@ -111,8 +111,8 @@ def main() -> None:
     tap("largest")
     tap("total")
     StoppingTest.test = lambda self, x, *rest, _do=StoppingTest.test: remember(_do, self, x, *rest)
-    part.Mpi = partial(
-        part.Mpi,
+    worker.Mpi = partial(
+        worker.Mpi,
         observer=lambda kind, _, to, content: MESSAGES.append(
             (kind, int(to), np.ascontiguousarray(content).tobytes())
         ),

@@ -21,11 +21,11 @@ class CapabilityError(Dual2Error):
 
 
 class Refusal(Dual2Error):
-    """Data of one party that cannot be used; the others are told ``told``, which shows no value."""
+    """Data of one party that cannot be used; ``public_message`` is for the others: no values."""
 
-    def __init__(self, text: str, told: str) -> None:
+    def __init__(self, text: str, public_message: str) -> None:
         super().__init__(text)
-        self.told = told
+        self.public_message = public_message
 
 
 class PeerError(Dual2Error):

@@ -9,7 +9,7 @@ from dual2.errors import PeerError, PeerRefused, Refusal
 from dual2.learn.federated import alignment, row_limits
 from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.ids import cut
-from dual2.learn.federated.intersection import MOST_BYTES, Cipher
+from dual2.learn.federated.intersection import MAX_MESSAGE_BYTES, Cipher
 from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.masks import Randomness
 from dual2.runtime.peers.parties import Parties
@@ -30,26 +30,26 @@ def test_words_of_a_peer_delete_no_state(tmp_path, monkeypatch, reason):
     def deviate(party: Parties, shape: tuple[int, ...]):
         if party.rank == LAB and party._index == 3 and not honest:
             text = "lab had to stop: its table cannot be read."
-            party.hub.end(Failure("lab", text, reason))
+            party.manager.end(Failure("lab", text, reason))
             raise PeerError("the attack is over")
         return right(party, shape)
 
     monkeypatch.setattr(Parties, "_blank", deviate)
-    found = offices.everyone(lambda own: fit(own, say=quietly))
+    found = offices.everyone(lambda own: fit(own, report=quietly))
     for name in ("hospital", "insurer"):
         assert type(found[name]) is PeerError
         assert f'ended the run ({reason}). It says: "lab had to stop' in str(found["hospital"])
         for file in ("journal", "said", "mask.key"):
             assert (offices.state(name) / "fit" / file).exists()
     honest.append(True)
-    assert len(done(offices.everyone(lambda own: fit(own, resume=True, say=quietly)))) == 3
+    assert len(done(offices.everyone(lambda own: fit(own, resume=True, report=quietly)))) == 3
 
 
 def test_a_refusal_before_the_first_total_is_believed(tmp_path, monkeypatch):
     """Then nothing is lost by a new start, and the same command works again."""
     offices = Offices(tmp_path, make_world(30, 0, mixed=False))
     offices.change("lab", "party.toml", 'x3 = "number"', 'x33 = "number"')
-    found = offices.everyone(lambda own: fit(own, say=quietly))
+    found = offices.everyone(lambda own: fit(own, report=quietly))
     for name in ("hospital", "insurer"):
         assert type(found[name]) is PeerRefused
         assert not (offices.state(name) / "fit" / "journal").exists()
@@ -84,9 +84,9 @@ class Dictionary:
             part.ParseFromString(cipher.encrypt(some))
             request.encrypted_elements.extend(part.encrypted_elements)
         transport.tell(HOSPITAL, request.SerializeToString())
-        places = transport.hear(HOSPITAL, MOST_BYTES)
+        places = transport.hear(HOSPITAL, MAX_MESSAGE_BYTES)
         each = [cipher.again(places, True) for cipher in ciphers]
-        mine = set(cut(transport.hear(HOSPITAL, MOST_BYTES), len(each[0][0])))
+        mine = set(cut(transport.hear(HOSPITAL, MAX_MESSAGE_BYTES), len(each[0][0])))
         numbers = [sum((one in mine) << k for k, one in enumerate(ones)) for ones in zip(*each)]  # noqa: B905
         self.found = {self.guesses[number - 1] for number in numbers if number}
 
@@ -105,7 +105,7 @@ def test_a_long_dictionary_is_refused_before_anything_is_answered(tmp_path, monk
     """255 guesses by 8 exponents against 60 ids: 1024 elements, more than ten times as many."""
     offices = Offices(tmp_path, make_world(45, 15, mixed=False), policy="psi")
     attacker = Dictionary(monkeypatch, dictionary(offices, 255))
-    found = offices.everyone(lambda own: align(own, say=quietly))
+    found = offices.everyone(lambda own: align(own, report=quietly))
     assert "lab sent 1024 ids; hospital has 60 and accepts 600" in str(found["hospital"])
     assert all(isinstance(one, PeerError) for one in found.values()) and not attacker.found
     log = (offices.state("hospital") / "align" / "audit.jsonl").read_text()
@@ -117,7 +117,7 @@ def test_a_short_dictionary_is_what_remains(tmp_path, monkeypatch):
     """Within the bounds the attack works, as docs/privacy.md says: here on 120 guesses."""
     offices = Offices(tmp_path, make_world(45, 15, mixed=False), policy="psi")
     attacker = Dictionary(monkeypatch, dictionary(offices, 120))
-    offices.everyone(lambda own: align(own, say=quietly))
+    offices.everyone(lambda own: align(own, report=quietly))
     assert attacker.found == set(hospital_ids(offices))
 
 
@@ -126,8 +126,8 @@ def test_repeated_alignments_are_counted(tmp_path):
     world = make_world(30, 5, mixed=False)
     offices = Offices(tmp_path, world, policy="psi", rows="attempts = 2")
     for _ in range(2):
-        done(offices.everyone(lambda own: align(own, force=True, say=quietly)))
-    found = offices.everyone(lambda own: align(own, force=True, say=quietly))
+        done(offices.everyone(lambda own: align(own, force=True, report=quietly)))
+    found = offices.everyone(lambda own: align(own, force=True, report=quietly))
     assert any(isinstance(one, Refusal) for one in found.values())
     assert "matched 2 times already" in "".join(map(str, found.values()))
     known = json.loads((offices.state("hospital") / row_limits.ATTEMPTS).read_text())

@@ -23,7 +23,7 @@ from dual2.learn.federated.fitting import align
 from dual2.learn.federated.model import load_model
 from dual2.learn.federated.party_file import LearnParty, read_learn_party
 from dual2.learn.federated.prediction import Predictions, predict
-from dual2.learn.federated.session import Say
+from dual2.learn.federated.session import Report
 from dual2.learn.federated.tables import read_file
 from learning_offices import preparation
 from mpi_runs import variables
@@ -63,7 +63,7 @@ def everywhere(folder: Path, work: Callable[..., Any]) -> dict[str, str]:
 
     def live(name: str) -> None:
         try:
-            work(read_learn_party(folder / name / "party.toml"), say=said[name].append)
+            work(read_learn_party(folder / name / "party.toml"), report=said[name].append)
         except Exception as error:
             failed.append(error)
 
@@ -128,8 +128,8 @@ def test_from_tables_to_predictions(folder):
         found += load_model(read_learn_party(folder / name / "party.toml")).coefficients[0].tolist()
     assert max(abs(a - b) for a, b in zip(found, truth.coef_[0], strict=True)) < 1e-6
 
-    def spring(own: LearnParty, say: Say) -> Predictions:
-        return predict(own, read_file(own.party.file.parent / "new.csv"), "spring", say=say)
+    def spring(own: LearnParty, report: Report) -> Predictions:
+        return predict(own, read_file(own.party.file.parent / "new.csv"), "spring", report=report)
 
     said = everywhere(folder, spring)
     with (folder / "hospital" / "state" / "predictions-spring.csv").open() as file:

@@ -162,7 +162,7 @@ def test_files_that_are_no_tables(tmp_path, text, words):
     file.write_bytes(text.encode("latin1"))
     with pytest.raises(Refusal) as found:
         read_file(file)
-    assert words in str(found.value) and found.value.told == "its table cannot be read."
+    assert words in str(found.value) and found.value.public_message == "its table cannot be read."
     with pytest.raises(Refusal, match=r"expected one of \.csv"):
         read_file(tmp_path / "t.xls")
     (tmp_path / "t.parquet").write_bytes(b"PAR1")
@@ -231,7 +231,7 @@ def test_ids_are_counted_and_never_shown():
     ):
         with pytest.raises(Refusal, match=words) as found:
             read_ids(as_table({"id": values}), "id", kind)
-        assert "x9" not in str(found.value) and "x9" not in found.value.told
+        assert "x9" not in str(found.value) and "x9" not in found.value.public_message
     assert read_ids(as_table({"id": [7, "008"]}), "id", "integer") == ["7", "8"]
     assert read_ids(as_table({"id": ["ａ1 "]}), "id", "text") == ["a1"]
     assert np.isfinite(len(read_ids(as_table({"id": []}), "id", "text")))

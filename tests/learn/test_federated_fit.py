@@ -20,10 +20,10 @@ from dual2.learn.federated.fitting import align, fit
 from dual2.learn.federated.model import load_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.prediction import Predictions, predict
-from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from learning_offices import Offices, World, done, joined, make_world, preparation
 
-quiet = {"say": lambda text: None}
+quiet = {"report": lambda text: None}
 
 
 def parts(found, offices: Offices) -> np.ndarray:
@@ -257,21 +257,21 @@ def test_worlds_differ_in_order_and_in_rows():
 def test_one_run_after_the_other_though_somebody_dawdles(tmp_path, monkeypatch):
     """Who is quick finds a neighbour that has not left the run before, and waits for it."""
     offices = Offices(tmp_path / "all", make_world(40, 6), policy="psi")
-    stop, met = Hub.stop, []
+    stop, met = ConnectionManager.stop, []
 
-    def dawdle(hub: Hub) -> None:
+    def dawdle(manager: ConnectionManager) -> None:
         """Party 0 leaves its first run when another has knocked from the next one."""
         end = time.monotonic() + 60.0
-        while hub.me == 0 and not met and time.monotonic() < end:
-            met.extend(why for why in hub.refusals.values() if "another run" in why)
+        while manager.me == 0 and not met and time.monotonic() < end:
+            met.extend(why for why in manager.refusals.values() if "another run" in why)
             time.sleep(0.01)
-        stop(hub)
+        stop(manager)
 
     def work(own: LearnParty) -> int:
         align(own, **quiet)
         return len(fit(own, **quiet).coefficients)
 
-    monkeypatch.setattr(Hub, "stop", dawdle)
+    monkeypatch.setattr(ConnectionManager, "stop", dawdle)
     done(offices.everyone(work))
     assert met
 

@@ -18,11 +18,11 @@ from dual2.learn.federated.label_noise import keep_probability, randomise
 from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import predict
 from dual2.learn.federated.tables import as_table
-from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.masks import Randomness
+from dual2.runtime.peers.tls_transport import Connection
 from learning_offices import Offices, done, joined, make_world
 
-quiet = {"say": lambda text: None}
+quiet = {"report": lambda text: None}
 
 
 def found_in(said: bytes, numbers: Iterable[float]) -> list[float]:

@@ -15,7 +15,7 @@ from dual2.learn.federated.party_file import read_learn_party
 from dual2.learn.federated.prediction import predict
 from learning_offices import Offices, done, make_world
 
-quiet = {"say": lambda text: None}
+quiet = {"report": lambda text: None}
 
 
 @pytest.fixture
@@ -164,7 +164,7 @@ def test_a_table_that_cannot_be_read_is_told(make, name):
     offices, told = make(make_world(30, 0, mixed=False)), []
     path = offices.folder / "lab" / file
     path.unlink() if content is None else path.write_bytes(content)
-    found = offices.everyone(lambda one: fit(one, say=told.append))
+    found = offices.everyone(lambda one: fit(one, report=told.append))
     assert own in said(found, "lab") and any(own in text for text in told)
     assert all(others in said(found, other) for other in ("hospital", "insurer"))
     assert not any(list(offices.state(one).glob("model.json")) for one in offices.names)
@@ -176,7 +176,7 @@ def test_a_refusal_with_nobody_to_be_told(make):
     offices.change("lab", "party.toml", 'x3 = "number"', 'x33 = "number"')
     offices.change("lab", "party.toml", "patience = 60.0", "patience = 0.2")
     with pytest.raises(Refusal, match="has no column 'x33'"):
-        fit(read_learn_party(offices.file("lab")), say=told.append)
+        fit(read_learn_party(offices.file("lab")), report=told.append)
     assert any("x33" in text and "as soon as they are there" in text for text in told)
 
 
@@ -222,7 +222,7 @@ def test_a_model_that_somebody_has_edited(fitted, name):
             load_model(read_learn_party(fitted.file("lab")))
     finally:
         file.write_text(text)
-    assert found.value.told == "its model cannot be read."
+    assert found.value.public_message == "its model cannot be read."
 
 
 @pytest.mark.parametrize("index", [None, [], [0, 0], [10**6], ["0"], [True], {"0": 1}])

@@ -13,13 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dual2.runtime.peers import carrier
-from dual2.runtime.peers.carrier_tls import dial, make_context
+from dual2.runtime.peers import wire_transport
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.hello import Meaning, Mismatch
-from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.hello import Mismatch, SessionIdentity
 from dual2.runtime.peers.identity import make_certificate, make_key, write_certificate
-from dual2.runtime.peers.strangers import Strangers
+from dual2.runtime.peers.pending_connections import PendingLimit
+from dual2.runtime.peers.tls_transport import dial, make_context
 from party_circle import QUICK, RUN, STUDY, Circle
 
 EDGES = [(0, 1)]
@@ -31,12 +31,12 @@ def circle(tmp_path) -> Circle:
 
 
 @pytest.fixture
-def hub(circle, monkeypatch):
+def manager(circle, monkeypatch):
     """Party 0, which listens; party 1 is the one that may dial it."""
-    monkeypatch.setattr("dual2.runtime.peers.hub._FAREWELL", 0.1)
-    hub = circle.listen(circle.hub(0))
-    yield hub
-    hub.stop()
+    monkeypatch.setattr("dual2.runtime.peers.connection_manager._FAREWELL_SECONDS", 0.1)
+    manager = circle.listen(circle.manager(0))
+    yield manager
+    manager.stop()
 
 
 def make_identity(folder: Path, name: str, days: float = 30, since: float = 1) -> tuple[Path, Path]:
@@ -45,12 +45,14 @@ def make_identity(folder: Path, name: str, days: float = 30, since: float = 1) -
     return folder / f"{name}.key", folder / f"{name}.pem"
 
 
-def knock(hub: Hub, circle: Circle, files: tuple[Path, Path], *frames: bytes) -> Frame | None:
+def knock(
+    manager: ConnectionManager, circle: Circle, files: tuple[Path, Path], *frames: bytes
+) -> Frame | None:
     """Dial as somebody with these files, say these bytes; what party 0 answered first."""
 
     async def talk() -> Frame | None:
         context = make_context(*files, circle.certificates, server=False)
-        connection = await dial(("127.0.0.1", hub.port or 0), context, 1 << 20, 5.0)
+        connection = await dial(("127.0.0.1", manager.port or 0), context, 1 << 20, 5.0)
         try:
             for frame in frames:
                 await connection.send(frame)
@@ -78,11 +80,11 @@ def own(circle: Circle) -> tuple[Path, Path]:
 
 
 def hello(**changes) -> bytes:
-    return replace(Meaning(RUN, STUDY, "versions"), **changes).hello(1, 1, 1).packed()
+    return replace(SessionIdentity(RUN, STUDY, "versions"), **changes).hello(1, 1, 1).packed()
 
 
-def test_the_right_party_is_greeted(circle, hub):
-    found = knock(hub, circle, own(circle), hello())
+def test_the_right_party_is_greeted(circle, manager):
+    found = knock(manager, circle, own(circle), hello())
     assert found is not None and found.kind == Kind.HELLO
     assert wait_for(circle, "link_up")["peer"] == "party1"
 
@@ -92,12 +94,12 @@ def test_the_right_party_is_greeted(circle, hub):
     [({}, "self-signed certificate"), ({"days": -1, "since": 9}, "self-signed certificate")],
     ids=["self-signed with the right name", "expired and unknown"],
 )
-def test_unknown_certificates_are_refused(circle, hub, dates, why):
+def test_unknown_certificates_are_refused(circle, manager, dates, why):
     files = make_identity(circle.folder, "thief", **dates)
     with pytest.raises((ssl.SSLError, OSError, EOFError, AssertionError)):
-        assert knock(hub, circle, files, hello()) is not None
+        assert knock(manager, circle, files, hello()) is not None
     assert why in wait_for(circle, "handshake_failed")["why"]
-    assert not hub.connections and hub.failure is None
+    assert not manager.connections and manager.failure is None
 
 
 def test_an_expired_certificate_of_the_study_is_refused(tmp_path):
@@ -107,39 +109,39 @@ def test_an_expired_certificate_of_the_study_is_refused(tmp_path):
     files = make_identity(tmp_path, "party1", days=-1, since=9)
     circle = Circle(tmp_path, EDGES)
     assert circle.certificates[1] != first.certificates[1]
-    hub = circle.listen(circle.hub(0))
+    manager = circle.listen(circle.manager(0))
     try:
         with pytest.raises((ssl.SSLError, OSError, EOFError, AssertionError)):
-            assert knock(hub, circle, files, hello()) is not None
+            assert knock(manager, circle, files, hello()) is not None
         assert "expired" in wait_for(circle, "handshake_failed")["why"]
     finally:
-        hub.stop()
+        manager.stop()
 
 
-def test_a_certificate_of_the_study_that_may_not_dial_is_a_stranger(circle, hub):
+def test_a_certificate_of_the_study_that_may_not_dial_is_a_stranger(circle, manager):
     files = circle.folder / "party0.key", circle.folder / "party0.pem"
-    hub.place.carrier.server.load_verify_locations(cadata=circle.certificates[0])
-    assert knock(hub, circle, files, hello()) is None
+    manager.place.carrier.server.load_verify_locations(cadata=circle.certificates[0])
+    assert knock(manager, circle, files, hello()) is None
     assert len(wait_for(circle, "stranger")["fingerprint"]) == 64
 
 
-def test_tls_1_2_and_plain_text_are_refused(circle, hub):
+def test_tls_1_2_and_plain_text_are_refused(circle, manager):
     context = make_context(*own(circle), circle.certificates, server=False)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+    with socket.create_connection(("127.0.0.1", manager.port), 10) as plain:
         with pytest.raises((ssl.SSLError, OSError)):
             context.wrap_socket(plain)
     assert "PROTOCOL" in wait_for(circle, "handshake_failed")["why"]
     circle.events.clear()
-    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+    with socket.create_connection(("127.0.0.1", manager.port), 10) as plain:
         plain.sendall(hello())
         wait_for(circle, "handshake_failed")
 
 
-def test_who_says_nothing_is_gone_after_a_while(circle, hub, monkeypatch):
-    monkeypatch.setattr(carrier, "HANDSHAKE", 0.2)
-    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+def test_who_says_nothing_is_gone_after_a_while(circle, manager, monkeypatch):
+    monkeypatch.setattr(wire_transport, "HANDSHAKE_SECONDS", 0.2)
+    with socket.create_connection(("127.0.0.1", manager.port), 10) as plain:
         plain.settimeout(20)
         assert plain.recv(1) == b""
 
@@ -151,17 +153,17 @@ def test_who_says_nothing_is_gone_after_a_while(circle, hub, monkeypatch):
         ({"versions": "dual2 0.0"}, "another set of library versions"),
     ],
 )
-def test_another_study_is_named_and_nothing_computed(circle, hub, change, words):
-    knock(hub, circle, own(circle), hello(**change))
+def test_another_study_is_named_and_nothing_computed(circle, manager, change, words):
+    knock(manager, circle, own(circle), hello(**change))
     assert words in wait_for(circle, "refused")["why"]
-    assert hub.strange == {1} and not hub.connections
+    assert manager.strange == {1} and not manager.connections
 
 
-def test_a_party_at_another_run_of_the_study_is_named_and_may_come_later(circle, hub):
-    knock(hub, circle, own(circle), hello(run=bytes(16)))
+def test_a_party_at_another_run_of_the_study_is_named_and_may_come_later(circle, manager):
+    knock(manager, circle, own(circle), hello(run=bytes(16)))
     assert "at another run of the same study" in wait_for(circle, "refused")["why"]
-    assert not hub.strange and not hub.connections
-    knock(hub, circle, own(circle), hello())
+    assert not manager.strange and not manager.connections
+    knock(manager, circle, own(circle), hello())
     wait_for(circle, "link_up")
 
 
@@ -178,20 +180,24 @@ def test_a_party_at_another_run_of_the_study_is_named_and_may_come_later(circle,
     ],
     ids=["length", "huge", "run", "garbage"],
 )
-def test_wrong_frames_of_a_known_party_end_the_run_with_its_name(circle, hub, bad, words):
-    knock(hub, circle, own(circle), hello(), bad)
+def test_wrong_frames_of_a_known_party_end_the_run_with_its_name(circle, manager, bad, words):
+    knock(manager, circle, own(circle), hello(), bad)
     wait_for(circle, "abort")
-    assert hub.failure is not None and hub.failure.origin == "party1" and words in hub.failure.text
+    assert (
+        manager.failure is not None
+        and manager.failure.origin == "party1"
+        and words in manager.failure.text
+    )
 
 
-def test_a_missing_frame_is_a_gap_and_a_new_connection(circle, hub):
+def test_a_missing_frame_is_a_gap_and_a_new_connection(circle, manager):
     late = replace(frame_of(Kind.ROWS, RUN, np.ones(3)), seq=5, ack=1, stable=1).packed()
-    knock(hub, circle, own(circle), hello(), late)
+    knock(manager, circle, own(circle), hello(), late)
     assert "is missing before 5" in wait_for(circle, "gap")["why"]
-    assert hub.failure is None
+    assert manager.failure is None
 
 
-def test_a_recorded_stream_cannot_be_replayed(circle, hub):
+def test_a_recorded_stream_cannot_be_replayed(circle, manager):
     """Bytes of an earlier TLS connection mean nothing on a new one."""
     recorded = bytearray()
 
@@ -208,7 +214,7 @@ def test_a_recorded_stream_cannot_be_replayed(circle, hub):
         relays = []
 
         async def both(reader, writer):
-            other = await asyncio.open_connection("127.0.0.1", hub.port)
+            other = await asyncio.open_connection("127.0.0.1", manager.port)
             await asyncio.gather(relay(reader, other[1], True), relay(other[0], writer, False))
 
         def passing(reader, writer):
@@ -227,7 +233,7 @@ def test_a_recorded_stream_cannot_be_replayed(circle, hub):
     asyncio.run(record())
     wait_for(circle, "link_up")
     circle.events.clear()
-    with socket.create_connection(("127.0.0.1", hub.port), 10) as plain:
+    with socket.create_connection(("127.0.0.1", manager.port), 10) as plain:
         plain.settimeout(20)
         plain.sendall(recorded)
         wait_for(circle, "handshake_failed")
@@ -237,11 +243,11 @@ def test_a_recorded_stream_cannot_be_replayed(circle, hub):
 def test_a_slow_sender_is_cut_off(tmp_path):
     """Who sends a frame byte by byte is silent: only whole frames count."""
     circle = Circle(tmp_path, EDGES, timing=replace(QUICK, dead=0.3))
-    hub = circle.listen(circle.hub(0))
+    manager = circle.listen(circle.manager(0))
 
     async def dribble() -> None:
         context = make_context(*own(circle), circle.certificates, server=False)
-        connection = await dial(("127.0.0.1", hub.port or 0), context, 1 << 20, 5.0)
+        connection = await dial(("127.0.0.1", manager.port or 0), context, 1 << 20, 5.0)
         await connection.send(hello())
         data = replace(frame_of(Kind.ROWS, RUN, np.ones(999)), seq=1).packed()
         for k in range(len(data)):
@@ -254,16 +260,16 @@ def test_a_slow_sender_is_cut_off(tmp_path):
     try:
         asyncio.run(dribble())
         wait_for(circle, "silent")
-        assert hub.links[1].next_in == 1
+        assert manager.links[1].next_in == 1
     finally:
-        hub.stop()
+        manager.stop()
 
 
-def test_a_flood_from_one_address_does_not_keep_others_out(circle, hub):
+def test_a_flood_from_one_address_does_not_keep_others_out(circle, manager):
     """A party takes its time for the handshake; meanwhile somebody else connects 100 times."""
     with ExitStack() as stack:
-        slow = stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
-        silent = [silent_visitor(stack, hub, "127.0.0.2") for _ in range(100)]
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", manager.port), 10))
+        silent = [silent_visitor(stack, manager, "127.0.0.2") for _ in range(100)]
         assert silent[0].recv(1) == b""
         assert wait_for(circle, "refused")["why"] == "too many strangers from one address"
         context = make_context(*own(circle), circle.certificates, server=False)
@@ -272,13 +278,13 @@ def test_a_flood_from_one_address_does_not_keep_others_out(circle, hub):
         assert wait_for(circle, "link_up")["peer"] == "party1"
 
 
-def test_a_flood_from_many_addresses_leaves_room_for_known_ones(circle, hub):
+def test_a_flood_from_many_addresses_leaves_room_for_known_ones(circle, manager):
     """Where a party has come from before it may come again, however many strangers knock."""
-    knock(hub, circle, own(circle), hello())
+    knock(manager, circle, own(circle), hello())
     wait_for(circle, "link_up")
     with ExitStack() as stack:
-        slow = stack.enter_context(socket.create_connection(("127.0.0.1", hub.port), 10))
-        silent = [silent_visitor(stack, hub, f"127.0.1.{k}") for k in range(1, 101)]
+        slow = stack.enter_context(socket.create_connection(("127.0.0.1", manager.port), 10))
+        silent = [silent_visitor(stack, manager, f"127.0.1.{k}") for k in range(1, 101)]
         assert silent[0].recv(1) == b""
         context = make_context(*own(circle), circle.certificates, server=False)
         secured = stack.enter_context(context.wrap_socket(slow))
@@ -286,39 +292,41 @@ def test_a_flood_from_many_addresses_leaves_room_for_known_ones(circle, hub):
         assert secured.recv(1)
 
 
-def silent_visitor(stack: ExitStack, hub: Hub, address: str) -> socket.socket:
+def silent_visitor(stack: ExitStack, manager: ConnectionManager, address: str) -> socket.socket:
     """Somebody at an address who connects and says nothing."""
-    found = socket.create_connection(("127.0.0.1", hub.port), 20, source_address=(address, 0))
+    found = socket.create_connection(("127.0.0.1", manager.port), 20, source_address=(address, 0))
     return stack.enter_context(found)
 
 
-def test_a_duplicate_of_a_party_does_not_take_its_place(circle, hub):
+def test_a_duplicate_of_a_party_does_not_take_its_place(circle, manager):
     """A second process of party 1 knocks again and again; the first one goes on undisturbed."""
-    original, files = Meaning(RUN, STUDY, "versions"), own(circle)
+    original, files = SessionIdentity(RUN, STUDY, "versions"), own(circle)
     context = make_context(*files, circle.certificates, server=False)
 
     async def talk() -> None:
-        first = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
+        first = await dial(("127.0.0.1", manager.port), context, 1 << 20, 5.0)
         await first.send(original.hello(1, 1, 1).packed())
         await first.receive()
         for attempt in range(1, 4):
-            second = await dial(("127.0.0.1", hub.port), context, 1 << 20, 5.0)
-            await second.send(Meaning(RUN, STUDY, "versions").hello(1, 1, 1, attempt).packed())
+            second = await dial(("127.0.0.1", manager.port), context, 1 << 20, 5.0)
+            await second.send(
+                SessionIdentity(RUN, STUDY, "versions").hello(1, 1, 1, attempt).packed()
+            )
             assert (await second.receive()) is not None
             assert (await second.receive()) is None
             second.close()
         await first.send(replace(frame_of(Kind.ROWS, RUN, np.ones(3)), seq=1, ack=1).packed())
-        while hub.links[1].next_in == 1:
+        while manager.links[1].next_in == 1:
             await asyncio.sleep(0.01)
         first.close()
 
     asyncio.run(asyncio.wait_for(talk(), 30.0))
-    assert wait_for(circle, "duplicate")["peer"] == "party1" and hub.failure is None
+    assert wait_for(circle, "duplicate")["peer"] == "party1" and manager.failure is None
 
 
 def test_a_flood_of_strangers_does_not_fill_the_log():
     lines: list[dict] = []
-    strangers = Strangers(lambda event, **details: lines.append(details))
+    strangers = PendingLimit(lambda event, **details: lines.append(details))
     for _ in range(5000):
         strangers.log("stranger", address="203.0.113.9")
     assert len(lines) < 200
@@ -327,24 +335,26 @@ def test_a_flood_of_strangers_does_not_fill_the_log():
     assert lines[-1]["left_out"] == 5000 - (len(lines) - 1)
 
 
-def test_a_known_party_that_reconnects_in_a_loop_does_not_fill_the_log(circle, hub, monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.strangers._LINES", 4)
-    monkeypatch.setattr("dual2.runtime.peers.strangers._PER_SECOND", 0.0)
-    hub._sparing[1]._room = 4.0
+def test_a_known_party_that_reconnects_in_a_loop_does_not_fill_the_log(
+    circle, manager, monkeypatch
+):
+    monkeypatch.setattr("dual2.runtime.peers.pending_connections._BURST_LINES", 4)
+    monkeypatch.setattr("dual2.runtime.peers.pending_connections._LINES_PER_SECOND", 0.0)
+    manager._channel_logs[1]._room = 4.0
     for _ in range(6):
-        assert knock(hub, circle, own(circle), hello()) is not None
-    assert len(circle.events) == 4 and hub.failure is None
+        assert knock(manager, circle, own(circle), hello()) is not None
+    assert len(circle.events) == 4 and manager.failure is None
 
 
 def test_what_is_put_in_front_of_a_handshake_is_not_believed(tmp_path):
     """Somebody on the way greets in plain text and then passes everything on to the real party."""
     circle = Circle(tmp_path, EDGES, masked=False)
-    first = circle.listen(circle.hub(0))
-    forged = Meaning(RUN, STUDY, "versions").hello(0, 1, 1).packed()
+    first = circle.listen(circle.manager(0))
+    forged = SessionIdentity(RUN, STUDY, "versions").hello(0, 1, 1).packed()
     forged += frame_of(Kind.ABORT, RUN, b'["party0", "forged"]').packed()
     with socket.create_server(("127.0.0.1", 0)) as between:
         circle.ports[0] = between.getsockname()[1]
-        second = circle.hub(1)
+        second = circle.manager(1)
         second.start()
         try:
             between.settimeout(20)
@@ -376,14 +386,14 @@ def test_a_connection_that_ends_in_the_handshake_is_tried_again(tmp_path):
     circle = Circle(tmp_path, EDGES, masked=False)
     with socket.create_server(("127.0.0.1", 0)) as early:
         circle.ports[0] = early.getsockname()[1]
-        second = circle.hub(1)
+        second = circle.manager(1)
         second.start()
         early.settimeout(20)
         for _ in range(3):
             caller, _ = early.accept()
             caller.recv(100)
             caller.close()
-    first = circle.listen(circle.hub(0))  # at the same port
+    first = circle.listen(circle.manager(0))  # at the same port
     try:
         assert wait_for(circle, "link_up")["peer"] == "party1"
     finally:
@@ -391,35 +401,35 @@ def test_a_connection_that_ends_in_the_handshake_is_tried_again(tmp_path):
         first.stop()
 
 
-def test_a_greeting_that_was_overtaken_ends_nothing(circle, hub):
+def test_a_greeting_that_was_overtaken_ends_nothing(circle, manager):
     """One that was held up on the way wants frames that the party has confirmed since."""
-    meaning = Meaning(RUN, STUDY, "versions")
-    link = hub.links[1]
-    link.make(frame_of(Kind.ROWS, RUN, np.ones(3)))
-    knock(hub, circle, own(circle), meaning.hello(1, 2, 2, attempt=2).packed())
+    session = SessionIdentity(RUN, STUDY, "versions")
+    link = manager.links[1]
+    link.enqueue(frame_of(Kind.ROWS, RUN, np.ones(3)))
+    knock(manager, circle, own(circle), session.hello(1, 2, 2, attempt=2).packed())
     wait_for(circle, "link_up")
     assert link.forgotten == 2
-    knock(hub, circle, own(circle), meaning.hello(1, 1, 1, attempt=1).packed())
-    assert wait_for(circle, "late")["peer"] == "party1" and hub.failure is None
-    later = Meaning(RUN, STUDY, "versions")
-    while 1 in hub.connections:  # until then it counts as a second process
+    knock(manager, circle, own(circle), session.hello(1, 1, 1, attempt=1).packed())
+    assert wait_for(circle, "late")["peer"] == "party1" and manager.failure is None
+    later = SessionIdentity(RUN, STUDY, "versions")
+    while 1 in manager.connections:  # until then it counts as a second process
         time.sleep(0.01)
-    knock(hub, circle, own(circle), later.hello(1, 2, 2).packed())
+    knock(manager, circle, own(circle), later.hello(1, 2, 2).packed())
     wait_for(circle, "peer_restarted")
     circle.events.clear()
-    knock(hub, circle, own(circle), meaning.hello(1, 1, 1, attempt=3).packed())
-    assert wait_for(circle, "late")["peer"] == "party1" and hub.failure is None
+    knock(manager, circle, own(circle), session.hello(1, 1, 1, attempt=3).packed())
+    assert wait_for(circle, "late")["peer"] == "party1" and manager.failure is None
 
 
-def test_what_peers_say_cannot_forge_lines_of_a_terminal(circle, hub):
+def test_what_peers_say_cannot_forge_lines_of_a_terminal(circle, manager):
     said = json.dumps(["lab\n", "failed", "ended\ndual2: all well \x1b[2J"]).encode()
-    knock(hub, circle, own(circle), hello(), frame_of(Kind.ABORT, RUN, said).packed())
+    knock(manager, circle, own(circle), hello(), frame_of(Kind.ABORT, RUN, said).packed())
     wait_for(circle, "abort")
-    assert hub.failure is not None and hub.failure.text == "ended?dual2: all well ?[2J"
-    assert hub.failure.message.startswith("party1 passes on that lab? ended the run (failed)")
+    assert manager.failure is not None and manager.failure.text == "ended?dual2: all well ?[2J"
+    assert manager.failure.message.startswith("party1 passes on that lab? ended the run (failed)")
     with pytest.raises(Mismatch, match=r"\(0\.1\?\[31m\)"):
-        odd = Meaning(RUN, STUDY, "0.1\x1b[31m").hello(1, 1, 1)
-        Meaning(RUN, STUDY, "versions").demand_same(odd, 1, "lab")
+        odd = SessionIdentity(RUN, STUDY, "0.1\x1b[31m").hello(1, 1, 1)
+        SessionIdentity(RUN, STUDY, "versions").demand_same(odd, 1, "lab")
 
 
 def test_a_name_on_the_list_with_another_key_is_not_dialled(tmp_path):
@@ -427,15 +437,15 @@ def test_a_name_on_the_list_with_another_key_is_not_dialled(tmp_path):
     circle = Circle(tmp_path, EDGES)
     impostor = Circle(tmp_path / "other", EDGES) if (tmp_path / "other").mkdir() is None else None
     assert impostor is not None
-    thief = impostor.listen(impostor.hub(0))
+    thief = impostor.listen(impostor.manager(0))
     circle.ports[0] = impostor.ports[0]
-    hub = circle.hub(1)
-    hub.start()
+    manager = circle.manager(1)
+    manager.start()
     try:
         end = time.monotonic() + 20
-        while 0 not in hub.refusals and time.monotonic() < end:
+        while 0 not in manager.refusals and time.monotonic() < end:
             time.sleep(0.01)
-        assert "cannot be trusted" in hub.refusals[0] and not hub.connections
+        assert "cannot be trusted" in manager.refusals[0] and not manager.connections
     finally:
-        hub.stop()
+        manager.stop()
         thief.stop()

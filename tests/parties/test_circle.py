@@ -15,11 +15,11 @@ import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime import Share
 from dual2.runtime.peers import crash_points
-from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import NUMBERED, chain_of
 from dual2.runtime.peers.journal import Journal
-from dual2.runtime.peers.link import Link
 from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.reliable_channel import ReliableChannel
+from dual2.runtime.peers.tls_transport import Connection
 from party_circle import QUICK, Circle, Fate, Hanging
 
 # A death that is acted leaves sockets to the garbage collector, a real one to the system.
@@ -39,16 +39,16 @@ def numbers(rank: int, k: int, width: int = 5) -> np.ndarray:
 def work(party: Parties) -> list:
     """Some of everything; what a party found."""
     network, found = party.test_network, []  # type: ignore[attr-defined]
-    links = [party.hub.links[j] for j in party.children]
-    others = list(party.hub.links)
+    links = [party.manager.links[j] for j in party.children]
+    others = list(party.manager.links)
     stage = np.zeros((1 + len(others), 3))
     rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
     party.strict = True  # sizes are agreed on once
     ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
     for k in range(3):
         if party.rank == ROOT:  # what the others send waits before it is consumed
-            came = lambda: bool(party.hub.failure) or all(link.inbox for link in links)  # noqa: E731
-            party.hub.wait(came, 30.0)
+            came = lambda: bool(party.manager.failure) or all(link.inbox for link in links)  # noqa: E731
+            party.manager.wait(came, 30.0)
             party.sync()
             wait_until_told(party, links)
         found.append(party.sum(numbers(party.rank, k), network).tolist())
@@ -59,22 +59,24 @@ def work(party: Parties) -> list:
     return found
 
 
-def wait_until_told(party: Parties, links: list[Link]) -> None:
+def wait_until_told(party: Parties, links: list[ReliableChannel]) -> None:
     """Until the others know what has come and what they may forget, unless somebody is away."""
-    others, talks = party.test_parties, party.hub._talks  # type: ignore[attr-defined]
+    others, talks = party.test_parties, party.manager._talks  # type: ignore[attr-defined]
     end = time.monotonic() + 10.0
     for link, came, kept in [(link, link.next_in, link.durable) for link in links]:
-        while time.monotonic() < end and party.hub.failure is None:
+        while time.monotonic() < end and party.manager.failure is None:
             if link.peer in talks:
                 talks[link.peer]._told = 0  # say it once more
-                party.hub.flush([link.peer])
-            hub = others[link.peer].hub
-            own = hub.links[ROOT]
+                party.manager.flush([link.peer])
+            manager = others[link.peer].manager
+            own = manager.links[ROOT]
             knows = lambda own=own, came=came, kept=kept: (  # noqa: E731
                 own.acknowledged >= came and own.forgotten >= kept
             )
-            with hub.changed:
-                if hub.changed.wait_for(lambda hub=hub, knows=knows: hub.failure or knows(), 0.05):
+            with manager.changed:
+                if manager.changed.wait_for(
+                    lambda manager=manager, knows=knows: manager.failure or knows(), 0.05
+                ):
                     break
 
 
@@ -108,7 +110,9 @@ def make(keys, tmp_path, monkeypatch):
             (tmp_path / file.name).write_bytes(file.read_bytes())
             (tmp_path / file.name).chmod(0o600)
         circle = Circle(tmp_path, EDGES, **options)
-        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 2)  # often, that more can be lost
+        monkeypatch.setattr(
+            "dual2.runtime.peers.exchange._SYNC_FRAMES", 2
+        )  # often, that more can be lost
         monkeypatch.setattr(Parties, "test_network", circle.network, raising=False)
         monkeypatch.setattr(Parties, "test_parties", circle.parties, raising=False)
         return circle
@@ -150,9 +154,9 @@ def test_the_root_keeps_a_total_that_its_children_need_not_hear_again(make, monk
 
     def log(self, frames):
         if frames[-1][0] == self.rank:  # a total, which was handed down
-            links = [self.hub.links[peer] for peer in self.children]
+            links = [self.manager.links[peer] for peer in self.children]
             told = lambda: all(link.forgotten >= link.next_out for link in links)  # noqa: E731
-            self.hub.wait(lambda: self.hub.failure is not None or told(), 10.0)
+            self.manager.wait(lambda: self.manager.failure is not None or told(), 10.0)
             crash_points.passing("handed down")
         right(self, frames)
 
@@ -175,8 +179,8 @@ def test_the_root_keeps_a_total_that_its_children_need_not_hear_again(make, monk
 @pytest.mark.parametrize("power_loss", [False, True])
 def test_a_party_between_may_die(make, monkeypatch, point, power_loss):
     """One with a parent and children, in sums of several parts, alone and with one of them."""
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 6)
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW", 2)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK_WORDS", 6)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW_PARTS", 2)
     folder = make().folder / "path"
     circle = Circle(folder, [(0, 1), (1, 2), (2, 3), (3, 4)], power_loss=power_loss)
 
@@ -197,10 +201,10 @@ LONG = ["before write said", "after sync", "before send UP", "before send DOWN",
 @pytest.mark.parametrize("point", LONG)
 def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, point):
     """Sums in several frames, which are not copies: what is sent again is what was said."""
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 24)
-    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
-    monkeypatch.setattr("dual2.runtime.peers.frames.SHORT", 0)
-    monkeypatch.setattr("dual2.runtime.peers.link.SHORT", 0)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK_WORDS", 24)
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED_BYTES", 0)
+    monkeypatch.setattr("dual2.runtime.peers.frames.SHORT_BYTES", 0)
+    monkeypatch.setattr("dual2.runtime.peers.reliable_channel.SHORT_BYTES", 0)
     victim, also = (LEAF, ROOT) if point.endswith("UP") else (ROOT, LEAF)
     first, second = (2, 3) if "said" in point else (3, 6)
     fate = Fate({(victim, point, first): (), (victim, point, second): (also,)})
@@ -213,7 +217,7 @@ def test_a_party_may_die_between_the_parts_of_a_long_sum(make, monkeypatch, poin
 def forget_made_again(patch) -> None:
     """(A) A restart without the frames that were kept for the peers."""
     made: dict[tuple[int, int], int] = {}
-    right, start = Link.make, Parties.__init__
+    right, start = ReliableChannel.enqueue, Parties.__init__
 
     def make_frame(self, frame):
         if self.next_out < self.lost:
@@ -222,24 +226,27 @@ def forget_made_again(patch) -> None:
         right(self, frame)
         made[self.me, self.peer] = self.next_out
 
-    def begin(self, hub, journal, *rest):
-        for peer, link in hub.links.items():
-            link.me, link.lost = hub.me, made.get((hub.me, peer), 1) if journal.frames else 1
-        start(self, hub, journal, *rest)
+    def begin(self, manager, journal, *rest):
+        for peer, link in manager.links.items():
+            link.me, link.lost = (
+                manager.me,
+                made.get((manager.me, peer), 1) if journal.frames else 1,
+            )
+        start(self, manager, journal, *rest)
 
     patch.setattr(Parties, "__init__", begin)
-    patch.setattr(Link, "make", make_frame)
+    patch.setattr(ReliableChannel, "make", make_frame)
 
 
 def count_received(patch) -> None:
     """(B) Received instead of consumed frames are called stable."""
-    patch.setattr(Link, "settle", lambda self: setattr(self, "durable", self.next_in))
+    patch.setattr(ReliableChannel, "settle", lambda self: setattr(self, "durable", self.next_in))
 
 
 def forget_on_ack(patch) -> None:
     """(C) A frame is forgotten when it has arrived."""
-    right = Link.hear
-    patch.setattr(Link, "hear", lambda self, ack, stable: right(self, ack, ack))
+    right = ReliableChannel.on_ack
+    patch.setattr(ReliableChannel, "hear", lambda self, ack, stable: right(self, ack, ack))
 
 
 def never_sync(patch) -> None:
@@ -249,7 +256,7 @@ def never_sync(patch) -> None:
 
 def take_twice(patch) -> None:
     """(E) A frame that is sent again is consumed again."""
-    right = Link.accept
+    right = ReliableChannel.accept
 
     def accept(self, frame, most=0):
         if 0 < frame.seq < self.next_in:
@@ -257,7 +264,7 @@ def take_twice(patch) -> None:
             return True
         return right(self, frame, most)
 
-    patch.setattr(Link, "accept", accept)
+    patch.setattr(ReliableChannel, "accept", accept)
 
 
 def change_what_was_sent(patch) -> None:
@@ -282,13 +289,13 @@ def change_what_was_sent(patch) -> None:
 
 def settle_before_the_total(patch) -> None:
     """(H) Words are called stable before the total that they went into is logged."""
-    right = Link.settle
+    right = ReliableChannel.settle
 
     def settle(self):
         self.log()
         return right(self)
 
-    patch.setattr(Link, "settle", settle)
+    patch.setattr(ReliableChannel, "settle", settle)
 
 
 def send_twice(patch) -> None:
@@ -308,7 +315,7 @@ def sync_before_handing_down(patch) -> None:
     def send(self, peers, kind, values, tag):
         if kind.name == "DOWN" and self.rank == ROOT:
             self.sync()
-            wait_until_told(self, [self.hub.links[peer] for peer in peers])
+            wait_until_told(self, [self.manager.links[peer] for peer in peers])
         return right(self, peers, kind, values, tag)
 
     patch.setattr(Parties, "_send_all", send)
@@ -352,11 +359,11 @@ def test_planted_bugs_are_found(make, monkeypatch, bug):
 
 def test_words_that_change_after_they_were_sent_are_found(make, monkeypatch):
     """The root loses all of a sum when everybody has its total, and asks for it once more."""
-    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED_BYTES", 0)
 
     def run(**options) -> list:
         circle = make(power_loss=True, **options)
-        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC_FRAMES", 64)
         fate = Fate({(ROOT, "before sync", 2): ()})
         try:
             return circle.run(work, fate)
@@ -376,7 +383,7 @@ def test_words_that_change_after_they_were_sent_are_found(make, monkeypatch):
 
 def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
     """Parties change the totals they have got; then one loses all it got, and asks once more."""
-    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED", 0)
+    monkeypatch.setattr("dual2.runtime.peers.frames._COPIED_BYTES", 0)
     right = Parties.sum_words
 
     def spoil(self, *rest):
@@ -390,7 +397,7 @@ def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
         circle = make(power_loss=True)
         if edges is not EDGES:
             circle = Circle(circle.folder / "path", edges, power_loss=True)
-        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+        monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC_FRAMES", 64)
 
         def summing(party: Parties, circle=circle) -> list:
             network = circle.network
@@ -412,17 +419,17 @@ def say_before_it_is_on_the_disk(self, index: int, words: bytes) -> bool:
 def test_words_under_a_mask_are_never_replaced(make, monkeypatch):
     """Whoever returns with other data is stopped before it says anything, and all learn who."""
     circle = make(power_loss=True)
-    lives = []
+    incarnations = []
 
     def changing(party: Parties) -> list:
         if party.rank == 2:
-            lives.append(party)
-        shift = float(party.rank == 2 and len(lives) > 1)
+            incarnations.append(party)
+        shift = float(party.rank == 2 and len(incarnations) > 1)
         network = party.test_network  # type: ignore[attr-defined]
         return [party.sum(numbers(party.rank, k) + shift, network).tolist() for k in range(3)]
 
     def run() -> list:
-        lives.clear()
+        incarnations.clear()
         circle.forget()
         return circle.run(changing, Fate({(2, "before send UP", 2): ()}))
 
@@ -619,7 +626,7 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
 def test_who_returns_when_a_neighbour_has_left_does_not_wait_for_it(make, monkeypatch, power_loss):
     """A neighbour leaves when its goodbye is kept; it is not waited for as one that is missing."""
     circle, fate, gone, missing = make(power_loss=power_loss), Fate(), threading.Event(), []
-    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 64)
+    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC_FRAMES", 64)
     right = Parties.leave
 
     def leave(self):
@@ -628,7 +635,7 @@ def test_who_returns_when_a_neighbour_has_left_does_not_wait_for_it(make, monkey
             assert gone.wait(20.0)
             fate.kill(ROOT)
         found = right(self)
-        missing.extend(found if self.hub.failure is None else [])
+        missing.extend(found if self.manager.failure is None else [])
         if self.rank == LEAF:
             gone.set()
         return found
@@ -649,13 +656,13 @@ def test_a_last_word_that_is_lost_is_said_again(make, monkeypatch):
         return found
 
     def lose(self, *parts):
-        hub = circle.parties[LEAF].hub
-        link = hub.links[ROOT]
-        if lost or self is not hub.connections.get(ROOT) or not link.parting:
+        manager = circle.parties[LEAF].manager
+        link = manager.links[ROOT]
+        if lost or self is not manager.connections.get(ROOT) or not link.parting:
             return put(self, *parts)
         if parts[0][4] in NUMBERED:
             return put(self, *parts)
-        if link.over:
+        if link.drained:
             lost.append(True)
             self.close()
         return True

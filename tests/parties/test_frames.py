@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dual2.runtime.peers.carrier_tls import Connection
 from dual2.runtime.peers.frames import (
-    HEADER_SIZE,
-    MOST_CONTROL,
+    HEADER_BYTES,
+    MAX_CONTROL_BYTES,
     Frame,
     FrameError,
     Kind,
@@ -26,6 +25,7 @@ from dual2.runtime.peers.frames import (
     mark_of,
     parse_header,
 )
+from dual2.runtime.peers.tls_transport import Connection
 
 RUN = bytes(range(16))
 GOOD = replace(frame_of(Kind.UP, RUN, np.arange(6, dtype=np.uint64).reshape(3, 2), 7), seq=9)
@@ -36,7 +36,7 @@ def test_arrays_come_back(dtype, shape):
     values = np.arange(np.prod(shape, dtype=int)).astype(dtype).reshape(shape)
     frame = replace(frame_of(Kind.ROWS, RUN, values, 5), seq=3)
     data = frame.packed()
-    found = filled(parse_header(data[:HEADER_SIZE], 1000), data[HEADER_SIZE:])
+    found = filled(parse_header(data[:HEADER_BYTES], 1000), data[HEADER_BYTES:])
     assert found == frame and found.content() == frame.content()
     assert (found.array() == values).all() and found.array().dtype == values.dtype
 
@@ -56,7 +56,7 @@ def test_arrays_come_back(dtype, shape):
     ],
 )
 def test_each_field_of_the_header_is_checked(place, value, words):
-    data = GOOD.packed()[:HEADER_SIZE]
+    data = GOOD.packed()[:HEADER_BYTES]
     broken = data[:place] + value + data[place + len(value) :]
     with pytest.raises(FrameError, match=words):
         parse_header(broken, 10**6)
@@ -69,7 +69,7 @@ def test_ten_gigabytes_are_refused_before_they_are_read():
     large = Frame(Kind.UP, 2, (2**28,), seq=1, length=2**31)
     with pytest.raises(FrameError, match=f"{2**31} bytes announced; expected at most 1000000"):
         parse_header(large.header(0, 0), 10**6)
-    control = frame_of(Kind.ABORT, RUN, bytes(MOST_CONTROL + 1))
+    control = frame_of(Kind.ABORT, RUN, bytes(MAX_CONTROL_BYTES + 1))
     with pytest.raises(FrameError, match="expected at most 4096"):
         parse_header(control.header(0, 0), 10**6)
 
@@ -77,7 +77,7 @@ def test_ten_gigabytes_are_refused_before_they_are_read():
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32))
 def test_mutated_headers_are_frames_or_frame_errors(seed):
-    draw, data = random.Random(seed), GOOD.packed()[:HEADER_SIZE]
+    draw, data = random.Random(seed), GOOD.packed()[:HEADER_BYTES]
     for _ in range(300):
         broken = bytearray(data)
         for _ in range(draw.randint(1, 6)):
@@ -194,5 +194,5 @@ def test_only_long_parts_of_sums_are_not_copied(kind):
     shared = np.shares_memory(np.frombuffer(frame.payload), values)
     assert shared == (kind != Kind.ROWS)
     data = frame.packed()
-    found = filled(parse_header(data[:HEADER_SIZE], 10**6), data[HEADER_SIZE:])
+    found = filled(parse_header(data[:HEADER_BYTES], 10**6), data[HEADER_BYTES:])
     assert found == frame and (found.array() == values).all()

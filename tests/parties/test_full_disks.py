@@ -59,7 +59,7 @@ def test_a_run_goes_on_when_there_is_room_again(tmp_path, monkeypatch, name):
     """The party ends with the file's name and says nothing to the others, who wait for it."""
     circle, full = Circle(tmp_path, [(0, 1), (1, 2), (1, 3)]), [True]
     monkeypatch.setattr(Parties, "test_network", circle.network, raising=False)
-    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC", 2)
+    monkeypatch.setattr("dual2.runtime.peers.exchange._SYNC_FRAMES", 2)
     files: dict[int, str] = {}
     right = logs.Log.append
 

@@ -16,14 +16,14 @@ import pytest
 
 import dual2 as d2
 from dual2.errors import CapabilityError, Dual2Error
-from dual2.runtime.peers import carrier_grpc
-from dual2.runtime.peers.carrier import Neighbour
-from dual2.runtime.peers.carrier_grpc import GrpcCarrier, name_of
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers import grpc_transport
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.frames import Kind, frame_of
-from dual2.runtime.peers.hello import Meaning
-from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.grpc_transport import GrpcTransport, name_of
+from dual2.runtime.peers.hello import SessionIdentity
 from dual2.runtime.peers.identity import fingerprint, make_certificate, make_key, make_trial
+from dual2.runtime.peers.tls_transport import make_context
+from dual2.runtime.peers.wire_transport import Neighbour
 from mpi_runs import variables
 from party_circle import RUN, STUDY, Circle
 from party_offices import Offices, bits
@@ -37,7 +37,7 @@ def test_without_grpcio_the_message_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "grpc", None)
     monkeypatch.setitem(sys.modules, "grpc.aio", None)
     with pytest.raises(CapabilityError, match=r"pip install 'dual2\[party-grpc\]'"):
-        carrier_grpc.load_grpc()
+        grpc_transport.load_grpc()
 
 
 def test_a_certificate_that_may_issue_others_is_no_pin(tmp_path):
@@ -59,12 +59,12 @@ sys.path.insert(0, sys.argv[2])
 from party_circle import Circle
 while True:
     circle = Circle(Path(sys.argv[1]), [(0, 1)], masked=False, grpc=True)
-    hub = circle.listen(circle.hub(0))
-    print(hub.port, flush=True)
+    manager = circle.listen(circle.manager(0))
+    print(manager.port, flush=True)
     if not sys.stdin.readline():
         break
-    failure = hub.failure and [hub.failure.origin, hub.failure.text]
-    hub.stop()
+    failure = manager.failure and [manager.failure.origin, manager.failure.text]
+    manager.stop()
     print(json.dumps([circle.events, failure]), flush=True)
 """
 """A party that listens; tells its port and, when asked, what happened, then begins anew."""
@@ -125,7 +125,7 @@ def knock(port: int, circle: Circle, own: tuple[bytes, bytes], *frames: bytes, p
     """Dial as somebody with these files, say these bytes; what came back first."""
 
     async def talk():
-        carrier = GrpcCarrier(*own, {0: [circle.certificates[pin]]}, 1 << 20, 5.0)
+        carrier = GrpcTransport(*own, {0: [circle.certificates[pin]]}, 1 << 20, 5.0)
         name = fingerprint(circle.certificates[pin])
         connection = await carrier.dial(Neighbour(0, "party0", (name,), ("127.0.0.1", port)))
         try:
@@ -144,7 +144,7 @@ def knock(port: int, circle: Circle, own: tuple[bytes, bytes], *frames: bytes, p
 
 
 def hello(**changes) -> bytes:
-    return replace(Meaning(RUN, STUDY, "versions"), **changes).hello(1, 1, 1).packed()
+    return replace(SessionIdentity(RUN, STUDY, "versions"), **changes).hello(1, 1, 1).packed()
 
 
 def names(events: list) -> list[str]:
@@ -211,24 +211,24 @@ def test_a_name_on_the_list_with_another_key_is_not_dialled(circle, listener, tm
     assert listener.tell() == ([], None)
 
 
-def wait_until(hub: Hub, what) -> None:
+def wait_until(manager: ConnectionManager, what) -> None:
     end = time.monotonic() + 30
-    while not what(hub) and time.monotonic() < end:
+    while not what(manager) and time.monotonic() < end:
         time.sleep(0.01)
-    assert what(hub)
+    assert what(manager)
 
 
 def test_a_party_that_goes_is_noticed(circle, listener):
     circle.ports[0] = listener.port
-    hub = circle.hub(1)
-    hub.start()
+    manager = circle.manager(1)
+    manager.start()
     try:
-        wait_until(hub, lambda hub: 0 in hub.connections)
+        wait_until(manager, lambda manager: 0 in manager.connections)
         assert "link_up" in names(listener.tell()[0])
-        wait_until(hub, lambda hub: 0 not in hub.connections)
-        assert hub.failure is None
+        wait_until(manager, lambda manager: 0 not in manager.connections)
+        assert manager.failure is None
     finally:
-        hub.stop()
+        manager.stop()
 
 
 # -- runs ------------------------------------------------------------------------------------------

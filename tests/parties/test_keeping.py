@@ -25,7 +25,7 @@ from dual2.runtime.peers.identity import (
     write_certificate,
 )
 from dual2.runtime.peers.journal import Journal
-from dual2.runtime.peers.link import Link
+from dual2.runtime.peers.reliable_channel import ReliableChannel
 
 RUN = bytes(16)
 ABOUT = {"run": "a", "data file": "b"}
@@ -36,7 +36,7 @@ def test_a_journal_gives_back_what_was_whole(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     journal.consume([(4, FRAME)])
     journal.sync()
-    assert journal.say(0, b"words") and not journal.say(0, b"words")
+    assert journal.append_said(0, b"words") and not journal.append_said(0, b"words")
     journal.consume([(5, replace(FRAME, seq=2))])
     journal.sync()
     journal.close()
@@ -44,7 +44,7 @@ def test_a_journal_gives_back_what_was_whole(tmp_path):
         file.truncate(journal.consumed.size - 7)  # the last record was not written to its end
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.frames == {4: [FRAME]}
-    assert not again.say(0, b"words")
+    assert not again.append_said(0, b"words")
     again.consume([(5, replace(FRAME, seq=2))])
     again.consume([(4, replace(FRAME, seq=2))])
     again.sync()
@@ -96,7 +96,7 @@ def test_of_bare_frames_it_is_known_what_they_were(tmp_path, length):
     """What children sent is kept as a mark beside its total; both are lost, or none is."""
     draw = np.random.default_rng(0)
     sent, total = (replace(frame_of(Kind.UP, RUN, draw.random(length)), seq=1) for _ in range(2))
-    journal, link = Journal(tmp_path, ABOUT, resume=False), Link(4, "lab")
+    journal, link = Journal(tmp_path, ABOUT, resume=False), ReliableChannel(4, "lab")
     begin, link.key = journal.consumed.size, journal.consumed.key
     came = filled(parse_header(sent.packed(), 1 << 20), bytes(sent.payload))
     assert link.accept(came)
@@ -104,7 +104,7 @@ def test_of_bare_frames_it_is_known_what_they_were(tmp_path, length):
     journal.sync()
     assert journal.consumed.size < begin + 1.1 * total.length + 500
     journal.close()
-    again, back = Journal(tmp_path, ABOUT, resume=True), Link(4, "lab")
+    again, back = Journal(tmp_path, ABOUT, resume=True), ReliableChannel(4, "lab")
     assert again.frames[1] == [total] and not again.frames[4][0].payload
     back.key = again.consumed.key
     back.refill(again.frames[4])
@@ -121,7 +121,7 @@ def test_of_bare_frames_it_is_known_what_they_were(tmp_path, length):
 
 def test_what_was_said_outlives_a_lost_journal(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
-    journal.say(0, b"words")
+    journal.append_said(0, b"words")
     assert journal.said.file.stat().st_size > journal.said.size  # zeros are written ahead
     journal.close()
     journal.file.unlink()
@@ -132,7 +132,7 @@ def test_what_was_said_outlives_a_lost_journal(tmp_path):
             Journal(tmp_path, ABOUT, resume=resume)
     keys.unlink()  # other keys, other masks
     again = Journal(tmp_path, ABOUT, resume=False)
-    assert again.say(0, b"others")
+    assert again.append_said(0, b"others")
     again.close()
 
 
@@ -140,7 +140,7 @@ def test_a_lost_part_of_a_state_never_uses_a_mask_twice(tmp_path):
     """Without what was said nothing goes on, and keys of a deleted state are not used again."""
     journal = Journal(tmp_path, ABOUT, resume=False)
     assert journal.new
-    journal.say(0, b"words")
+    journal.append_said(0, b"words")
     journal.close()
     said, keys = tmp_path / "said", tmp_path / "mask.key"
     keys.touch()
@@ -166,10 +166,10 @@ def test_without_syncs_a_state_belongs_to_one_start_of_the_machine(tmp_path, mon
     start = "dual2.runtime.peers.journal.start_of_machine"
     monkeypatch.setattr(start, lambda: "monday")
     journal = Journal(tmp_path, ABOUT, resume=False, sync=False)
-    journal.say(0, b"words")
+    journal.append_said(0, b"words")
     journal.close()
     again = Journal(tmp_path, ABOUT, resume=True, sync=False)
-    assert not again.say(0, b"words") and not synced
+    assert not again.append_said(0, b"words") and not synced
     again.close()
     with pytest.raises(Dual2Error, match="another way of keeping what was said"):
         Journal(tmp_path, ABOUT, resume=True, sync=True)
@@ -183,7 +183,7 @@ def test_a_damaged_record_of_what_was_said_is_noticed(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
     begin = journal.said.size
     for index in range(4):
-        journal.say(index, b"words")
+        journal.append_said(index, b"words")
     journal.close()
     whole = journal.said.file.read_bytes()
     record = (journal.said.size - begin) // 4
@@ -191,7 +191,7 @@ def test_a_damaged_record_of_what_was_said_is_noticed(tmp_path):
     torn[begin + 3 * record + 20] ^= 1
     journal.said.file.write_bytes(torn)
     again = Journal(tmp_path, ABOUT, resume=True)
-    assert again.say(3, b"others") and not again.say(2, b"words")
+    assert again.append_said(3, b"others") and not again.append_said(2, b"words")
     again.close()
     damaged = bytearray(whole)
     damaged[begin + 20] ^= 1
@@ -223,25 +223,25 @@ def test_a_state_folder_of_others_is_refused(tmp_path):
 
 def test_other_words_under_the_same_mask_are_refused(tmp_path):
     journal = Journal(tmp_path, ABOUT, resume=False)
-    journal.say(17, b"words")
+    journal.append_said(17, b"words")
     journal.close()
     again = Journal(tmp_path, ABOUT, resume=True)
     with pytest.raises(Dual2Error, match="Sum 17 was computed again with another value"):
-        again.say(17, b"others")
+        again.append_said(17, b"others")
 
 
 def test_long_words_under_the_same_mask_are_known_again(tmp_path):
     """Under the key of the log, which outlives the process."""
     words = np.arange(5000, dtype=np.uint64)
     journal = Journal(tmp_path, ABOUT, resume=False)
-    journal.say(17, words.data)
+    journal.append_said(17, words.data)
     journal.close()
     again = Journal(tmp_path, ABOUT, resume=True)
     assert again.said.key == journal.said.key != again.consumed.key
-    assert not again.say(17, words.data)
+    assert not again.append_said(17, words.data)
     words[-1] += 1
     with pytest.raises(Dual2Error, match="Sum 17 was computed again with another value"):
-        again.say(17, words.data)
+        again.append_said(17, words.data)
 
 
 def test_a_state_is_used_by_one_run_and_one_process(tmp_path):

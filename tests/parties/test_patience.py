@@ -12,7 +12,7 @@ PATIENCE = 60.0
 
 
 class Waiting(Exchange):
-    """A party between a journal and a hub that do nothing but let half a second pass."""
+    """A party between a journal and a manager that do nothing but let half a second pass."""
 
     def __init__(self, monkeypatch, stopped_at):
         self.now, self.turns, self._index = 0.0, 0, 3
@@ -24,7 +24,7 @@ class Waiting(Exchange):
 
         self.names, self.progress = ["me", "clinic"], Progress()
         self.journal = SimpleNamespace(catch_up=lambda: None, unsynced=0)
-        self.hub = SimpleNamespace(
+        self.manager = SimpleNamespace(
             timing=SimpleNamespace(patience=PATIENCE, progress=10 * PATIENCE),
             links={1: SimpleNamespace(inbox=[], next_in=1)},
             neighbours={1: SimpleNamespace(address=("127.0.0.1", 7443))},
@@ -54,7 +54,7 @@ def test_it_waits_no_longer_than_it_should(monkeypatch, stopped_at):
 
 def test_a_peer_that_is_there_but_does_not_compute_is_named(monkeypatch):
     party = Waiting(monkeypatch, stopped_at=None)
-    party.hub.connections[1] = object()
+    party.manager.connections[1] = object()
     with pytest.raises(PeerError, match=r"clinic is connected but has sent nothing new for 600 s"):
         party._wait(lambda: False, 1)
     assert abs(0.5 * party.turns - 10 * PATIENCE) <= 1.0
@@ -62,8 +62,8 @@ def test_a_peer_that_is_there_but_does_not_compute_is_named(monkeypatch):
 
 def test_a_peer_that_makes_progress_has_its_time_again(monkeypatch):
     party = Waiting(monkeypatch, stopped_at=None)
-    party.hub.connections[1] = object()
-    link = party.hub.links[1]
+    party.manager.connections[1] = object()
+    link = party.manager.links[1]
     party._wait(
         lambda: bool(link.__dict__.update(next_in=party.turns // 900)) or party.turns > 3000, 1
     )

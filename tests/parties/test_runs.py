@@ -21,7 +21,7 @@ from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.processes.parties.checking import check_party
 from dual2.processes.parties.party import read_party
-from dual2.processes.parties.session import make_transport, open_hub, run_party
+from dual2.processes.parties.session import make_transport, open_manager, run_party
 from dual2.processes.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.journal import Journal
@@ -125,7 +125,7 @@ def check_what_is_logged(offices: Offices) -> None:
         with pytest.raises(SystemExit) as end:
             main(["party", "status", str(offices.file(i))])
         assert end.value.code == 0
-    status = run_party(read_party(offices.file(0)), resume=True, say=lambda text: None)
+    status = run_party(read_party(offices.file(0)), resume=True, report=lambda text: None)
     assert status == d2.Status.CONVERGED
     with pytest.raises(Dual2Error, match="a run that is over"):
         run_party(read_party(offices.file(0)))
@@ -136,7 +136,7 @@ def run_in_threads(offices: Offices) -> list[str]:
     said: list[list[str]] = [[] for _ in range(offices.n)]
     with ThreadPoolExecutor(offices.n) as pool:
         runs = [
-            pool.submit(run_party, read_party(offices.file(i)), say=said[i].append)
+            pool.submit(run_party, read_party(offices.file(i)), report=said[i].append)
             for i in range(offices.n)
         ]
         assert [run.result(300) for run in runs] == [d2.Status.CONVERGED] * offices.n
@@ -256,18 +256,18 @@ def test_what_is_wrong_in_a_file_is_named(files, name):
 
 
 def test_a_check_reaches_a_neighbour_and_compares_clocks(files, monkeypatch):
-    hub = open_hub(read_party(files.file(0)), lambda event, **details: None, 6)
-    hub.start()
+    manager = open_manager(read_party(files.file(0)), lambda event, **details: None, 6)
+    manager.start()
     try:
         found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
         assert found["party0"].fine and found["party0"].words.endswith("same study")
         assert "dials this party" in found["party2"].words
-        monkeypatch.setattr("dual2.processes.parties.checking._CLOCK", -1)
+        monkeypatch.setattr("dual2.processes.parties.checking._MAX_CLOCK_SKEW_SECONDS", -1)
         found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
         assert not found["party0"].fine and "its clock is" in found["party0"].words
-        assert not hub.connections and hub.failure is None
+        assert not manager.connections and manager.failure is None
     finally:
-        hub.stop()
+        manager.stop()
 
 
 def test_lost_or_damaged_mask_keys_are_named(files, tmp_path):
@@ -275,15 +275,15 @@ def test_lost_or_damaged_mask_keys_are_named(files, tmp_path):
     party = replace(read_party(files.file(1)), state=tmp_path / "state")
     journal = Journal(party.state, {}, resume=False)
     try:
-        hub = open_hub(party, lambda event, **details: None, 6)
-        make_transport(party, hub, journal)
+        manager = open_manager(party, lambda event, **details: None, 6)
+        make_transport(party, manager, journal)
         (party.state / "mask.key").write_bytes(b"short")
         with pytest.raises(Dual2Error, match=r"mask\.key has 5 bytes and is damaged"):
-            make_transport(party, hub, journal)
-        journal.say(0, b"words")
+            make_transport(party, manager, journal)
+        journal.append_said(0, b"words")
         (party.state / "mask.key").unlink()
         with pytest.raises(Dual2Error, match=r"mask\.key is missing, but words were said"):
-            make_transport(party, hub, journal)
+            make_transport(party, manager, journal)
     finally:
         journal.close()
 

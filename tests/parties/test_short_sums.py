@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from dual2.runtime.peers import exchange
-from dual2.runtime.peers.carrier_tls import make_context
+from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.exchange import Exchange
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.hub import Timing
 from dual2.runtime.peers.identity import make_trial, read_certificate
 from dual2.runtime.peers.secured import Secured
 from dual2.runtime.peers.stream_tls import Connection
+from dual2.runtime.peers.tls_transport import make_context
 from party_circle import Circle
 
 NAMES = ["one", "two"]
@@ -74,7 +74,7 @@ def test_frames_that_leave_in_part_arrive_whole_and_in_order(contexts):
 
 def test_several_frames_in_one_record_wait_their_turn(contexts, monkeypatch):
     """Who does not ask for them has few; what was read with them is not lost, nor read twice."""
-    monkeypatch.setattr("dual2.runtime.peers.stream_tls.BUFFER", 200)
+    monkeypatch.setattr("dual2.runtime.peers.stream_tls.BUFFER_BYTES", 200)
     frames = frames_of([3, 1, 20, 7, 7, 500, 2, 9])
 
     async def talk() -> list[Frame | None]:
@@ -126,7 +126,7 @@ class Noting(Exchange):
             consume=lambda frames: self.done.append("consume"),
         )
         wait = lambda ready, seconds: self.done.append("wait") or True  # noqa: E731
-        self.rank, self.hub = (
+        self.rank, self.manager = (
             0,
             SimpleNamespace(links=links, failure=None, wait=wait, lock=nullcontext()),
         )
@@ -138,9 +138,9 @@ class Noting(Exchange):
 @pytest.mark.parametrize(
     "unsynced, waits, takes",
     [
-        (exchange._SYNC - 1, ["catch up", "wait"], ["consume"]),
-        (exchange._SYNC, ["sync", "wait"], ["consume"]),
-        (2 * exchange._SYNC, ["sync", "wait"], ["consume", "sync"]),
+        (exchange._SYNC_FRAMES - 1, ["catch up", "wait"], ["consume"]),
+        (exchange._SYNC_FRAMES, ["sync", "wait"], ["consume"]),
+        (2 * exchange._SYNC_FRAMES, ["sync", "wait"], ["consume", "sync"]),
     ],
 )
 def test_the_journal_is_synced_where_the_program_waits_and_not_much_later(unsynced, waits, takes):
@@ -159,8 +159,8 @@ def test_the_words_of_whoever_came_first_are_added_first():
 
 def test_no_more_frames_are_ever_unsynced_than_is_said(tmp_path, monkeypatch):
     """At every party, in sums of one size and of several parts, beside others that are slower."""
-    monkeypatch.setattr(exchange, "_SYNC", 4)
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 20)
+    monkeypatch.setattr(exchange, "_SYNC_FRAMES", 4)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK_WORDS", 20)
     circle, most = Circle(tmp_path, [(0, 1), (1, 2), (1, 3)]), [0] * 4
     log = Exchange._log
 
@@ -181,7 +181,7 @@ def test_no_more_frames_are_ever_unsynced_than_is_said(tmp_path, monkeypatch):
 
 def test_sums_send_nothing_but_their_frames(tmp_path, monkeypatch):
     """What a peer may forget it hears by the next frame: no other frame, and no other thread."""
-    monkeypatch.setattr(exchange, "_SYNC", 4)
+    monkeypatch.setattr(exchange, "_SYNC_FRAMES", 4)
     kinds, right = Counter(), Connection.put
 
     def note(self, head, payload=b""):
@@ -204,8 +204,8 @@ def test_sums_send_nothing_but_their_frames(tmp_path, monkeypatch):
 
 def test_who_only_listens_lets_the_other_forget(tmp_path, monkeypatch):
     """Far more than is kept for a peer, one way, without a sign of life in between."""
-    monkeypatch.setattr(exchange, "_SYNC", 4)
-    monkeypatch.setattr(exchange, "KEEP", 50_000)
+    monkeypatch.setattr(exchange, "_SYNC_FRAMES", 4)
+    monkeypatch.setattr(exchange, "MAX_KEPT_BYTES", 50_000)
     circle = Circle(tmp_path, [(0, 1), (1, 2)], timing=Timing(dead=600.0))
 
     def work(party) -> int:
@@ -223,7 +223,7 @@ def test_who_only_listens_lets_the_other_forget(tmp_path, monkeypatch):
 def little_room(monkeypatch):
     """So little is kept for a peer that a run fills it."""
     for module in ("link", "exchange"):
-        monkeypatch.setattr(f"dual2.runtime.peers.{module}.KEEP", 50_000)
+        monkeypatch.setattr(f"dual2.runtime.peers.{module}.MAX_KEPT_BYTES", 50_000)
 
 
 def test_long_rows_do_not_wait_for_each_other(tmp_path, little_room):
@@ -231,7 +231,7 @@ def test_long_rows_do_not_wait_for_each_other(tmp_path, little_room):
     circle = Circle(tmp_path, [(0, 1), (1, 2), (1, 3), (1, 4)], timing=Timing(dead=600.0))
 
     def work(party) -> float:
-        others = list(party.hub.links)
+        others = list(party.manager.links)
         stage = np.zeros((1 + len(others), 110))
         rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
         ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
@@ -245,9 +245,9 @@ def test_long_rows_do_not_wait_for_each_other(tmp_path, little_room):
 
 def test_a_sum_may_be_longer_than_what_is_kept(tmp_path, monkeypatch, little_room):
     """Parts come down before all have gone up."""
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK", 20)
-    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW", 8)
-    monkeypatch.setattr(exchange, "_SYNC", 4)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.CHUNK_WORDS", 20)
+    monkeypatch.setattr("dual2.runtime.peers.tree_sums.WINDOW_PARTS", 8)
+    monkeypatch.setattr(exchange, "_SYNC_FRAMES", 4)
     circle = Circle(tmp_path, [(0, 1), (1, 2), (2, 3), (3, 4)])
 
     def work(party) -> list[float]:

@@ -17,9 +17,9 @@ import pytest
 from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.experiments.exp1 import experiment1
-from dual2.processes.keeping import open_store
 from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.options import ProcessOptions
+from dual2.processes.persistence import open_store
 from dual2.processes.progress_pipe import ProgressReader, progress_writer
 from dual2.runtime.partition import partition
 from dual2.solving.storage import load_public, save_problem

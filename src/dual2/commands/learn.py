@@ -61,8 +61,8 @@ def align(
     own = _read(file, patience)
     from dual2.learn.federated.fitting import align as find_rows
 
-    with telling(quiet) as say:
-        find_rows(own, resume, force, say)
+    with telling(quiet) as report:
+        find_rows(own, resume, force, report)
 
 
 @learn_app.command()
@@ -77,8 +77,8 @@ def fit(
     own = _read(file, patience)
     from dual2.learn.federated.fitting import fit as train
 
-    with telling(quiet) as say:
-        model = train(own, resume, force, say)
+    with telling(quiet) as report:
+        model = train(own, resume, force, report)
     raise typer.Exit(EXIT.get(Status(model.about["status"]), 3))
 
 
@@ -99,8 +99,8 @@ def predict(
     own = _read(file, patience)
     from dual2.learn.federated.prediction import predict as tell
 
-    with telling(quiet) as say:
-        tell(own, rows, name, resume, force, say, "unsolved" if accept_unsolved else None)
+    with telling(quiet) as report:
+        tell(own, rows, name, resume, force, report, "unsolved" if accept_unsolved else None)
 
 
 def _read(file: Path, patience: float | None) -> Any:

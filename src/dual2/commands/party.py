@@ -87,8 +87,8 @@ def run(
     """Take part in a run; the answer is in STATE/answer.json."""
     forbid_core_dumps()
     party = with_patience(read_party(file), patience)
-    with telling(quiet) as say:
-        status = run_party(party, resume, say)
+    with telling(quiet) as report:
+        status = run_party(party, resume, report)
     raise typer.Exit(EXIT.get(status, 3))
 
 

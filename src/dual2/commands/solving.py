@@ -13,10 +13,10 @@ from dual2.commands.theory import report as theory_report
 from dual2.errors import counted
 from dual2.experiments.exp1 import experiment1
 from dual2.processes.checkpoints import INTERVAL
-from dual2.processes.keeping import keep, open_store, state_to_resume
 from dual2.processes.launch import solve_in_processes, started_processes
 from dual2.processes.options import ProcessOptions
-from dual2.processes.part import take_part
+from dual2.processes.persistence import keep, open_store, state_to_resume
+from dual2.processes.worker import take_part
 from dual2.runtime import Transport
 from dual2.runtime.waiting import TIMEOUT
 from dual2.solving.result import Result

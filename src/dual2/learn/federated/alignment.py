@@ -10,8 +10,8 @@ import numpy as np
 
 from dual2.errors import Dual2Error, PeerError, Refusal
 from dual2.files import read_json
-from dual2.learn.federated.ids import TOKEN, cut, digest_of, read_ids, tokens_of
-from dual2.learn.federated.intersection import MOST_BYTES, intersect, intersect_as_holder
+from dual2.learn.federated.ids import TOKEN_BYTES, cut, digest_of, read_ids, tokens_of
+from dual2.learn.federated.intersection import MAX_MESSAGE_BYTES, intersect, intersect_as_holder
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.row_limits import RowLimits, count_attempt
 from dual2.learn.federated.study import GIVEN, PSI
@@ -119,14 +119,14 @@ def _match_by_hashes(
     limits = RowLimits(own, transport, len(ids))
     if not own.holds_labels:
         transport.tell(holder, check + b"".join(sorted(found)))
-        tokens = cut(transport.hear(holder, MOST_BYTES))
+        tokens = cut(transport.hear(holder, MAX_MESSAGE_BYTES))
         if any(token not in found for token in tokens):
             name = own.study.names[holder]
             raise PeerError(f"{name} told common rows that this party does not have.")
         return [found[token] for token in tokens], tokens
     common = set(found)
     for peer in _others(own):
-        said = transport.hear(peer, MOST_BYTES)
+        said = transport.hear(peer, MAX_MESSAGE_BYTES)
         if said[:32] != check:
             name = own.study.names[peer]
             told = f"{name} has another row key than the holder of the labels."
@@ -147,9 +147,9 @@ def _others(own: LearnParty) -> list[int]:
 def _row_key(own: LearnParty) -> bytes:
     assert own.row_key is not None, "checked when the file was read"
     key = read_private(own.row_key).strip()
-    if len(key) < 2 * TOKEN:
+    if len(key) < 2 * TOKEN_BYTES:
         raise Refusal(
-            f"{own.row_key} has {len(key)} bytes; expected at least {2 * TOKEN} random ones: "
+            f"{own.row_key} has {len(key)} bytes; expected at least {2 * TOKEN_BYTES} random ones: "
             "openssl rand -hex 32",
             "its row key is too short.",
         )

@@ -20,7 +20,7 @@ from dual2.learn.federated.labels import Labels, read_labels, share_labels
 from dual2.learn.federated.model import MODEL, PartyModel, load_model, save_model
 from dual2.learn.federated.party_file import LearnParty
 from dual2.learn.federated.preparation import learn_preparation
-from dual2.learn.federated.session import Say, demand_consent, is_over, run_phase, summary
+from dual2.learn.federated.session import Report, demand_consent, is_over, run_phase, summary
 from dual2.learn.federated.training import Fitted, Place, train_here
 from dual2.learn.federated.validation import Choice, choose_value
 from dual2.learn.minimum_norm import MINIMUM_NORM, dependent_columns, describe
@@ -31,7 +31,9 @@ Array = np.ndarray
 ALIGN, FIT = "align", "fit"
 
 
-def align(own: LearnParty, resume: bool = False, force: bool = False, say: Say = print) -> Rows:
+def align(
+    own: LearnParty, resume: bool = False, force: bool = False, report: Report = print
+) -> Rows:
     """Find the common rows; they are kept in ``state/rows.json``."""
     if is_over(own, ALIGN, own.party.state / ROWS, resume, force):
         return load_rows(own, own.table)
@@ -42,17 +44,19 @@ def align(own: LearnParty, resume: bool = False, force: bool = False, say: Say =
         save_rows(own, rows)
         return rows
 
-    rows = run_phase(own, ALIGN, work, lambda: own.table.digest(own.used()), resume, say)
-    say(f"{len(rows)} of {len(own.table)} rows are common to all; digest {rows.digest[:16]}…")
+    rows = run_phase(own, ALIGN, work, lambda: own.table.digest(own.used()), resume, report)
+    report(f"{len(rows)} of {len(own.table)} rows are common to all; digest {rows.digest[:16]}…")
     return rows
 
 
-def fit(own: LearnParty, resume: bool = False, force: bool = False, say: Say = print) -> PartyModel:
+def fit(
+    own: LearnParty, resume: bool = False, force: bool = False, report: Report = print
+) -> PartyModel:
     """Train with the other parties; this party's model is kept in ``state/model.json``."""
     demand_consent(own)
     if is_over(own, FIT, own.party.state / MODEL, resume, force):
         return load_model(own)
-    say(summary(own))
+    report(summary(own))
 
     def work(transport: Parties, board: Board) -> PartyModel:
         rows = load_rows(own, own.table)
@@ -62,15 +66,15 @@ def fit(own: LearnParty, resume: bool = False, force: bool = False, say: Say = p
         save_model(own, model)
         return model
 
-    model = run_phase(own, FIT, work, lambda: _checked(own), resume, say)
+    model = run_phase(own, FIT, work, lambda: _checked(own), resume, report)
     about = model.about
     if model.solved:
-        say(f"{about['status']} after {about['sums']} sums: {own.party.state / MODEL}")
+        report(f"{about['status']} after {about['sums']} sums: {own.party.state / MODEL}")
     else:
-        say(f"{model.notice} {own.party.state / MODEL} keeps what there is.")
+        report(f"{model.notice} {own.party.state / MODEL} keeps what there is.")
     for line in (about.get("dependent"), about.get("choice"), about.get("labels")):
         if line:
-            say(f"{line}")
+            report(f"{line}")
     return model
 
 

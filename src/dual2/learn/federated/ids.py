@@ -11,7 +11,7 @@ from dual2.errors import Refusal
 from dual2.learn.federated.study import INTEGER
 from dual2.learn.federated.tables import Table
 
-TOKEN = 16
+TOKEN_BYTES = 16
 """Bytes of a hash that stands for an identifier."""
 _WHOLE = re.compile(r"\s*[+-]?[0-9]{1,1000}\s*")
 
@@ -71,7 +71,7 @@ def _be(count: int) -> str:
 
 def tokens_of(key: bytes, ids: Iterable[str]) -> list[bytes]:
     """Keyed hashes of ids: HMAC-SHA256, cut to 16 bytes."""
-    return [hmac.digest(key, one.encode(), hashlib.sha256)[:TOKEN] for one in ids]
+    return [hmac.digest(key, one.encode(), hashlib.sha256)[:TOKEN_BYTES] for one in ids]
 
 
 def digest_of(tokens: Sequence[bytes]) -> str:
@@ -79,6 +79,6 @@ def digest_of(tokens: Sequence[bytes]) -> str:
     return hashlib.sha256(b"".join(tokens)).hexdigest()
 
 
-def cut(data: bytes, size: int = TOKEN) -> list[bytes]:
+def cut(data: bytes, size: int = TOKEN_BYTES) -> list[bytes]:
     """Bytes in pieces of one size."""
     return [data[at : at + size] for at in range(0, len(data), size)]

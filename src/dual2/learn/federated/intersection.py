@@ -34,7 +34,7 @@ from dual2.runtime.peers.parties import Parties
 Array = np.ndarray
 CheckSet = Callable[[int, int], None]
 """Given a party and the number of elements of its set; an error if there are too many."""
-MOST_BYTES = 2**31
+MAX_MESSAGE_BYTES = 2**31
 """Most bytes of one message."""
 KEY, ORDER, ABSENT, SALT = (2**62 + k for k in range(4))
 """Numbers of this party's own random words, apart from those of sums."""
@@ -131,7 +131,7 @@ def intersect_as_holder(
     for peer in others:
         transport.tell(peer, sent)
     for peer in others:
-        said = transport.hear(peer, MOST_BYTES)
+        said = transport.hear(peer, MAX_MESSAGE_BYTES)
         twice = cipher.again(said, False, transport.names[peer], partial(check, peer))
         transport.tell(peer, b"".join(twice))
     common = _common_places(transport, network, np.zeros(len(ids), np.bool_))
@@ -151,11 +151,13 @@ def intersect(
     order = _shuffled(transport, len(ids))
     transport.tell(holder, cipher.encrypt([ids[k] for k in order]))
     name = transport.names[holder]
-    theirs = cipher.again(transport.hear(holder, MOST_BYTES), True, name, partial(check, holder))
+    theirs = cipher.again(
+        transport.hear(holder, MAX_MESSAGE_BYTES), True, name, partial(check, holder)
+    )
     size = len(theirs[0]) if theirs else 1
-    mine = set(cut(transport.hear(holder, MOST_BYTES), size))
+    mine = set(cut(transport.hear(holder, MAX_MESSAGE_BYTES), size))
     common = _common_places(transport, network, np.array([one not in mine for one in theirs], bool))
-    told = transport.hear(holder, MOST_BYTES)
+    told = transport.hear(holder, MAX_MESSAGE_BYTES)
     tokens = cut(told[32:])
     found = {token: k for k, token in enumerate(tokens_of(told[:32], ids))}
     wrong = len(tokens) != common.sum() or len(set(tokens)) < len(tokens)

@@ -32,7 +32,7 @@ class Party:
         The party's own ``party.toml``, which names the study.
     table : pandas frame or mapping of columns, optional
         Used in the place of the table that the file names.
-    say : callable
+    report : callable
         Told how it goes; by default nobody.
 
     Attributes
@@ -51,13 +51,13 @@ class Party:
         self,
         file: str | os.PathLike[str],
         table: Any = None,
-        say: Callable[[str], None] = lambda text: None,
+        report: Callable[[str], None] = lambda text: None,
     ) -> None:
         own = read_learn_party(Path(file))
         if table is not None:
             given = as_table(table)
             own = replace(own, read=lambda: given)
-        self._own, self._say = own, say
+        self._own, self._report = own, report
 
     @property
     def name(self) -> str:
@@ -70,19 +70,19 @@ class Party:
 
     def align(self, resume: bool = False, force: bool = False) -> Rows:
         """Find the rows that all parties have."""
-        return fitting.align(self._own, resume, force, self._say)
+        return fitting.align(self._own, resume, force, self._report)
 
     def fit(self, resume: bool = False, force: bool = False) -> "Party":
         """Train with the other parties."""
         self.__dict__.pop("model_", None)
-        fitting.fit(self._own, resume, force, self._say)
+        fitting.fit(self._own, resume, force, self._report)
         return self
 
     def predict(
         self, table: Any, name: str = "1", resume: bool = False, force: bool = False
     ) -> Predictions:
         """Predict for the rows of a new table (a frame, columns, or a file) that all have."""
-        return prediction.predict(self._own, table, name, resume, force, self._say)
+        return prediction.predict(self._own, table, name, resume, force, self._report)
 
     @cached_property
     def model_(self) -> PartyModel:

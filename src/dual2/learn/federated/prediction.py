@@ -21,7 +21,7 @@ from dual2.learn.federated.alignment import Rows, match_rows
 from dual2.learn.federated.labels import Labels
 from dual2.learn.federated.model import PartyModel, load_model
 from dual2.learn.federated.party_file import LearnParty
-from dual2.learn.federated.session import Say, is_over, run_phase
+from dual2.learn.federated.session import Report, is_over, run_phase
 from dual2.learn.federated.study import GIVEN, Learning
 from dual2.learn.federated.tables import Table, number_of, read_new, word_of
 from dual2.learn.federated.validation import score
@@ -71,7 +71,7 @@ def predict(
     name: str = "1",
     resume: bool = False,
     force: bool = False,
-    say: Say = print,
+    report: Report = print,
     accept: str | None = None,
 ) -> Predictions:
     """Predict for the rows of a new table (a file, a frame or columns) that all parties have.
@@ -86,7 +86,7 @@ def predict(
             raise Dual2Error(
                 f"{model.notice} Nothing is predicted; --accept-unsolved predicts all the same."
             )
-        say(model.notice)
+        report(model.notice)
     own = replace(own, read=lambda: read_new(new))
     if not NAME.fullmatch(name):
         raise Dual2Error(f"--name {name!r} found; expected letters, digits, - _ and dots.")
@@ -98,7 +98,7 @@ def predict(
         model, table = load_model(own), own.table
         rows = match_rows(own, transport, table)
         for column, count in model.preparation.unknown(table, rows.index).items():
-            say(f"{column}: {counted(count, 'value')} not met in training, counted as none.")
+            report(f"{column}: {counted(count, 'value')} not met in training, counted as none.")
         found = _tell_scores(own, transport, model.scores(table, rows.index))
         transport.confirm()
         if found is None:
@@ -107,14 +107,14 @@ def predict(
         _write(output, own, table, made)
         return made
 
-    made = run_phase(own, phase, work, lambda: _checked(own), resume, say)
+    made = run_phase(own, phase, work, lambda: _checked(own), resume, report)
     if own.party.me in own.study.learning.receivers:
         figures = ", ".join(f"{k} {v:.4f}" for k, v in made.metrics.items())
-        say(f"{len(made.rows)} predictions: {output}{'. ' + figures if figures else ''}")
+        report(f"{len(made.rows)} predictions: {output}{'. ' + figures if figures else ''}")
         if made.note:
-            say(made.note)
+            report(made.note)
     else:
-        say(f"{len(made.rows)} rows were predicted; this study tells others the result.")
+        report(f"{len(made.rows)} rows were predicted; this study tells others the result.")
     return made
 
 

@@ -37,7 +37,7 @@ class RowLimits:
 
     def check(self, peer: int, theirs: int) -> None:
         """Log the sizes of both sets; an error for too large a set, before anything is answered."""
-        self.transport.hub.audit(
+        self.transport.manager.audit(
             "rows", peer=self.own.study.names[peer], own_rows=self.count, their_rows=theirs
         )
         if theirs > self.most():
@@ -75,4 +75,4 @@ def count_attempt(own: LearnParty, transport: Parties, table: Table) -> None:
     attempts.append(attempt)
     make_private(file.parent)
     create(file, json.dumps(known).encode())
-    transport.hub.audit("alignment", attempt=len(attempts), own_rows=len(table))
+    transport.manager.audit("alignment", attempt=len(attempts), own_rows=len(table))

@@ -14,7 +14,7 @@ from dual2.runtime.peers.identity import validity
 from dual2.runtime.peers.masks import KEY_FILE
 from dual2.runtime.peers.parties import Parties
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 Work = Callable[[Parties, Board], Any]
 ROWS_SHOW = {
     PSI: (
@@ -68,7 +68,7 @@ def demand_consent(own: LearnParty) -> None:
 
 
 def run_phase(
-    own: LearnParty, phase: str, work: Work, data: Callable[[], str], resume: bool, say: Say
+    own: LearnParty, phase: str, work: Work, data: Callable[[], str], resume: bool, report: Report
 ) -> Any:
     """Take part in one run of the study.
 
@@ -79,14 +79,14 @@ def run_phase(
     """
     party = own.at(phase)
     if soon := validity(party.study.members[party.me].der):
-        say(f"The certificate of {party.name} {soon}.")
+        report(f"The certificate of {party.name} {soon}.")
     refusal: Refusal | None = None
     mark = ""
     try:
         mark = data()
     except Refusal as error:
         refusal = error
-        say(f"{error} The others are told as soon as they are there; Ctrl-C ends at once.")
+        report(f"{error} The others are told as soon as they are there; Ctrl-C ends at once.")
 
     def attempt(transport: Parties, board: Board) -> Any:
         if refusal is not None:
@@ -94,7 +94,7 @@ def run_phase(
         return work(transport, board)
 
     try:
-        return take_part(party, attempt, mark, 1, resume, say)
+        return take_part(party, attempt, mark, 1, resume, report)
     except (Refusal, PeerError) as error:
         if refusal is not None or isinstance(error, Refusal | PeerRefused):
             forget(own, phase)

@@ -97,7 +97,7 @@ MODELS: dict[str, type[VerticalModel]] = {
 PSI, HASHES, GIVEN = "psi", "keyed hashes", "given"
 POLICIES = (PSI, HASHES, GIVEN)
 TEXT, INTEGER = "text", "integer"
-MOST_SUMS = 150
+MAX_SUMS = 150
 """Most sums of Newton's method for one model."""
 _ELSEWHERE = {"parties", "network", "method", "runtime", "warm_start", "standardize", "tol"}
 _ELSEWHERE |= {"max_iter"}
@@ -330,7 +330,7 @@ def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
 def _method(name: str, where: str, matrices: bool) -> dict[str, Any]:
     """Method and its parameters, as options of ``solve``."""
     if name.lower() == "auto":
-        return {"method": "Newton", "mode": "primal", "max_sums": MOST_SUMS}
+        return {"method": "Newton", "mode": "primal", "max_sums": MAX_SUMS}
     method = find_method(name)
     if needs_curvature(method):
         fit = [m.name for m in METHODS.values() if not needs_curvature(m)]

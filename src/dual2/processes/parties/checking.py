@@ -9,17 +9,17 @@ from dataclasses import dataclass, replace
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.processes.parties.party import Party
-from dual2.processes.parties.session import open_hub
+from dual2.processes.parties.session import open_manager
 from dual2.processes.parties.study import versions_in_words
-from dual2.runtime.peers.carrier import HANDSHAKE, Neighbour
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.folder import lock
 from dual2.runtime.peers.frames import Kind
 from dual2.runtime.peers.hello import CHECKING
-from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.identity import read_certificate, validity
+from dual2.runtime.peers.wire_transport import HANDSHAKE_SECONDS, Neighbour
 from dual2.solving.storage.folder import load_agent
 
-_CLOCK = 60
+_MAX_CLOCK_SKEW_SECONDS = 60
 """Seconds by which two clocks may differ: certificates have dates."""
 
 
@@ -32,7 +32,7 @@ class Finding:
     words: str
 
 
-def check_party(party: Party, seconds: float = HANDSHAKE) -> list[Finding]:
+def check_party(party: Party, seconds: float = HANDSHAKE_SECONDS) -> list[Finding]:
     """Look at files, keys, dates, clock and hashes, and try to reach whom this party dials.
 
     Each is tried for ``seconds``; who dials this party finds out by its own check.
@@ -60,34 +60,38 @@ def _reach(party: Party, seconds: float) -> list[Finding]:
         os.close(lock(party.state))
     except PeerError:
         return [Finding("links", True, "the party is running: dual2 party status tells how")]
-    hub = open_hub(party, lambda event, **details: None, 1)
-    return asyncio.run(_try_all(hub, list(party.neighbours), seconds))
+    manager = open_manager(party, lambda event, **details: None, 1)
+    return asyncio.run(_try_all(manager, list(party.neighbours), seconds))
 
 
-async def _try_all(hub: Hub, neighbours: list[Neighbour], seconds: float) -> list[Finding]:
-    return await asyncio.gather(*(_try(hub, one, seconds) for one in neighbours))
+async def _try_all(
+    manager: ConnectionManager, neighbours: list[Neighbour], seconds: float
+) -> list[Finding]:
+    return await asyncio.gather(*(_try(manager, one, seconds) for one in neighbours))
 
 
-async def _try(hub: Hub, one: Neighbour, seconds: float) -> Finding:
+async def _try(manager: ConnectionManager, one: Neighbour, seconds: float) -> Finding:
     """Dial a neighbour and compare what it means with what this party does."""
     if one.address is None:
         return Finding(one.name, True, "dials this party; it tells when it checks")
     try:
         async with asyncio.timeout(seconds):
-            connection = await hub.place.carrier.dial(one)
+            connection = await manager.place.carrier.dial(one)
             try:
                 if connection.fingerprint not in one.fingerprints:
                     text = f"presents {connection.fingerprint[:8]}…, not that of the study"
                     return Finding(one.name, False, text)
-                hello = replace(hub.meaning, incarnation=CHECKING).hello(hub.me, 1, 1)
+                hello = replace(manager.session, incarnation=CHECKING).hello(manager.me, 1, 1)
                 await connection.send(hello.packed())
                 frame = await connection.receive()
                 if frame is None or frame.kind != Kind.HELLO:
                     return Finding(one.name, False, "closed the connection; its audit log says why")
-                said = hub.meaning.demand_same(frame, one.number, one.name)
+                said = manager.session.demand_same(frame, one.number, one.name)
                 late = said["time"] - int(time.time())
                 clock = (
-                    f"; its clock is {late:+d} s from the one here" if abs(late) > _CLOCK else ""
+                    f"; its clock is {late:+d} s from the one here"
+                    if abs(late) > _MAX_CLOCK_SKEW_SECONDS
+                    else ""
                 )
                 words = f"reached at {connection.address}, same study{clock}"
                 return Finding(one.name, not clock, words)

@@ -24,8 +24,7 @@ from typing import Any
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_toml
 from dual2.processes.parties.study import Study, entries, read_study
-from dual2.runtime.peers.carrier import Neighbour
-from dual2.runtime.peers.hub import Timing
+from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.identity import (
     fingerprint,
     load_key,
@@ -33,6 +32,7 @@ from dual2.runtime.peers.identity import (
     read_certificate,
     validity,
 )
+from dual2.runtime.peers.wire_transport import Neighbour
 
 NEEDED: dict[str, type] = dict.fromkeys(
     ("name", "study", "data", "key", "certificate", "state"), str

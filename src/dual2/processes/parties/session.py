@@ -24,12 +24,10 @@ from dual2.processes.parties.study import versions_in_words
 from dual2.runtime import Share
 from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.audit import Audit
-from dual2.runtime.peers.carrier import Carrier
-from dual2.runtime.peers.carrier_grpc import GrpcCarrier
-from dual2.runtime.peers.carrier_tls import TlsCarrier, make_context
+from dual2.runtime.peers.connection_manager import ConnectionManager, Place
 from dual2.runtime.peers.folder import create
-from dual2.runtime.peers.hello import PROTOCOL, Meaning
-from dual2.runtime.peers.hub import Hub, Place
+from dual2.runtime.peers.grpc_transport import GrpcTransport
+from dual2.runtime.peers.hello import PROTOCOL, SessionIdentity
 from dual2.runtime.peers.identity import (
     load_key,
     parse_certificate,
@@ -40,7 +38,9 @@ from dual2.runtime.peers.identity import (
 from dual2.runtime.peers.journal import KEY_FILE, Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import Parties
-from dual2.runtime.peers.tree_sums import CHUNK
+from dual2.runtime.peers.tls_transport import TlsTransport, make_context
+from dual2.runtime.peers.tree_sums import CHUNK_WORDS
+from dual2.runtime.peers.wire_transport import WireTransport
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
 from dual2.solving.storage import to_json
@@ -50,7 +50,7 @@ ANSWER = "answer.json"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
 
 
-class Leaving(KeyboardInterrupt):
+class ShutdownRequested(KeyboardInterrupt):
     """The process is to end, the run is not: the others wait for its return."""
 
 
@@ -64,7 +64,7 @@ class Outcome:
     done: threading.Event = field(default_factory=threading.Event)
 
 
-def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = print) -> Status:
+def run_party(party: Party, resume: bool = False, report: Callable[[str], None] = print) -> Status:
     """Take part in a run; the status that all parties end with.
 
     The answer is in ``state/answer.json``. Errors of this party are ``Dual2Error``, those of others
@@ -72,9 +72,9 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
     """
     finished = _finished(party, resume)
     if finished is not None:
-        say(f"{party.state / ANSWER}: the run is over ({finished}).")
+        report(f"{party.state / ANSWER}: the run is over ({finished}).")
         return finished
-    warn(party, say)
+    warn(party, report)
     agent = load_agent(party.data)
 
     def work(transport: Parties, board: Board) -> Result:
@@ -85,8 +85,8 @@ def run_party(party: Party, resume: bool = False, say: Callable[[str], None] = p
         return result
 
     data = hashlib.sha256(read_bytes(party.data)).hexdigest()
-    result = take_part(party, work, data, int(agent.A.shape[0]), resume, say)
-    say(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    result = take_part(party, work, data, int(agent.A.shape[0]), resume, report)
+    report(f"{result.status}: {party.state / ANSWER}. {result.advice}")
     return result.status
 
 
@@ -96,7 +96,7 @@ def take_part(
     data: str,
     width: int,
     resume: bool,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> Any:
     """Do some work together with the other parties; what it answers.
 
@@ -112,29 +112,29 @@ def take_part(
         Numbers in the longest row that goes to a neighbour.
     resume : bool
         Whether to go on with what the state folder has.
-    say : callable
+    report : callable
         Told how it goes.
     """
     journal = Journal(party.state, _about(party, data), resume, party.sync)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
     board = Board(party.state / "status.json", party)
-    hub = open_hub(party, audit, max(1, width))
+    manager = open_manager(party, audit, max(1, width))
     try:
         audit("start", party=party.name, resumed=bool(journal.frames))
         outcome = Outcome()
-        transport, secret = make_transport(party, hub, journal)
+        transport, secret = make_transport(party, manager, journal)
         board.transport = transport
         with serve(party.status, board):
-            hub.start()
+            manager.start()
             program = threading.Thread(
                 target=_compute, args=(party, transport, secret, work, board, outcome), daemon=True
             )
             program.start()
-            _attend(party, hub, board, outcome, say)
+            _attend(party, manager, board, outcome, report)
             program.join(10.0)
-        return _end(party, outcome, audit, say)
+        return _end(party, outcome, audit, report)
     finally:
-        hub.stop()
+        manager.stop()
         board.finish()
         audit.close()
         journal.close()
@@ -167,43 +167,43 @@ def _about(party: Party, data: str) -> dict[str, str]:
     }
 
 
-def warn(party: Party, say: Callable[[str], None]) -> None:
+def warn(party: Party, report: Callable[[str], None]) -> None:
     """What the study lets others see beyond masked sums; a certificate that soon ends."""
     if soon := validity(read_certificate(party.certificate)):
-        say(f"The certificate of {party.name} {soon}.")
+        report(f"The certificate of {party.name} {soon}.")
     method = find_method(party.study.public.options["method"])
     if not party.study.masked:
-        say("Sums are not masked: a parent in the tree sees the part of each of its children.")
+        report("Sums are not masked: a parent in the tree sees the part of each of its children.")
     if method.name not in ("Newton", "L-BFGS"):
-        say(
+        report(
             f"{method.name} sends vectors to neighbours, which are not masked; they see: "
             f"{method.reveals or 'every dual vector'}."
         )
 
 
-def open_hub(party: Party, audit: Callable[..., None], p: int) -> Hub:
+def open_manager(party: Party, audit: Callable[..., None], p: int) -> ConnectionManager:
     """The links of a party, not yet started."""
-    limit = max(8 * (CHUNK + 64), 8 * p, 512 * len(party.study.members))
+    limit = max(8 * (CHUNK_WORDS + 64), 8 * p, 512 * len(party.study.members))
     place = Place(
         party.listen if any(one.address is None for one in party.neighbours) else None,
         open_carrier(party, limit),
     )
-    meaning = Meaning(party.study.run, party.study.digest, versions_in_words())
-    return Hub(party.me, list(party.neighbours), meaning, place, party.timing, audit)
+    session = SessionIdentity(party.study.run, party.study.digest, versions_in_words())
+    return ConnectionManager(party.me, list(party.neighbours), session, place, party.timing, audit)
 
 
-def open_carrier(party: Party, limit: int) -> Carrier:
+def open_carrier(party: Party, limit: int) -> WireTransport:
     """What the study says, with this party's key and the certificates of its neighbours."""
     members, dead = party.study.members, party.timing.dead
     pins = {one.number: members[one.number].ders for one in party.neighbours}
     if party.study.carrier == "grpc":
         own = ssl.DER_cert_to_PEM_cert(read_certificate(party.certificate)).encode()
-        return GrpcCarrier(read_private(party.key), own, pins, limit, dead)
+        return GrpcTransport(read_private(party.key), own, pins, limit, dead)
     trusted = [der for ders in pins.values() for der in ders]
     server, client = (
         make_context(party.key, party.certificate, trusted, one) for one in (True, False)
     )
-    return TlsCarrier(server, client, limit, dead)
+    return TlsTransport(server, client, limit, dead)
 
 
 # -- the computing thread --------------------------------------------------------------------------
@@ -225,12 +225,14 @@ def _compute(
             secret.erase()
     except BaseException as error:
         outcome.error = error
-        transport.hub.fail(party.name, *_public(party.name, error))
+        transport.manager.fail(party.name, *_public(party.name, error))
     finally:
         outcome.done.set()
 
 
-def make_transport(party: Party, hub: Hub, journal: Journal) -> tuple[Parties, Secret]:
+def make_transport(
+    party: Party, manager: ConnectionManager, journal: Journal
+) -> tuple[Parties, Secret]:
     """The transport of a party, its links filled with what the journal has, and its keys."""
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -246,7 +248,7 @@ def make_transport(party: Party, hub: Hub, journal: Journal) -> tuple[Parties, S
         message_of(study.run, study.digest, party.me),
         lambda text: key.sign(text, ECDSA(SHA256())),
     )
-    return Parties(hub, journal, study.network, study.names, secret.own), secret
+    return Parties(manager, journal, study.network, study.names, secret.own), secret
 
 
 def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:
@@ -280,7 +282,7 @@ def _public(name: str, error: BaseException) -> tuple[str, Reason]:
     if isinstance(error, StateError):
         return f"{name} has no room for its state.", Reason.LEFT
     if isinstance(error, Refusal):
-        return f"{name} had to stop: {error.told}", Reason.REFUSED
+        return f"{name} had to stop: {error.public_message}", Reason.REFUSED
     if isinstance(error, CapabilityError):
         text = f"{name} cannot take part: its functions do not meet what the method needs."
         return text, Reason.FAILED
@@ -290,30 +292,34 @@ def _public(name: str, error: BaseException) -> tuple[str, Reason]:
 
 # -- the operator's thread -------------------------------------------------------------------------
 def _attend(
-    party: Party, hub: Hub, board: Board, outcome: Outcome, say: Callable[[str], None]
+    party: Party,
+    manager: ConnectionManager,
+    board: Board,
+    outcome: Outcome,
+    report: Callable[[str], None],
 ) -> None:
     """Tell how it goes, and listen to signals, until the computing thread ends."""
     before = {}
 
     def leave(number: int, frame: object) -> None:
-        raise Leaving
+        raise ShutdownRequested
 
     if threading.current_thread() is threading.main_thread():
         before = {s: signal.signal(s, leave) for s in (signal.SIGTERM, signal.SIGHUP)}
     told, pause = 0.0, 1.0 if sys.stderr.isatty() else 10.0
     try:
         while not outcome.done.wait(0.25):
-            line = board.refresh(hub)
+            line = board.refresh(manager)
             if time.monotonic() - told >= pause and line:
                 told = time.monotonic()
-                say(line)
-    except Leaving:
-        hub.fail(party.name, f"{party.name} was asked to end.", Reason.LEFT)
+                report(line)
+    except ShutdownRequested:
+        manager.fail(party.name, f"{party.name} was asked to end.", Reason.LEFT)
         outcome.done.wait(5.0)
         raise
     except KeyboardInterrupt:
         text = f"{party.name} was stopped by its operator: the run is over for all."
-        hub.fail(party.name, text, Reason.STOPPED)
+        manager.fail(party.name, text, Reason.STOPPED)
         outcome.done.wait(5.0)
         raise
     finally:
@@ -321,14 +327,14 @@ def _attend(
             signal.signal(number, handler)
 
 
-def _end(party: Party, outcome: Outcome, audit: Audit, say: Callable[[str], None]) -> Any:
+def _end(party: Party, outcome: Outcome, audit: Audit, report: Callable[[str], None]) -> Any:
     if outcome.error is not None:
         audit("end", status="ERROR")
         raise outcome.error
     status = getattr(outcome.result, "status", Status.CONVERGED)
     audit("end", status=str(status))
     if outcome.missing:
-        say(
+        report(
             f"{', '.join(outcome.missing)} did not say goodbye within "
             f"{party.timing.patience:g} s and may lack this party's last messages. They are kept: "
             "the same command with --resume serves them."

@@ -15,7 +15,7 @@ from typing import Any
 from dual2.errors import Dual2Error
 from dual2.files import read_json
 from dual2.processes.parties.party import Party
-from dual2.runtime.peers.hub import Hub
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.parties import Parties
 
 _HOSTS = ("localhost", "127.0.0.1", "[::1]")
@@ -40,21 +40,21 @@ class Board:
         """A stopping test was made; a callback of ``solve``."""
         self._kkt.append((time.monotonic(), float(info["kkt"])))
 
-    def refresh(self, hub: Hub) -> str:
+    def refresh(self, manager: ConnectionManager) -> str:
         """Look at the links and sums; the line to print."""
-        with hub.changed:
+        with manager.changed:
             links = [
                 {
                     "peer": link.name,
-                    "up": peer in hub.connections,
+                    "up": peer in manager.connections,
                     "received": link.next_in - 1,
                     "kept": len(link.out),
-                    "why": hub.refusals.get(peer, ""),
+                    "why": manager.refusals.get(peer, ""),
                     "down_for": 0.0
-                    if peer in hub.connections
-                    else round(time.monotonic() - hub.down_since[peer], 1),
+                    if peer in manager.connections
+                    else round(time.monotonic() - manager.down_since[peer], 1),
                 }
-                for peer, link in hub.links.items()
+                for peer, link in manager.links.items()
             ]
         progress = self.transport.progress if self.transport else None
         kkt = self._kkt[-1][1] if self._kkt else None

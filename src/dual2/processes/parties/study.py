@@ -34,7 +34,7 @@ from dual2.solving.storage.folder import PUBLIC_FILES, Public
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CARRIERS = ("tls", "grpc")
 """What may carry frames: TLS 1.3 alone, or gRPC."""
-MOST_PARTIES = 32
+MAX_PARTIES = 32
 """All pairs of parties share masks; their number grows with the square."""
 TWO = (
     "two parties: masked sums hide nothing from the other one. Continue with sums.masked = false, "
@@ -243,8 +243,8 @@ def check_members(study: Study, where: str) -> None:
             f"{where} has {n} parties; the network of {study.folder} has {study.network.n} nodes. "
             "Expected one party for each, in their order."
         )
-    if not 2 <= n <= MOST_PARTIES:
-        raise Dual2Error(f"{where} has {n} parties; expected 2 to {MOST_PARTIES}.")
+    if not 2 <= n <= MAX_PARTIES:
+        raise Dual2Error(f"{where} has {n} parties; expected 2 to {MAX_PARTIES}.")
     for what, values in (
         ("name", names),
         ("certificate", [one for member in study.members for one in member.fingerprints]),

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from dual2.errors import PeerError
 from dual2.runtime.peers.aborts import parse_abort
-from dual2.runtime.peers.carrier import Connection
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.link import Gap, Link
+from dual2.runtime.peers.reliable_channel import Gap, ReliableChannel
+from dual2.runtime.peers.wire_transport import Connection
 
 if TYPE_CHECKING:
-    from dual2.runtime.peers.hub import Hub
+    from dual2.runtime.peers.connection_manager import ConnectionManager
 
 BROKEN = (OSError, EOFError, TimeoutError, Gap)
 """How a connection ends; there will be another one."""
@@ -27,7 +27,7 @@ _NOTABLE_BYTES = 2**20
 """A neighbour with fewer unread bytes is not the one that fills the memory."""
 
 
-def demand_memory(links: Iterable[Link]) -> None:
+def demand_memory(links: Iterable[ReliableChannel]) -> None:
     """An error that names who has sent most, if all have sent too much ahead."""
     unread = {link.name: link.unread for link in links}
     if sum(unread.values()) > MAX_UNREAD_BYTES:
@@ -39,16 +39,16 @@ def demand_memory(links: Iterable[Link]) -> None:
 
 
 class Conversation:
-    """A connection with one neighbour, in the loop of the hub.
+    """A connection with one neighbour, in the loop of the manager.
 
     Frames are written at once where the connection has room. A task writes all else: what had to
     wait, acknowledgements, the news of a failure, and a sign of life.
     """
 
-    def __init__(self, hub: Hub, peer: int, connection: Connection) -> None:
-        self._hub, self._peer, self.connection = hub, peer, connection
-        self._link, self._limit = hub.links[peer], hub.place.carrier.limit
-        self._run, self._wake = hub.meaning.run, asyncio.Event()
+    def __init__(self, manager: ConnectionManager, peer: int, connection: Connection) -> None:
+        self._hub, self._peer, self.connection = manager, peer, connection
+        self._link, self._limit = manager.links[peer], manager.place.carrier.limit
+        self._run, self._wake = manager.session.run, asyncio.Event()
         self._busy, self._told, self._parted = True, 0, False
 
     @property
@@ -62,10 +62,10 @@ class Conversation:
 
         Whether nothing is left.
         """
-        hub, link, connection = self._hub, self._link, self.connection
-        if not self._busy and hub.failure is None:
-            with hub.lock:
-                ours = hub.connections.get(self._peer) is connection
+        manager, link, connection = self._hub, self._link, self.connection
+        if not self._busy and manager.failure is None:
+            with manager.lock:
+                ours = manager.connections.get(self._peer) is connection
                 frame = link.first() if ours else None
                 ack, stable = link.next_in, link.durable
             try:
@@ -74,7 +74,7 @@ class Conversation:
                     if not connection.put(frame.header(ack, stable), frame.payload):
                         break
                     self._told = stable
-                    with hub.lock:
+                    with manager.lock:
                         frame = link.written(frame)
                     if frame is None:
                         return connection.idle
@@ -109,12 +109,17 @@ class Conversation:
 
     async def _write_all(self) -> bool:
         """Frames, an acknowledgement, the news of a failure; whether there may be more later."""
-        hub, link, run, send = self._hub, self._link, self._hub.meaning.run, self.connection.send
-        with hub.lock:
+        manager, link, run, send = (
+            self._hub,
+            self._link,
+            self._hub.session.run,
+            self.connection.send,
+        )
+        with manager.lock:
             if not self._current:
                 return False  # what is to be written belongs to the one that replaced it
             frames, ack, stable = link.pending(), link.next_in, link.durable
-            heard = link.forgotten if link.over and not self._parted else 0
+            heard = link.forgotten if link.drained and not self._parted else 0
         for frame in frames:
             passing(_SENDING[frame.kind])
             await send(frame.header(ack, stable), frame.payload)
@@ -122,10 +127,10 @@ class Conversation:
             await send(frame_of(Kind.ACK, run, tag=heard).header(ack, stable))
             self._parted = self._parted or heard > 0
         self._told = stable
-        failure = hub.failure
+        failure = manager.failure
         if failure is not None and not failure.quiet:
             await send(frame_of(Kind.ABORT, run, failure.packed()).packed())
-            hub.told(self._peer)
+            manager.informed(self._peer)
         return True
 
     async def _ping(self) -> None:
@@ -133,27 +138,27 @@ class Conversation:
             ack, stable, tag = self._link.next_in, self._link.durable, self._link.next_out
             if self._link.first() is not None:
                 return  # it is written next
-        ping = frame_of(Kind.PING, self._hub.meaning.run, tag=tag)
+        ping = frame_of(Kind.PING, self._hub.session.run, tag=tag)
         await self.connection.send(ping.header(ack, stable))
 
     # -- reading -----------------------------------------------------------------------------------
-    def hear(self, frame: Frame) -> None:
+    def on_frame(self, frame: Frame) -> None:
         """Take a frame that came."""
-        hub, link, kind = self._hub, self._link, frame.kind
+        manager, link, kind = self._hub, self._link, frame.kind
         if frame.run != self._run:
             raise PeerError(f"{link.name} sent a frame of another run.")
         if kind is Kind.ABORT:
-            hub.told(self._peer)
-            hub.end(parse_abort(frame, link.name))
+            manager.informed(self._peer)
+            manager.end(parse_abort(frame, link.name))
             return
         try:
-            with hub.lock:
+            with manager.lock:
                 link.accept(frame, self._limit)
                 if link.unread > _NOTABLE_BYTES:
-                    demand_memory(hub.links.values())
-                if link.parting and link.over and not self._parted:
+                    demand_memory(manager.links.values())
+                if link.parting and link.drained and not self._parted:
                     self._wake.set()
         except Gap as gap:
-            hub.note(self._peer, "gap", why=str(gap))
+            manager.note(self._peer, "gap", why=str(gap))
             raise
-        hub.came()
+        manager.came()

@@ -12,22 +12,22 @@ from typing import NoReturn
 import numpy as np
 
 from dual2.errors import PeerError
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.frames import CHAIN_BYTES, MARK, Frame, Kind, frame_of
-from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
-from dual2.runtime.peers.link import KEEP, Link
-from dual2.runtime.peers.turns import Ready
+from dual2.runtime.peers.reliable_channel import MAX_KEPT_BYTES, ReliableChannel
+from dual2.runtime.peers.shared_event_loop import Ready
 from dual2.runtime.transport import Transport
 from dual2.runtime.waiting import Awake
 
 Array = np.ndarray
-_SYNC = 64
+_SYNC_FRAMES = 64
 """Consumed frames after which their log is brought to the disk where the program waits anyway;
 after twice as many it is, whatever else there is to do."""
-_TICK = 0.5
+_TICK_SECONDS = 0.5
 _NAMES = ("nothing", "doubles", "words", "bytes")
 """What the payload of a frame is, by its type."""
-_COURTESY = 2.0
+_COURTESY_FACTOR = 2.0
 """How long to wait for a neighbour that needs nothing any more, as a multiple of ``dead``."""
 
 
@@ -47,7 +47,7 @@ class Exchange(Transport):
 
     Parameters
     ----------
-    hub : Hub
+    manager : ConnectionManager
         The links to the neighbours, not started yet.
     journal : Journal
         What was consumed and said so far.
@@ -60,16 +60,16 @@ class Exchange(Transport):
         For an observer.
     """
 
-    def __init__(self, hub: Hub, journal: Journal, names: list[str]) -> None:
+    def __init__(self, manager: ConnectionManager, journal: Journal, names: list[str]) -> None:
         super().__init__()
-        self.hub, self.journal, self.names, self.rank = hub, journal, names, hub.me
+        self.manager, self.journal, self.names, self.rank = manager, journal, names, manager.me
         self.progress, self._index, self._chain = Progress(), 0, bytes(CHAIN_BYTES)
-        for link in hub.links.values():
+        for link in manager.links.values():
             link.fresh, link.key = journal.new, journal.consumed.key
         for peer in list(journal.frames):
-            if peer not in hub.links:
+            if peer not in manager.links:
                 raise PeerError(f"The journal has frames of party {peer}, which is no neighbour.")
-            hub.links[peer].refill(journal.frames.pop(peer))
+            manager.links[peer].refill(journal.frames.pop(peer))
 
     # -- there and back -----------------------------------------------------------------------
     def _send(self, peer: int, kind: Kind, values: Array | bytes | None, tag: int) -> None:
@@ -79,22 +79,22 @@ class Exchange(Transport):
         self, peers: Sequence[int], kind: Kind, values: Array | bytes | None, tag: int
     ) -> Frame:
         """The same frame to some peers; it, as the first of them gets it."""
-        hub = self.hub
-        frame = frame_of(kind, hub.meaning.run, values, tag, self._chain[:MARK])
+        manager = self.manager
+        frame = frame_of(kind, manager.session.run, values, tag, self._chain[:MARK])
         for peer in peers:
-            link = hub.links[peer]
-            if link.unconfirmed > KEEP:
+            link = manager.links[peer]
+            if link.unconfirmed > MAX_KEPT_BYTES:
                 self._await_room(link)
-            with hub.lock:
-                link.make(frame)
-        hub.flush(peers)
+            with manager.lock:
+                link.enqueue(frame)
+        manager.flush(peers)
         return frame
 
-    def _await_room(self, link: Link) -> None:
+    def _await_room(self, link: ReliableChannel) -> None:
         """Wait until a peer has what was sent before."""
         if self.journal.unsynced:
             self.sync()  # both may be waiting for each other's word
-        self._wait(lambda: link.unconfirmed <= KEEP, link.peer)
+        self._wait(lambda: link.unconfirmed <= MAX_KEPT_BYTES, link.peer)
 
     def _take(self, peer: int, kind: Kind, tag: int) -> Frame:
         """The next frame of a peer, which must be what the program expects; logged."""
@@ -105,11 +105,11 @@ class Exchange(Transport):
 
     def _next(self, peer: int, kind: Kind, tag: int) -> tuple[Frame, bool]:
         """The next frame of a peer, and whether the journal has it; if not, it is to be logged."""
-        hub = self.hub
-        link = hub.links[peer]
+        manager = self.manager
+        link = manager.links[peer]
         if not link.inbox:
             self._wait(link.inbox.__len__, peer)
-        with hub.lock:
+        with manager.lock:
             frame, old = link.consume()
         if frame.tag != tag or frame.kind != kind:
             self._blame(peer, f"sent {frame.kind.name} {frame.tag}; {kind.name} {tag} expected")
@@ -117,12 +117,12 @@ class Exchange(Transport):
 
     def _log(self, frames: list[tuple[int, Frame]]) -> None:
         """Log what was consumed: all of these frames or, if this process is killed, none."""
-        journal, links = self.journal, self.hub.links
+        journal, links = self.journal, self.manager.links
         journal.consume(frames)
         for peer, _ in frames:
             if peer != self.rank:
                 links[peer].log()
-        if journal.unsynced >= 2 * _SYNC:
+        if journal.unsynced >= 2 * _SYNC_FRAMES:
             self._settle()
 
     def _numbers(self, peer: int, kind: Kind, tag: int, like: Array) -> tuple[Frame, bool]:
@@ -143,61 +143,61 @@ class Exchange(Transport):
         if ready():
             return
         self._catch_up()
-        if self.hub.failure is None and self.hub.wait(ready, _TICK):
+        if self.manager.failure is None and self.manager.wait(ready, _TICK_SECONDS):
             return  # as usual
         if self.journal.unsynced:
             self.sync()  # a peer may be waiting for room
-        hub, begun, clock = self.hub, time.monotonic(), Awake(time.monotonic)
-        patience = hub.timing.patience if patience is None else patience
+        manager, begun, clock = self.manager, time.monotonic(), Awake(time.monotonic)
+        patience = manager.timing.patience if patience is None else patience
         state, since = None, clock()
         while not ready():
-            peer = next((one for one in peers if not hub.links[one].inbox), peers[0])
-            if hub.failure is not None:
-                raise hub.failure.error(self.progress.totals)
-            down = peer not in hub.connections
-            if down and peer in hub.strange:
-                self._lost(hub.refusals[peer])
-            waited = clock() - max(hub.down_since[peer], begun)  # read in every turn
+            peer = next((one for one in peers if not manager.links[one].inbox), peers[0])
+            if manager.failure is not None:
+                raise manager.failure.error(self.progress.totals)
+            down = peer not in manager.connections
+            if down and peer in manager.strange:
+                self._lost(manager.refusals[peer])
+            waited = clock() - max(manager.down_since[peer], begun)  # read in every turn
             if down and waited > patience:
                 self._lost(self._unreachable(peer))
-            if state != (state := (peer, down, hub.links[peer].next_in)):
+            if state != (state := (peer, down, manager.links[peer].next_in)):
                 since = clock()
-            if not down and clock() - since > hub.timing.progress:
+            if not down and clock() - since > manager.timing.progress:
                 self._lost(self._idle(peer))
             self.progress.waiting, self.progress.since = self.names[peer], begun
-            hub.wait(ready, _TICK)
+            manager.wait(ready, _TICK_SECONDS)
         self.progress.waiting = ""
 
     def _catch_up(self) -> None:
         """Write what is to be written some time, while the others are at work."""
-        if self.journal.unsynced >= _SYNC:
+        if self.journal.unsynced >= _SYNC_FRAMES:
             self._settle()
         else:
             self.journal.catch_up()
 
     def _first_of(self, peers: Sequence[int]) -> int:
         """The first of some peers from whom something has come; if there is none, the first."""
-        links = self.hub.links
+        links = self.manager.links
         for peer in peers:
             if links[peer].inbox:
                 return peer
         return peers[0]
 
     def _unreachable(self, peer: int) -> str:
-        address = self.hub.neighbours[peer].address
+        address = self.manager.neighbours[peer].address
         where = f" ({address[0]}:{address[1]})" if address else ""
-        why = self.hub.refusals.get(peer, "")
+        why = self.manager.refusals.get(peer, "")
         return (
-            f"{self.names[peer]}{where} was unreachable for {self.hub.timing.patience:g} s (sum "
-            f"{self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
+            f"{self.names[peer]}{where} was unreachable for {self.manager.timing.patience:g} s "
+            f"(sum {self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
             "--resume."
         )
 
     def _idle(self, peer: int) -> str:
         return (
             f"{self.names[peer]} is connected but has sent nothing new for "
-            f"{self.hub.timing.progress:g} s (sum {self._index}, progress_patience). Does it still "
-            "compute, or wait for a party that is missing? State is kept: start it again, then "
+            f"{self.manager.timing.progress:g} s (sum {self._index}, progress_patience). Does it "
+            "still compute, or wait for a missing party? State is kept: start it again, then "
             "--resume."
         )
 
@@ -206,21 +206,21 @@ class Exchange(Transport):
 
     def _blame(self, peer: int, what: str) -> NoReturn:
         text = f"{self.names[peer]} {what}. Its program or its data are at fault; state is kept."
-        self.hub.fail(self.names[self.rank], text)
+        self.manager.fail(self.names[self.rank], text)
         raise PeerError(text)
 
     def sync(self) -> None:
         """Bring the journal to the disk and tell the peers what they may forget."""
         self._settle()
-        self.hub.flush(self.hub.links)
+        self.manager.flush(self.manager.links)
 
     def _settle(self) -> None:
         """Bring the journal to the disk; peers hear of it by the next frame if one is likely."""
         self.journal.sync()
-        with self.hub.lock:
-            silent = [peer for peer, link in self.hub.links.items() if link.settle()]
+        with self.manager.lock:
+            silent = [peer for peer, link in self.manager.links.items() if link.settle()]
         if silent:
-            self.hub.flush(silent)
+            self.manager.flush(silent)
 
     # -- the end --------------------------------------------------------------------------------
     def leave(self) -> list[str]:
@@ -232,16 +232,16 @@ class Exchange(Transport):
         for a while only.
         """
         self.sync()
-        old = [peer for peer, link in self.hub.links.items() if link.from_journal]
-        for peer in self.hub.links:
+        old = [peer for peer, link in self.manager.links.items() if link.from_journal]
+        for peer in self.manager.links:
             self._send(peer, Kind.BYE, None, 0)
-            self.hub.links[peer].parting = True
+            self.manager.links[peer].parting = True
         missing = self._hear_goodbyes()
-        while_gone = _COURTESY * self.hub.timing.dead
-        for peer in set(self.hub.links) - set(missing):
-            link, patience = self.hub.links[peer], while_gone if peer in old else None
+        while_gone = _COURTESY_FACTOR * self.manager.timing.dead
+        for peer in set(self.manager.links) - set(missing):
+            link, patience = self.manager.links[peer], while_gone if peer in old else None
             try:
-                self._wait(lambda link=link: link.over, peer, patience=patience)
+                self._wait(lambda link=link: link.drained, peer, patience=patience)
             except PeerError:
                 missing += [peer] if patience is None else []
         self._part(while_gone)
@@ -249,7 +249,7 @@ class Exchange(Transport):
 
     def _hear_goodbyes(self) -> list[int]:
         """Consume the others' goodbyes as they come; the peers that never said it."""
-        waiting, missing, links = list(self.hub.links), [], self.hub.links
+        waiting, missing, links = list(self.manager.links), [], self.manager.links
         while waiting:
             try:
                 self._wait(lambda: any(links[peer].inbox for peer in waiting), *waiting)
@@ -266,7 +266,7 @@ class Exchange(Transport):
 
         Where it was lost with a connection, they ask for it by the next one.
         """
-        links, end = self.hub.links.values(), time.monotonic() + seconds
+        links, end = self.manager.links.values(), time.monotonic() + seconds
         told = lambda: all(link.known >= link.durable for link in links)  # noqa: E731
-        while not told() and self.hub.failure is None and time.monotonic() < end:
-            self.hub.wait(told, min(_TICK, seconds))
+        while not told() and self.manager.failure is None and time.monotonic() < end:
+            self.manager.wait(told, min(_TICK_SECONDS, seconds))

@@ -19,16 +19,16 @@ MARK = 16
 """Bytes of a run's name, and of the chain of totals that a header has room for."""
 CHAIN_BYTES = 32
 """Bytes of the chain of totals: whoever makes the totals must not find two of the same hash."""
-MOST_CONTROL = 4096
+MAX_CONTROL_BYTES = 4096
 """Most bytes of a frame that is not numbered."""
 _HEADER = struct.Struct("<4s4sQQQQIIII16s16s")
-HEADER_SIZE = _HEADER.size
+HEADER_BYTES = _HEADER.size
 _HEARD, _SAID = 16, 32
 """Where ``ack`` and ``stable`` begin and end in a header."""
 _NO_MARK = bytes(MARK)
-_COPIED = 1 << 14
+_COPIED_BYTES = 1 << 14
 """Bytes of a part of a sum up to which its frame has a copy of its own."""
-SHORT = 1 << 13
+SHORT_BYTES = 1 << 13
 """Bytes up to which SHA-256 is as fast as anything else."""
 
 
@@ -64,7 +64,7 @@ def check_of(key: bytes, data: Bytes) -> bytes:
     only ``mark_of`` will do.
     """
     view = memoryview(data)
-    if not key or view.nbytes <= SHORT:
+    if not key or view.nbytes <= SHORT_BYTES:
         return mark_of(data)
     from cryptography.hazmat.primitives.poly1305 import Poly1305
 
@@ -198,7 +198,7 @@ class Frame:
 
     def hashed(self) -> bytes:
         """``mark_of`` the payload; of a short one made once."""
-        if self.length > SHORT:
+        if self.length > SHORT_BYTES:
             return mark_of(self.payload)
         self.mark = self.mark or mark_of(self.payload)
         return self.mark
@@ -206,7 +206,7 @@ class Frame:
     def digest(self) -> bytes:
         """SHA-256 of the payload, for the chain of totals, which all parties compare."""
         found = sha256(self.payload).digest()
-        if self.length <= SHORT:
+        if self.length <= SHORT_BYTES:
             self.mark = found[:MARK]
         return found
 
@@ -232,7 +232,7 @@ def frame_of(
     Examples
     --------
     >>> frame = frame_of(Kind.ROWS, bytes(16), np.ones((2, 3))).numbered(1)
-    >>> parse_header(frame.packed()[:HEADER_SIZE], 48).shape
+    >>> parse_header(frame.packed()[:HEADER_BYTES], 48).shape
     (2, 3)
     """
     if values is None:
@@ -241,7 +241,7 @@ def frame_of(
         values = np.frombuffer(values, np.uint8)
     code, length = _NUMBERS.get(values.dtype.char, 3), values.nbytes
     whole = values if _LITTLE else values.astype(_TYPES[code])
-    if length > _COPIED and kind in _OF_SUMS:
+    if length > _COPIED_BYTES and kind in _OF_SUMS:
         payload = np.ascontiguousarray(whole).reshape(-1).view(np.uint8).data
     else:
         payload = whole.tobytes()
@@ -254,8 +254,8 @@ def parse_header(data: Bytes, limit: int) -> Frame:
     ``data`` begins with it. ``limit`` is the largest payload of a numbered frame; others have at
     most 4096 bytes.
     """
-    if len(data) < HEADER_SIZE:
-        raise FrameError(f"it has {len(data)} bytes; expected {HEADER_SIZE}")
+    if len(data) < HEADER_BYTES:
+        raise FrameError(f"it has {len(data)} bytes; expected {HEADER_BYTES}")
     magic, word, seq, ack, stable, tag, a, b, c, length, run, chain = _HEADER.unpack_from(data)
     if magic != MAGIC:
         raise FrameError(f"it begins with {magic!r}; expected {MAGIC!r}")
@@ -270,10 +270,10 @@ def parse_header(data: Bytes, limit: int) -> Frame:
         raise FrameError(f"{length} bytes announced for the shape {used} of type {dtype}")
     if (seq > 0) != numbered:
         raise FrameError(f"number {seq} on a frame of kind {kind.name}")
-    if length > (limit if numbered else MOST_CONTROL):
-        most = limit if numbered else MOST_CONTROL
+    if length > (limit if numbered else MAX_CONTROL_BYTES):
+        most = limit if numbered else MAX_CONTROL_BYTES
         raise FrameError(f"{length} bytes announced; expected at most {most}")
-    whole = bytes(data[:HEADER_SIZE])
+    whole = bytes(data[:HEADER_BYTES])
     return Frame(kind, dtype, used, seq, ack, stable, tag, length, run, chain, b"", b"", whole)
 
 

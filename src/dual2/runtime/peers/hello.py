@@ -34,12 +34,12 @@ class Mismatch(PeerError):
     """The peer means something else: one of both has the wrong files."""
 
 
-class Elsewhere(Mismatch):
+class PhaseMismatch(Mismatch):
     """The peer is at another run of the same study, before or after this one: it may still come."""
 
 
 @dataclass(frozen=True)
-class Meaning:
+class SessionIdentity:
     """What must be the same at both ends of every link.
 
     Attributes
@@ -90,7 +90,7 @@ class Meaning:
                     f"party ({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
                 )
         if frame.run != self.run:
-            raise Elsewhere(
+            raise PhaseMismatch(
                 f"{name} is at another run of the same study. All parties run the same command."
             )
         return said

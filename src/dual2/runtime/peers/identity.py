@@ -13,9 +13,9 @@ from dual2.files import read_bytes, refuse_existing
 from dual2.files.reading import open_regular
 from dual2.runtime.peers.folder import create
 
-DAYS = 90
+CERTIFICATE_DAYS = 90
 """Validity of trial certificates."""
-SOON = 14
+WARNING_DAYS = 14
 """Days before the end of a certificate from which its owner is warned."""
 _MOST = 65_536
 
@@ -100,7 +100,7 @@ def validity(der: bytes, now: datetime.datetime | None = None) -> str:
     if now > found.not_valid_after_utc:
         return f"has expired (not after {found.not_valid_after_utc:%Y-%m-%d})"
     days = (found.not_valid_after_utc - now).days
-    return f"ends in {days} days" if days < SOON else ""
+    return f"ends in {days} days" if days < WARNING_DAYS else ""
 
 
 # -- making them ---------------------------------------------------------------------------------
@@ -119,7 +119,11 @@ def make_key(path: Path, force: bool = False) -> Any:
 
 
 def make_certificate(
-    name: str, key: Any, issuer: tuple[Any, Any] | None = None, days: float = DAYS, since: float = 1
+    name: str,
+    key: Any,
+    issuer: tuple[Any, Any] | None = None,
+    days: float = CERTIFICATE_DAYS,
+    since: float = 1,
 ) -> Any:
     """A certificate for ``name``, valid from ``since`` days ago for ``days``.
 

@@ -18,7 +18,7 @@ from dual2.files import parse_json
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.folder import lock
 from dual2.runtime.peers.frames import MARK, Bytes, Frame, check_of, filled, parse_header
-from dual2.runtime.peers.log import FRAMES, HEAD, SAID, START, Log
+from dual2.runtime.peers.log import FRAMES, RECORD_HEAD_BYTES, SAID, START, Log
 
 KEPT = "way of keeping what was said"
 _MOST = 2**31
@@ -136,7 +136,7 @@ class Journal:
         """
         self._waiting.append(frames)
         self.unsynced += len(frames)
-        self._bytes += sum(HEAD + len(frame.payload) for _, frame in frames)
+        self._bytes += sum(RECORD_HEAD_BYTES + len(frame.payload) for _, frame in frames)
         if self._bytes > _AT_MOST:
             self._write()
 
@@ -166,7 +166,7 @@ class Journal:
         elif parts:
             self.consumed.append(FRAMES, "frame", bytes(parts[0]), b"".join(parts[1:]))
 
-    def say(self, index: int, words: Bytes) -> bool:
+    def append_said(self, index: int, words: Bytes) -> bool:
         """Log what is about to be said in sum ``index``, on the disk; whether it is new."""
         digest, known = check_of(self.said.key, words), self._said.get(index)
         if known is not None:
@@ -213,8 +213,8 @@ class Journal:
             at = 0
             while at < len(body):
                 (peer,) = struct.unpack_from("<I", body, at)
-                frame = parse_header(body[at + 4 : at + HEAD], _MOST)
-                begin, bare = at + HEAD, peer & _BARE
+                frame = parse_header(body[at + 4 : at + RECORD_HEAD_BYTES], _MOST)
+                begin, bare = at + RECORD_HEAD_BYTES, peer & _BARE
                 at = begin + (MARK if bare else frame.length)
                 if bare:
                     frame.mark = body[begin:at]

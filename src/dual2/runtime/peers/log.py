@@ -9,7 +9,7 @@ from dual2.errors import Dual2Error
 from dual2.files import read_bytes
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.folder import OWN, create, keeping, write
-from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, check_of, mark_of
+from dual2.runtime.peers.frames import HEADER_BYTES, Bytes, check_of, mark_of
 
 START, FRAMES, SAID = 1, 2, 3
 _KINDS = tuple(bytes((kind,)) for kind in range(256))
@@ -18,11 +18,11 @@ _POINTS = {
     for what in ("frame", "said")
 }
 _RECORD = struct.Struct("<IB16s")
-HEAD = 4 + HEADER_SIZE
+RECORD_HEAD_BYTES = 4 + HEADER_BYTES
 """Bytes of a record before what may be long: of a frame its peer and header."""
-QUOTA = 16 * 2**30
+MAX_LOG_BYTES = 16 * 2**30
 """Most bytes of a log."""
-_MOST_SAID = 64
+_MAX_SAID_BYTES = 64
 """More bytes than a record of what was said has: only the last one can be torn."""
 _KEY = 32
 """Bytes of a log's own key."""
@@ -60,8 +60,12 @@ class Log:
         self.file, self._ahead, self._sync = file, ahead, sync
         if not file.exists():
             about = os.urandom(_KEY) + about
-            create(file, _record(b"", START, about[:HEAD], about[HEAD:]) + about[HEAD:])
-        self._data = read_bytes(file, QUOTA)
+            create(
+                file,
+                _record(b"", START, about[:RECORD_HEAD_BYTES], about[RECORD_HEAD_BYTES:])
+                + about[RECORD_HEAD_BYTES:],
+            )
+        self._data = read_bytes(file, MAX_LOG_BYTES)
         self.size = self.durable = self._filled = 0
         self._descriptor = os.open(file, os.O_RDWR | OWN)
 
@@ -72,7 +76,7 @@ class Log:
             length, kind, digest = _RECORD.unpack_from(data, self.size)
             begin = self.size + _RECORD.size
             body = data[begin : begin + length]
-            known = _digest(self.key, kind, body[:HEAD], body[HEAD:])
+            known = _digest(self.key, kind, body[:RECORD_HEAD_BYTES], body[RECORD_HEAD_BYTES:])
             if len(body) != length or digest != known:
                 break  # written when the process was killed, or zeros
             if (self.size == 0) != (kind == START):
@@ -83,7 +87,7 @@ class Log:
             yield kind, body
         if self.size == 0:
             raise Dual2Error(f"{self.file} is no journal of a party.")
-        if self._ahead and data[self.size + _MOST_SAID :].strip(b"\0"):
+        if self._ahead and data[self.size + _MAX_SAID_BYTES :].strip(b"\0"):
             raise Dual2Error(
                 f"{self.file} is damaged at byte {self.size}: what was said in later sums cannot "
                 "be known. Restore it; a new attempt needs a new name of the run and another state "
@@ -114,8 +118,10 @@ class Log:
 
     def _make_room(self, end: int) -> None:
         """Let the log grow to ``end``, and by some zeros more if it is to have them."""
-        if end > QUOTA:
-            raise Dual2Error(f"{self.file} would exceed {QUOTA} bytes; the run cannot be kept.")
+        if end > MAX_LOG_BYTES:
+            raise Dual2Error(
+                f"{self.file} would exceed {MAX_LOG_BYTES} bytes; the run cannot be kept."
+            )
         if end < self.size + self._ahead:
             self._filled = self.size + self._ahead
             with keeping(self.file):
@@ -134,7 +140,7 @@ class Log:
 
 
 def _digest(key: bytes, kind: int, head: bytes, rest: Bytes, mark: bytes = b"") -> bytes:
-    """Hash of a record whose body has more than ``HEAD`` bytes only if there is a ``rest``."""
+    """Hash of a record; its body is longer than ``RECORD_HEAD_BYTES`` only with a ``rest``."""
     if not rest:
         return mark_of(_KINDS[kind], head)
     return mark_of(_KINDS[kind], head, mark or check_of(key, rest))

@@ -27,10 +27,10 @@ from dual2.runtime.peers.identity import load_cryptography, read_private
 from dual2.runtime.peers.journal import KEY_FILE
 
 Array = np.ndarray
-PUBLIC = 32
+PUBLIC_KEY_BYTES = 32
 """Bytes of a public key."""
-_SECRET = 64
-_SPARE = 2
+_SECRET_BYTES = 64
+_SPARE_WORDS = 2
 """Words beyond what is encrypted: the cipher wants room for one block more."""
 _PAIR_INFO, _TAG_INFO = b"dual2 mask 3", b"dual2 totals 1"
 
@@ -48,7 +48,7 @@ class Randomness:
     def words(self, index: int, count: int) -> Array:
         """``count`` words of 64 bits for sum ``index``."""
         blocks = counters(index, -(-count // 2))
-        place = np.empty(blocks.size + _SPARE, "<u8")
+        place = np.empty(blocks.size + _SPARE_WORDS, "<u8")
         return _encrypt_into(self._encrypt, blocks, place)[:count]
 
 
@@ -98,18 +98,18 @@ class Secret:
 
         self.file = folder / KEY_FILE
         if not self.file.exists():
-            secret = os.urandom(_SECRET)
+            secret = os.urandom(_SECRET_BYTES)
             public = _public(X25519PrivateKey.from_private_bytes(secret[:32]))
             create(self.file, secret + sign(message + public))
         content = read_private(self.file)
-        if len(content) <= _SECRET:
+        if len(content) <= _SECRET_BYTES:
             raise Dual2Error(
                 f"{self.file} has {len(content)} bytes and is damaged. Restore it; a new attempt "
                 "needs a new name of the run and another state folder."
             )
         self.private = X25519PrivateKey.from_private_bytes(content[:32])
-        self.own = Randomness(content[32:_SECRET])
-        self.entry = _public(self.private) + content[_SECRET:]
+        self.own = Randomness(content[32:_SECRET_BYTES])
+        self.entry = _public(self.private) + content[_SECRET_BYTES:]
 
     def erase(self) -> None:
         """Forget the keys: what was recorded on the wire can never be unmasked."""
@@ -131,7 +131,7 @@ def demand_signed(entry: bytes, message: bytes, certificates: list[Any], name: s
     from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
     from cryptography.hazmat.primitives.hashes import SHA256
 
-    public, signature = entry[:PUBLIC], entry[PUBLIC:]
+    public, signature = entry[:PUBLIC_KEY_BYTES], entry[PUBLIC_KEY_BYTES:]
     for certificate in certificates:
         try:
             certificate.public_key().verify(signature, message + public, ECDSA(SHA256()))
@@ -234,7 +234,7 @@ class Masks:
         """Counters of so many blocks, and room for what they become; kept for the next sum."""
         if self._counters.shape != (blocks, 2):
             self._counters = counters(0, blocks)
-            self._scratch = np.empty(self._counters.size + _SPARE, "<u8")
+            self._scratch = np.empty(self._counters.size + _SPARE_WORDS, "<u8")
         return self._counters, self._scratch
 
 

@@ -1,6 +1,6 @@
 """Parties as a transport: masked sums along the tree, maxima made of them, rows to neighbours.
 
-The program's thread works here, and runs the links of the hub where it waits. Every call is
+The program's thread works here, and runs the links of the manager where it waits. Every call is
 numbered, so that a party that was killed repeats what it did and falls in with the others where it
 was.
 """
@@ -16,12 +16,12 @@ from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
 from dual2.runtime.exact import Decode, Encode
 from dual2.runtime.peers.aborts import Reason
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.frames import Frame, Kind, chain_of
-from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
-from dual2.runtime.peers.largest import find_largest, ordered, unordered
+from dual2.runtime.peers.masked_maximum import find_largest, ordered, unordered
 from dual2.runtime.peers.masks import Masks, Randomness
-from dual2.runtime.peers.tree_sums import CHUNK, TreeSums
+from dual2.runtime.peers.tree_sums import CHUNK_WORDS, TreeSums
 from dual2.runtime.transport import Messages
 from dual2.runtime.tree import without_nan
 
@@ -33,7 +33,7 @@ class Parties(TreeSums):
 
     Parameters
     ----------
-    hub : Hub
+    manager : ConnectionManager
         The links to the neighbours, not started yet.
     journal : Journal
         What was consumed and said so far.
@@ -55,9 +55,14 @@ class Parties(TreeSums):
     exact = alike = True
 
     def __init__(
-        self, hub: Hub, journal: Journal, network: Network, names: list[str], own: Randomness
+        self,
+        manager: ConnectionManager,
+        journal: Journal,
+        network: Network,
+        names: list[str],
+        own: Randomness,
     ) -> None:
-        super().__init__(hub, journal, network, names)
+        super().__init__(manager, journal, network, names)
         self.own, self.size, self.exact = own, network.n, True
         self.masks: Masks | None = None
         self.pairs: Masks | None = None
@@ -72,7 +77,7 @@ class Parties(TreeSums):
     # -- sums ------------------------------------------------------------------------------------
     def _meanwhile(self, index: int, shape: tuple[int, ...]) -> None:
         """The audit line of a sum."""
-        self.hub.audit("sum", index=index, shape=shape, masked=self.masks is not None)
+        self.manager.audit("sum", index=index, shape=shape, masked=self.masks is not None)
 
     def _blank(self, shape: tuple[int, ...]) -> Array:
         """Where this party's words of the next sum are to be added: its masks, or zeros.
@@ -138,7 +143,7 @@ class Parties(TreeSums):
                 f"The masks of sum {self._index - 1} do not cancel: a party's words are wrong, or "
                 "parties were shown different totals before. There is no answer; state is kept."
             )
-            self.hub.fail(self.names[self.rank], text)
+            self.manager.fail(self.names[self.rank], text)
             raise PeerError(text)
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
@@ -183,8 +188,8 @@ class Parties(TreeSums):
         """Send bytes to a neighbour, to nobody else; they are not masked."""
         tag = self._told[peer] = self._told.get(peer, -1) + 1
         self._send(peer, Kind.ROWS, len(data).to_bytes(8, "little"), tag)
-        for at in range(0, len(data), 8 * CHUNK):
-            self._send(peer, Kind.ROWS, data[at : at + 8 * CHUNK], tag)
+        for at in range(0, len(data), 8 * CHUNK_WORDS):
+            self._send(peer, Kind.ROWS, data[at : at + 8 * CHUNK_WORDS], tag)
 
     def hear(self, peer: int, most: int) -> bytes:
         """The bytes that a neighbour tells, at most so many."""
@@ -223,7 +228,7 @@ class Parties(TreeSums):
                     f"{name} and {self.names[self.rank]} have seen different totals: somebody "
                     "between them changes what it passes on. There is no answer; state is kept."
                 )
-                self.hub.fail(self.names[self.rank], text)
+                self.manager.fail(self.names[self.rank], text)
                 raise PeerError(text)
 
     def _exchange_entries(self, entry: bytes, tag: int) -> dict[int, bytes]:
@@ -261,7 +266,7 @@ class Parties(TreeSums):
     def abort(self, code: int) -> None:
         """End the run at all parties."""
         name = self.names[self.rank]
-        self.hub.fail(name, f"{name} ended the run ({code}).", Reason.FAILED)
+        self.manager.fail(name, f"{name} ended the run ({code}).", Reason.FAILED)
 
 
 def _pack(entries: Mapping[int, bytes]) -> bytes:

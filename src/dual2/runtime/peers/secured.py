@@ -10,9 +10,9 @@ from collections.abc import Iterable
 
 from dual2.runtime.peers.frames import Bytes
 
-_AT_ONCE = 1 << 17
+_READ_BYTES = 1 << 17
 """Bytes that are encrypted before they are written."""
-_ROOM = 1 << 18
+_ROOM_BYTES = 1 << 18
 """Most bytes that are read before they are decrypted."""
 
 
@@ -32,7 +32,7 @@ class Secured:
     def __init__(self, plain: socket.socket, context: ssl.SSLContext, server: bool) -> None:
         self._plain, self._incoming, self._outgoing = plain, ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
-        self._room = bytearray(_ROOM)
+        self._room = bytearray(_ROOM_BYTES)
         self._received = memoryview(self._room)
         self._unsent = memoryview(b"")
         self._accepted, self._left = 0, True
@@ -48,7 +48,7 @@ class Secured:
                 break
             except ssl.SSLWantReadError:
                 await loop.sock_sendall(self._plain, self._outgoing.read())
-                found = await loop.sock_recv(self._plain, _AT_ONCE)
+                found = await loop.sock_recv(self._plain, _READ_BYTES)
                 self._incoming.write(found) if found else self._incoming.write_eof()
             except ssl.SSLError:
                 await loop.sock_sendall(self._plain, self._outgoing.read())
@@ -111,8 +111,8 @@ class Secured:
         """
         if not self._accepted:
             for piece in pieces:
-                self._accepted += self._tls.write(piece[: _AT_ONCE - self._accepted])
-                if self._accepted == _AT_ONCE:
+                self._accepted += self._tls.write(piece[: _READ_BYTES - self._accepted])
+                if self._accepted == _READ_BYTES:
                     break
             self._unsent = memoryview(self._outgoing.read())
         try:

@@ -9,13 +9,13 @@ import ssl
 from collections import deque
 from collections.abc import Callable
 
-from dual2.runtime.peers.carrier import BUFFER, PARTING, Reading
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_BYTES, Bytes, Frame, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint
 from dual2.runtime.peers.secured import Secured
+from dual2.runtime.peers.wire_transport import BUFFER_BYTES, PARTING_SECONDS, Reading
 
-_SMALL = 1 << 14
+_SMALL_BYTES = 1 << 14
 """Bytes of a frame up to which it is written in one piece: what TLS encrypts at once."""
 _LATER = (ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
@@ -25,7 +25,7 @@ class Connection:
 
     A frame that came as a whole is cut from what was read; the payload of a longer one is read into
     its place, which is made when its header has been checked. Frames that nobody has asked for yet
-    are few: beyond ``BUFFER`` bytes nothing more is read.
+    are few: beyond ``BUFFER_BYTES`` bytes nothing more is read.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Connection:
         self.fingerprint = fingerprint(secured.getpeercert(True) or b"")
         self._head: Frame | None = None
         self._payload, self._place, self._filled = bytearray(), memoryview(b""), 0
-        self._room, self._got = memoryview(bytearray(_SMALL)), 0
+        self._room, self._got = memoryview(bytearray(_SMALL_BYTES)), 0
         self._frames: deque[Frame] = deque()
         self._waiting = self._unwritten = 0
         self._out: deque[memoryview] = deque()
@@ -63,10 +63,10 @@ class Connection:
         """Write a frame if there is room; whether it was written."""
         if self._over:
             raise ConnectionResetError("the connection is lost")
-        if self._unwritten > BUFFER:
+        if self._unwritten > BUFFER_BYTES:
             return False
         passing("before send")
-        if len(payload) > _SMALL:
+        if len(payload) > _SMALL_BYTES:
             self._append(head, payload)
         else:
             whole = head + payload
@@ -108,8 +108,8 @@ class Connection:
             self._news = self._loop.create_future()
             await self._news
         frame = self._frames.popleft()
-        self._waiting -= HEADER_SIZE + frame.length
-        if not self._reading and self._waiting <= BUFFER and not self._over:
+        self._waiting -= HEADER_BYTES + frame.length
+        if not self._reading and self._waiting <= BUFFER_BYTES and not self._over:
             self._reading = True
             self._loop.add_reader(self._socket, self._read)
             self._loop.call_soon(self._read)  # what is decrypted already makes no event
@@ -142,7 +142,7 @@ class Connection:
     async def finish(self) -> None:
         """Write what is left, then end it when the other end does so too."""
         try:
-            async with asyncio.timeout(PARTING):
+            async with asyncio.timeout(PARTING_SECONDS):
                 while self._out and not self._over:
                     self._taken.clear()
                     await self._taken.wait()
@@ -171,7 +171,7 @@ class Connection:
             self._writing = True
         except OSError:
             self._lose()
-        if not self._out or self._unwritten <= BUFFER // 4:
+        if not self._out or self._unwritten <= BUFFER_BYTES // 4:
             self._taken.set()
 
     def _lose(self) -> None:
@@ -197,24 +197,24 @@ class Connection:
         """Read on in the frame at hand; whether there may be more."""
         if self._head is not None:
             return self._fill_payload(self._head)
-        if self._got < HEADER_SIZE:
+        if self._got < HEADER_BYTES:
             got = self._socket.recv_into(self._room[self._got :])
             if not got:
                 self.close()
                 return False
             self._got += got
-            if self._got < HEADER_SIZE:
+            if self._got < HEADER_BYTES:
                 return True
         head, room, got = parse_header(self._room, self._limit), self._room, self._got
-        end = HEADER_SIZE + head.length
+        end = HEADER_BYTES + head.length
         if got < end:
             self._head, self._payload = head, bytearray(head.length)
             self._place = memoryview(self._payload)
-            self._filled, self._got = got - HEADER_SIZE, 0
-            self._place[: self._filled] = room[HEADER_SIZE:got]
+            self._filled, self._got = got - HEADER_BYTES, 0
+            self._place[: self._filled] = room[HEADER_BYTES:got]
             return True
         self._got = got - end
-        frame = filled(head, bytes(room[HEADER_SIZE:end]))
+        frame = filled(head, bytes(room[HEADER_BYTES:end]))
         if got > end:  # it came with the beginning of the next one
             room[: got - end] = bytes(room[end:got])
         return self._take(frame)
@@ -243,8 +243,8 @@ class Connection:
 
     def _keep(self, frame: Frame) -> None:
         self._frames.append(frame)
-        self._waiting += HEADER_SIZE + frame.length
-        if self._waiting > BUFFER:
+        self._waiting += HEADER_BYTES + frame.length
+        if self._waiting > BUFFER_BYTES:
             self._reading = False
             self._loop.remove_reader(self._socket)
         self._tell()

@@ -15,17 +15,17 @@ import numpy as np
 from dual2.engine.fixed_point import add_words
 from dual2.errors import Dual2Error
 from dual2.network import Network
+from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.exchange import Exchange
 from dual2.runtime.peers.frames import Frame, Kind, chain_of
-from dual2.runtime.peers.hub import Hub
 from dual2.runtime.peers.journal import Journal
 
 Array = np.ndarray
 Finish = Callable[[Array, int], Array]
 """The doubles that some numbers of a total become; from which one on they are."""
-CHUNK = 65_536
+CHUNK_WORDS = 65_536
 """Words of 64 bits in one frame of a sum: longer ones travel in several, one behind the other."""
-WINDOW = 64
+WINDOW_PARTS = 64
 """Parts that a party sends up beyond those that came down: far fewer than are kept for a peer."""
 
 
@@ -34,7 +34,7 @@ class TreeSums(Exchange):
 
     Parameters
     ----------
-    hub, journal, names
+    manager, journal, names
         As of :class:`Exchange`.
     network : Network
         The public graph: node i is party i.
@@ -47,10 +47,12 @@ class TreeSums(Exchange):
         Those whose sums are added.
     """
 
-    def __init__(self, hub: Hub, journal: Journal, network: Network, names: list[str]) -> None:
-        self._totals: deque[Frame] = deque(journal.frames.pop(hub.me, []))
-        super().__init__(hub, journal, names)
-        tree, me = network.tree, hub.me
+    def __init__(
+        self, manager: ConnectionManager, journal: Journal, network: Network, names: list[str]
+    ) -> None:
+        self._totals: deque[Frame] = deque(journal.frames.pop(manager.me, []))
+        super().__init__(manager, journal, names)
+        tree, me = network.tree, manager.me
         self.parent = None if me == tree.root else int(tree.parent[me])
         children = np.flatnonzero(np.asarray(tree.parent) == me).tolist()
         self.children = [int(c) for c in children if c not in (me, tree.root)]
@@ -64,7 +66,7 @@ class TreeSums(Exchange):
         """
         index = self._index
         self._index = self.progress.sums = index + 1
-        self.journal.say(index, words.data)
+        self.journal.append_said(index, words.data)
         if self.parent is None:
             total = self._sum_at_root(words, index, finish)
             self.progress.totals = index + 1
@@ -72,13 +74,13 @@ class TreeSums(Exchange):
         total = np.empty(len(words)) if finish else np.empty_like(words)
         parts, digests = _parts(words), list[bytes]()
         for k, (_, part) in enumerate(parts):
-            if k >= WINDOW:
-                digests.append(self._receive(total, parts[k - WINDOW], index))
+            if k >= WINDOW_PARTS:
+                digests.append(self._receive(total, parts[k - WINDOW_PARTS], index))
             if frames := self._add_theirs(part, index):
                 self._log(frames)
             self._send(self.parent, Kind.UP, part, index)
         self._meanwhile(index, words.shape)
-        digests += [self._receive(total, part, index) for part in parts[-WINDOW:]]
+        digests += [self._receive(total, part, index) for part in parts[-WINDOW_PARTS:]]
         self._chain = chain_of(self._chain, *digests)
         self.progress.totals = index + 1
         return total
@@ -160,9 +162,9 @@ class TreeSums(Exchange):
 
 def _parts(words: Array) -> list[tuple[int, Array]]:
     """What travels in one frame each, with the number that it begins with."""
-    if words.size <= CHUNK:
+    if words.size <= CHUNK_WORDS:
         return [(0, words)]
-    step = max(1, CHUNK // (words.shape[1] if words.ndim == 2 else 1))
+    step = max(1, CHUNK_WORDS // (words.shape[1] if words.ndim == 2 else 1))
     return [(at, words[at : at + step]) for at in range(0, len(words), step)]
 
 

@@ -7,14 +7,14 @@ import time
 
 import pytest
 
-from dual2.runtime.peers.turns import Turns
+from dual2.runtime.peers.shared_event_loop import SharedEventLoop
 
 
 @pytest.fixture
 def turns():
     """A loop whose main coroutine waits for the end of the test."""
     over = asyncio.Event()
-    found = Turns("keeper", over.wait)  # type: ignore[arg-type]
+    found = SharedEventLoop("keeper", over.wait)  # type: ignore[arg-type]
     found.start()
     yield found
     found.loop.call_soon_threadsafe(over.set)
@@ -30,7 +30,7 @@ def test_the_keeper_runs_the_loop_while_others_compute(turns):
 
 
 def test_what_is_left_to_do_is_done_at_once(turns, monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.turns._PAUSE", 1e6)
+    monkeypatch.setattr("dual2.runtime.peers.shared_event_loop._PAUSE", 1e6)
     ran = threading.Event()
     with turns:
         turns.loop.call_soon(ran.set)
@@ -75,20 +75,20 @@ def mail(turns):
 
 def test_what_comes_soon_is_read_without_the_loop_which_has_its_turn_too(turns, mail, monkeypatch):
     one, seen = mail
-    monkeypatch.setattr("dual2.runtime.peers.turns._MOMENT", 10.0)
+    monkeypatch.setattr("dual2.runtime.peers.shared_event_loop._MOMENT", 10.0)
     for pause, running in ((1e6, False), (0.0, True)):  # how long the loop may rest
         with turns:
             turns._left = True
             turns.run(lambda: False, 1e-3)  # takes what woke up the keeper out of the way
-            monkeypatch.setattr("dual2.runtime.peers.turns._PAUSE", pause)
+            monkeypatch.setattr("dual2.runtime.peers.shared_event_loop._PAUSE", pause)
             one.send(b"news")
             assert turns.run(lambda: bool(seen), 10.0)
         assert seen.pop() == (b"news", running)
 
 
 def test_who_waits_for_something_to_be_read_does_what_else_is_to_be_done(turns, mail, monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.turns._MOMENT", 10.0)
-    monkeypatch.setattr("dual2.runtime.peers.turns._PAUSE", 1e6)
+    monkeypatch.setattr("dual2.runtime.peers.shared_event_loop._MOMENT", 10.0)
+    monkeypatch.setattr("dual2.runtime.peers.shared_event_loop._PAUSE", 1e6)
     asked: list[bool] = []
     with turns:
         turns._left = False
@@ -122,7 +122,7 @@ def test_the_end_of_the_main_coroutine_ends_all_waiting():
     async def main() -> None:
         await asyncio.sleep(0.05)
 
-    turns = Turns("keeper", main)
+    turns = SharedEventLoop("keeper", main)
     turns.start()
     begun = time.monotonic()
     with turns:

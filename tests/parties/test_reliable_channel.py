@@ -9,7 +9,7 @@ import pytest
 from dual2.errors import PeerError
 from dual2.runtime.peers.conversation import demand_memory
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
-from dual2.runtime.peers.link import Gap, Link
+from dual2.runtime.peers.reliable_channel import Gap, ReliableChannel
 
 RUN = bytes(16)
 
@@ -31,7 +31,7 @@ class End:
         made = getattr(self, "made", 0)
         del self.journal[max(self.synced, len(self.journal) - lose) :]
         self.synced = len(self.journal)  # a journal that is opened is synced first
-        self.link, self.made, self.taken = Link(1, "peer"), 0, []
+        self.link, self.made, self.taken = ReliableChannel(1, "peer"), 0, []
         self.link.refill(self.journal)
         while self.link.inbox:
             self.take()
@@ -39,7 +39,7 @@ class End:
             self.send()
 
     def send(self) -> None:
-        self.link.make(number(self.made))
+        self.link.enqueue(number(self.made))
         self.made += 1
 
     def take(self) -> None:
@@ -57,7 +57,7 @@ class End:
 def connect(ends: list[End]) -> None:
     hellos = [(end.link.next_in, end.link.durable) for end in ends]
     for end, hello in zip(ends, reversed(hellos), strict=True):
-        end.link.greet(*hello)
+        end.link.on_connect(*hello)
 
 
 def carry(source: End, target: End, draw: random.Random) -> None:
@@ -108,26 +108,26 @@ def test_every_frame_is_consumed_once_whatever_happens(seed):
 
 
 def test_a_frame_is_kept_until_the_peer_cannot_want_it_again():
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     for k in range(3):
-        link.make(number(k))
-    link.hear(ack=4, stable=1)
+        link.enqueue(number(k))
+    link.on_ack(ack=4, stable=1)
     assert [frame.seq for frame in link.out] == [1, 2, 3]
-    link.hear(ack=4, stable=3)
+    link.on_ack(ack=4, stable=3)
     assert [frame.seq for frame in link.out] == [3]
 
 
 def test_a_lost_state_is_named():
-    link = Link(1, "lab")
-    link.make(number(0))
-    link.hear(ack=2, stable=2)
+    link = ReliableChannel(1, "lab")
+    link.enqueue(number(0))
+    link.on_ack(ack=2, stable=2)
     with pytest.raises(PeerError, match=r"lab asks for frame 1, .* lost or replaced by an older"):
-        link.greet(1, 1)
+        link.on_connect(1, 1)
 
 
 @pytest.mark.parametrize("settled", [False, True], ids=["as it came", "as its hash"])
 def test_a_repeated_frame_with_another_content_is_an_error(settled):
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     assert link.accept(replace(number(0), seq=1))
     if settled:
         link.consume()
@@ -142,7 +142,7 @@ def test_a_repeated_frame_with_another_content_is_an_error(settled):
 
 def test_what_is_consumed_but_not_logged_may_be_asked_for_again():
     """Also when the journal is synced for other frames: words whose total is not logged yet."""
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     for seq in (1, 2):
         link.accept(replace(number(seq), seq=seq))
     link.consume()
@@ -153,15 +153,15 @@ def test_what_is_consumed_but_not_logged_may_be_asked_for_again():
 
 
 def test_a_peer_is_told_at_once_what_it_may_forget_if_nothing_else_is_sent_to_it():
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     assert link.settle()
-    link.make(number(0))
+    link.enqueue(number(0))
     assert not link.settle()  # the next frame tells
     assert link.settle()
 
 
 def test_gaps_are_noticed_at_the_next_frame_and_at_a_ping():
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     with pytest.raises(Gap):
         link.accept(replace(number(0), seq=2))
     with pytest.raises(Gap):
@@ -170,19 +170,19 @@ def test_gaps_are_noticed_at_the_next_frame_and_at_a_ping():
 
 def test_a_party_whose_state_was_deleted_is_told():
     """Its peers have frames that it never made: with new keys nothing would fit any more."""
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     link.fresh = True
-    link.make(number(0))
-    assert link.greet(2, 1) == 0
+    link.enqueue(number(0))
+    assert link.on_connect(2, 1) == 0
     with pytest.raises(PeerError, match="lab has 4 frames of an earlier attempt of its neighbour"):
-        link.greet(5, 1)
+        link.on_connect(5, 1)
     link.fresh = False  # a state that goes on makes them again
-    link.greet(5, 1)
+    link.on_connect(5, 1)
 
 
 def test_a_peer_cannot_fill_the_memory(monkeypatch):
-    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 5500)
-    link, sent = Link(1, "lab"), 0
+    monkeypatch.setattr("dual2.runtime.peers.reliable_channel.MAX_KEPT_BYTES", 5500)
+    link, sent = ReliableChannel(1, "lab"), 0
     with pytest.raises(PeerError, match=r"lab sent \d+ bytes ahead; expected at most 5600"):
         for seq in range(1, 100):
             link.accept(replace(frame_of(Kind.BYE, RUN), seq=seq, ack=1, stable=1), 100)
@@ -195,8 +195,8 @@ def test_a_peer_cannot_fill_the_memory(monkeypatch):
 
 def test_what_the_journal_gives_back_was_not_sent_ahead(monkeypatch):
     """A long run is resumed while its neighbours already send what comes next."""
-    monkeypatch.setattr("dual2.runtime.peers.link.KEEP", 5500)
-    link = Link(1, "lab")
+    monkeypatch.setattr("dual2.runtime.peers.reliable_channel.MAX_KEPT_BYTES", 5500)
+    link = ReliableChannel(1, "lab")
     link.refill([replace(number(k), seq=1 + k) for k in range(50)])
     for seq in (51, 52):
         assert link.accept(replace(number(seq), seq=seq, ack=1, stable=1), 100)
@@ -209,12 +209,12 @@ def test_what_the_journal_gives_back_was_not_sent_ahead(monkeypatch):
 
 def test_what_cannot_be_stable_is_refused():
     with pytest.raises(PeerError, match="lab calls frames below 7 stable"):
-        Link(1, "lab").accept(replace(frame_of(Kind.ACK, RUN), ack=3, stable=7))
+        ReliableChannel(1, "lab").accept(replace(frame_of(Kind.ACK, RUN), ack=3, stable=7))
 
 
 def test_only_the_last_frames_are_compared(monkeypatch):
     """What is remembered of frames does not grow with the run."""
-    link = Link(1, "lab")
+    link = ReliableChannel(1, "lab")
     for seq in range(1, 6001):
         link.accept(replace(number(seq), seq=seq))
         link.consume()
@@ -227,18 +227,18 @@ def test_only_the_last_frames_are_compared(monkeypatch):
 def test_what_was_never_sent_cannot_be_confirmed():
     """A peer says that it has frames that were not made, or that it was told what it was not."""
     for ack, stable in ((3, 1), (2**63, 2**63)):
-        link = Link(1, "lab")
+        link = ReliableChannel(1, "lab")
         link.fresh = True
-        link.make(number(0))
+        link.enqueue(number(0))
         with pytest.raises(PeerError, match=r"lab says that it has frame \d+; 1 were sent"):
             link.accept(replace(frame_of(Kind.PING, RUN), ack=ack, stable=stable))
     with pytest.raises(PeerError, match="lab was never told that its frames below 9 are kept"):
-        Link(1, "lab").accept(replace(frame_of(Kind.ACK, RUN, tag=9), ack=1, stable=1))
+        ReliableChannel(1, "lab").accept(replace(frame_of(Kind.ACK, RUN, tag=9), ack=1, stable=1))
 
 
 def test_all_neighbours_together_cannot_fill_the_memory(monkeypatch):
     monkeypatch.setattr("dual2.runtime.peers.conversation.MAX_UNREAD_BYTES", 20_000)
-    links = [Link(k, name) for k, name in enumerate(("lab", "clinic"))]
+    links = [ReliableChannel(k, name) for k, name in enumerate(("lab", "clinic"))]
     for seq in range(1, 8):
         links[0].accept(replace(number(seq), seq=seq))
         demand_memory(links)

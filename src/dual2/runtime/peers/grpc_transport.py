@@ -14,14 +14,14 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from dual2.errors import CapabilityError, Dual2Error
-from dual2.runtime.peers import carrier
-from dual2.runtime.peers.carrier import PARTING, Neighbour, Reading, Welcome
+from dual2.runtime.peers import wire_transport
 from dual2.runtime.peers.crash_points import passing
-from dual2.runtime.peers.frames import HEADER_SIZE, Bytes, Frame, FrameError, filled, parse_header
+from dual2.runtime.peers.frames import HEADER_BYTES, Bytes, Frame, FrameError, filled, parse_header
 from dual2.runtime.peers.identity import fingerprint, parse_certificate
+from dual2.runtime.peers.wire_transport import PARTING_SECONDS, AcceptHandler, Neighbour, Reading
 
 T = TypeVar("T")
-_SERVICE, _METHOD = "dual2.Link", "Frames"
+_SERVICE, _METHOD = "dual2.ReliableChannel", "Frames"
 _SUITES = "ECDHE-RSA-AES256-GCM-SHA384"
 """gRPC cannot demand TLS 1.3. Of the older suites only this one is left, which needs another kind
 of key than the parties have."""
@@ -74,7 +74,7 @@ class Connection:
     stream : object
         With ``read`` and ``write``: a call, or the context of one that came.
     limit, dead
-        As for :class:`~dual2.runtime.peers.carrier_tls.TlsCarrier`.
+        As for :class:`~dual2.runtime.peers.tls_transport.TlsTransport`.
     shown, address : str
         Fingerprint and place of the other end.
     channel : object, optional
@@ -136,12 +136,12 @@ class Connection:
         data = await self._do(self._stream.read())
         if data is None or data is self._grpc.aio.EOF:
             return None
-        header = parse_header(data[:HEADER_SIZE], self._limit)
-        if len(data) != HEADER_SIZE + header.length:
-            raise FrameError(f"{len(data) - HEADER_SIZE} bytes came for {header.length} announced")
+        header = parse_header(data[:HEADER_BYTES], self._limit)
+        if len(data) != HEADER_BYTES + header.length:
+            raise FrameError(f"{len(data) - HEADER_BYTES} bytes came for {header.length} announced")
         self.heard = self._loop.time()
         passing("after receive")
-        return filled(header, data[HEADER_SIZE:])
+        return filled(header, data[HEADER_BYTES:])
 
     async def listen(self, hear: Callable[[Frame], None]) -> None:
         """Hand over each frame that comes, to the end of the stream."""
@@ -162,7 +162,7 @@ class Connection:
     async def finish(self) -> None:
         """Write what is left, then end it."""
         if self._channel is not None and not self._over:
-            async with asyncio.timeout(PARTING):
+            async with asyncio.timeout(PARTING_SECONDS):
                 await self._do(self._stream.done_writing())
                 await self._do(self._stream.code())
         self.close()
@@ -171,7 +171,7 @@ class Connection:
 class _Caller:
     """Who has opened a stream: its certificate is one of the study's already."""
 
-    def __init__(self, context: Any, owner: "GrpcCarrier") -> None:
+    def __init__(self, context: Any, owner: "GrpcTransport") -> None:
         self._context, self._owner = context, owner
         self.address = str(context.peer())
         self._connection: Connection | None = None
@@ -194,7 +194,7 @@ class _Caller:
             self._connection.close()
 
 
-class GrpcCarrier:
+class GrpcTransport:
     """Connections over gRPC.
 
     Parameters
@@ -204,7 +204,7 @@ class GrpcCarrier:
     pins : mapping of int to sequence of bytes
         The certificates of the neighbours by number, in DER.
     limit, dead
-        As for :class:`~dual2.runtime.peers.carrier_tls.TlsCarrier`.
+        As for :class:`~dual2.runtime.peers.tls_transport.TlsTransport`.
     """
 
     def __init__(
@@ -222,17 +222,17 @@ class GrpcCarrier:
         self._server: Any = None
         self._dialled: list[Connection] = []
         self._options = [
-            ("grpc.max_receive_message_length", limit + HEADER_SIZE),
-            ("grpc.max_send_message_length", limit + HEADER_SIZE),
+            ("grpc.max_receive_message_length", limit + HEADER_BYTES),
+            ("grpc.max_send_message_length", limit + HEADER_BYTES),
             ("grpc.enable_http_proxy", int("grpc_proxy" in os.environ)),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.so_reuseport", 0),
-            ("grpc.server_handshake_timeout_ms", int(1e3 * carrier.HANDSHAKE)),
+            ("grpc.server_handshake_timeout_ms", int(1e3 * wire_transport.HANDSHAKE_SECONDS)),
             ("grpc.max_concurrent_streams", 4),
         ]
 
-    async def listen(self, address: tuple[str, int], welcome: Welcome) -> int:
-        """Welcome visitors from now on; the port."""
+    async def listen(self, address: tuple[str, int], accepted: AcceptHandler) -> int:
+        """Hand over who connects from now on; the port."""
         grpc = self._grpc
         roots = "".join(
             ssl.DER_cert_to_PEM_cert(der) for pin in self._pins.values() for der, _ in pin
@@ -242,7 +242,7 @@ class GrpcCarrier:
         )
 
         async def serve(requests: Any, context: Any) -> None:
-            await welcome(_Caller(context, self))
+            await accepted(_Caller(context, self))
 
         handler = grpc.stream_stream_rpc_method_handler(serve)
         self._server = grpc.aio.server(options=self._options)
@@ -270,7 +270,7 @@ class GrpcCarrier:
         channel = grpc.aio.secure_channel(where, credentials, options)
         call = channel.stream_stream(f"/{_SERVICE}/{_METHOD}")()
         try:
-            async with asyncio.timeout(2 * carrier.HANDSHAKE):
+            async with asyncio.timeout(2 * wire_transport.HANDSHAKE_SECONDS):
                 await call.wait_for_connection()
         except BaseException as error:
             call.cancel()
@@ -284,12 +284,12 @@ class GrpcCarrier:
         return made
 
     async def stop(self) -> None:
-        """Welcome nobody any more."""
+        """Accept nobody any more."""
         for one in self._dialled:
             one.close()
         await asyncio.gather(*(one.ending for one in self._dialled if one.ending is not None))
         if self._server is not None:
-            await self._server.stop(PARTING)
+            await self._server.stop(PARTING_SECONDS)
 
 
 def _target(address: tuple[str, int]) -> str:

@@ -8,14 +8,14 @@ again: it has consumed the frame and its journal is on disk.
 from collections import deque
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.frames import NUMBERED, SHORT, Frame, Kind, check_of
+from dual2.runtime.peers.frames import NUMBERED, SHORT_BYTES, Frame, Kind, check_of
 
-KEEP = 256 * 2**20
+MAX_KEPT_BYTES = 256 * 2**20
 """Most bytes that are kept for a peer: then the program waits for it. A peer that sends more than
 that, and one frame, ahead of what was consumed does not keep to it."""
 FRAME_OVERHEAD_BYTES = 1024
 """What a frame counts for beyond its payload: many small ones must not fill the memory."""
-_COMPARED = 4096
+_COMPARED_FRAMES = 4096
 """So many of the last frames are compared with what comes again."""
 
 
@@ -23,7 +23,7 @@ class Gap(Exception):
     """A frame is missing on this connection: make a new one."""
 
 
-class Link:
+class ReliableChannel:
     """The state of a link; all calls under one lock.
 
     Attributes
@@ -61,11 +61,11 @@ class Link:
         self.parting = False
         self.unconfirmed = self.unread = 0
         self._cursor = self._settled = 1
-        self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED)
+        self._contents: deque[Frame | bytes] = deque(maxlen=_COMPARED_FRAMES)
         self._whole = 0
 
     # -- the program ---------------------------------------------------------------------------
-    def make(self, frame: Frame) -> None:
+    def enqueue(self, frame: Frame) -> None:
         """Number a frame and keep it, to be written now or whenever the peer is there.
 
         One that is made again and that the peer will not ask for is numbered only.
@@ -93,7 +93,7 @@ class Link:
     def refill(self, frames: list[Frame]) -> None:
         """Begin again with the frames that the journal has: they are consumed once more."""
         for frame in frames:
-            self.hear(frame.ack, frame.stable)
+            self.on_ack(frame.ack, frame.stable)
             self._check(frame)
             self._add(frame)
         self.from_journal, self.unread = len(frames), 0  # the peer did not send them ahead
@@ -111,12 +111,12 @@ class Link:
         return before == self.next_out
 
     @property
-    def over(self) -> bool:
+    def drained(self) -> bool:
         """Whether the peer has all there ever is: it is told that this is known."""
         return self.parting and self.forgotten >= self.next_out
 
     # -- a connection --------------------------------------------------------------------------
-    def greet(self, want: int, stable: int) -> int:
+    def on_connect(self, want: int, stable: int) -> int:
         """A new connection, whose peer wants the frames from ``want`` on; how many are resent."""
         if want < self.forgotten or stable < self.forgotten:
             raise PeerError(
@@ -129,12 +129,12 @@ class Link:
                 "state is new: it was lost or deleted. Restore it; a new attempt needs new state "
                 "folders at all parties."
             )
-        self.hear(want, stable)
+        self.on_ack(want, stable)
         resent = sum(want <= frame.seq < self._cursor for frame in self.out)
         self._cursor = want
         return resent
 
-    def hear(self, ack: int, stable: int) -> None:
+    def on_ack(self, ack: int, stable: int) -> None:
         """The peer expects ``ack`` next and will not ask for what is below ``stable``.
 
         A party whose state began with this process knows all that it ever sent.
@@ -181,7 +181,7 @@ class Link:
                 f"{self.name} calls frames below {stable} stable, but has received those below "
                 f"{ack} only."
             )
-        self.hear(ack, stable)
+        self.on_ack(ack, stable)
         if frame.kind not in NUMBERED:
             if frame.kind == Kind.ACK:
                 if frame.tag > self.durable:
@@ -195,9 +195,10 @@ class Link:
             return False
         if not self._check(frame):
             return False
-        if self.unread > KEEP + most:
+        if self.unread > MAX_KEPT_BYTES + most:
             raise PeerError(
-                f"{self.name} sent {self.unread} bytes ahead; expected at most {KEEP + most}."
+                f"{self.name} sent {self.unread} bytes ahead; expected at most "
+                f"{MAX_KEPT_BYTES + most}."
             )
         self._add(frame)
         return True
@@ -205,7 +206,7 @@ class Link:
     def _check(self, frame: Frame) -> bool:
         """Whether a frame is the next one; an error if it cannot be."""
         back = self.next_in - frame.seq
-        if frame.length > SHORT and not frame.mark:
+        if frame.length > SHORT_BYTES and not frame.mark:
             frame.mark = check_of(self.key, frame.payload)
         if not back:
             return True
@@ -226,7 +227,7 @@ class Link:
     def _add(self, frame: Frame) -> None:
         """The next frame; a short one is hashed when the journal is on disk, for comparisons."""
         length = frame.length
-        if length > SHORT:
+        if length > SHORT_BYTES:
             self._reduce()
             self._contents.append(frame.content())
         else:

@@ -12,9 +12,9 @@ import numpy as np
 from dual2.errors import Dual2Error
 from dual2.files import digest
 from dual2.processes.failure import ending_together
-from dual2.processes.keeping import demand_writable, keep, open_store, state_to_resume
 from dual2.processes.launch import started_processes
 from dual2.processes.options import ProcessOptions
+from dual2.processes.persistence import demand_writable, keep, open_store, state_to_resume
 from dual2.processes.progress_pipe import WATCHED, progress_writer
 from dual2.runtime import Share, Transport
 from dual2.runtime.mpi import Mpi

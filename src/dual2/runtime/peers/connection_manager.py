@@ -1,7 +1,7 @@
 """All links of a party in one event loop: listening, dialling, writing, reading.
 
-The program makes and consumes frames under the hub's lock. Where it writes or waits it has the loop
-to itself (:mod:`dual2.runtime.peers.turns`).
+The program makes and consumes frames under the manager's lock. While it writes or waits, it runs
+the loop itself (:mod:`dual2.runtime.peers.shared_event_loop`).
 """
 
 import asyncio
@@ -16,16 +16,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
-from dual2.runtime.peers import carrier as carriers
+from dual2.runtime.peers import wire_transport
 from dual2.runtime.peers.aborts import Failure, Reason
-from dual2.runtime.peers.carrier import Carrier, Connection, Neighbour, Visitor
 from dual2.runtime.peers.conversation import BROKEN, Conversation
-from dual2.runtime.peers.hello import CHECKING, Elsewhere, Meaning, Mismatch
-from dual2.runtime.peers.link import Link
-from dual2.runtime.peers.strangers import Sparing, Strangers
-from dual2.runtime.peers.turns import Ready, Turns
+from dual2.runtime.peers.hello import CHECKING, Mismatch, PhaseMismatch, SessionIdentity
+from dual2.runtime.peers.pending_connections import PendingLimit, RateLimitedLog
+from dual2.runtime.peers.reliable_channel import ReliableChannel
+from dual2.runtime.peers.shared_event_loop import Ready, SharedEventLoop
+from dual2.runtime.peers.wire_transport import (
+    Connection,
+    Neighbour,
+    PendingConnection,
+    WireTransport,
+)
 
-_FAREWELL = 3.0
+_FAREWELL_SECONDS = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
 
 
@@ -48,10 +53,10 @@ class Place:
     """Where this party listens, and what carries its frames."""
 
     listen: tuple[str, int] | None
-    carrier: Carrier
+    carrier: WireTransport
 
 
-class Hub:
+class ConnectionManager:
     """Connects a party with its neighbours.
 
     Parameters
@@ -60,7 +65,7 @@ class Hub:
         Number of this party.
     neighbours : list of Neighbour
         The others.
-    meaning, place, timing
+    session, place, timing
         See there.
     audit : callable
         Told of every event.
@@ -81,14 +86,14 @@ class Hub:
         self,
         me: int,
         neighbours: list[Neighbour],
-        meaning: Meaning,
+        session: SessionIdentity,
         place: Place,
         timing: Timing,
         audit: Callable[..., None],
     ) -> None:
-        self.me, self.meaning, self.place, self.timing = me, meaning, place, timing
+        self.me, self.session, self.place, self.timing = me, session, place, timing
         self.neighbours = {one.number: one for one in neighbours}
-        self.links = {one.number: Link(one.number, one.name) for one in neighbours}
+        self.links = {one.number: ReliableChannel(one.number, one.name) for one in neighbours}
         self.audit = audit
         self.lock = threading.RLock()
         self.changed = threading.Condition(self.lock)
@@ -99,16 +104,16 @@ class Hub:
         self.strange: set[int] = set()
         self.port: int | None = None
         self._talks: dict[int, Conversation] = {}
-        self._lives: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
+        self._incarnations: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
         self._greetings = 0
         self._seen: dict[int, float] = {}
-        self._untold = set(self.links)
-        self._strangers = Strangers(audit)
-        self._sparing = {peer: Sparing(audit) for peer in self.links}
+        self._uninformed = set(self.links)
+        self._pending = PendingLimit(audit)
+        self._channel_logs = {peer: RateLimitedLog(audit) for peer in self.links}
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready = threading.Event()
         self._error: OSError | None = None
-        self._turns = Turns(f"links {me}", self._main)
+        self._turns = SharedEventLoop(f"links {me}", self._main)
         self.came = self._turns.notice
 
     # -- called by the program -----------------------------------------------------------------
@@ -165,18 +170,18 @@ class Hub:
 
     def note(self, peer: int, event: str, **details: Any) -> None:
         """Log what happened on the link to a peer, but not each time if it happens all the time."""
-        self._sparing[peer](event, peer=self.links[peer].name, **details)
+        self._channel_logs[peer](event, peer=self.links[peer].name, **details)
 
-    def told(self, peer: int) -> None:
+    def informed(self, peer: int) -> None:
         """A peer knows that the run has failed."""
-        self._untold.discard(peer)
+        self._uninformed.discard(peer)
         self.notice()
 
     def stop(self) -> None:
         """Write what is left, the news of a failure above all, and end all connections."""
-        end = time.monotonic() + _FAREWELL
+        end = time.monotonic() + _FAREWELL_SECONDS
         with self.changed:
-            while self.failure and not self.failure.quiet and self._untold and self._alive:
+            while self.failure and not self.failure.quiet and self._uninformed and self._alive:
                 if not self.changed.wait(max(0.0, end - time.monotonic())):
                     break
         if self._alive:
@@ -214,23 +219,23 @@ class Hub:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _receive(self, visitor: Visitor) -> None:
-        log, address = self._strangers.log, visitor.address
+    async def _receive(self, pending: PendingConnection) -> None:
+        log, address = self._pending.log, pending.address
         try:
-            with self._strangers.inside(address):
-                connection = await visitor.secure()
+            with self._pending.inside(address):
+                connection = await pending.secure()
                 peer = self._find(connection, address)
                 said = None if peer is None else await self._greet(peer, connection)
             if peer is not None:
-                self._strangers.know(address)
+                self._pending.know(address)
             if peer is not None and said is not None:
-                await self._converse(peer, connection, said)
+                await self._serve(peer, connection, said)
         except ssl.SSLError as error:
             log("handshake_failed", address=address, why=_why(error))
         except Exception as error:
             log("refused", address=address, why=str(error) or type(error).__name__)
         finally:
-            visitor.leave()
+            pending.leave()
 
     def _find(self, connection: Connection, address: str) -> int | None:
         """The neighbour that shows this certificate, if one may dial."""
@@ -238,7 +243,7 @@ class Hub:
         for peer, neighbour in self.neighbours.items():
             if found in neighbour.fingerprints and neighbour.address is None:
                 return peer
-        self._strangers.log("stranger", address=address, fingerprint=found)
+        self._pending.log("stranger", address=address, fingerprint=found)
         return None
 
     async def _keep_dialling(self, peer: int) -> None:
@@ -256,7 +261,7 @@ class Hub:
                     )
                 said = await self._greet(peer, connection)
                 pause = self.timing.shortest
-                await self._converse(peer, connection, said)
+                await self._serve(peer, connection, said)
             except ssl.SSLError as error:
                 self._refused(peer, f"{neighbour.name} cannot be trusted: {_why(error)}.")
             except BROKEN:
@@ -282,8 +287,8 @@ class Hub:
         link, name = self.links[peer], self.neighbours[peer].name
         with self.changed:
             self._greetings += 1
-            hello = self.meaning.hello(self.me, link.next_in, link.durable, self._greetings)
-        async with asyncio.timeout(carriers.HANDSHAKE):
+            hello = self.session.hello(self.me, link.next_in, link.durable, self._greetings)
+        async with asyncio.timeout(wire_transport.HANDSHAKE_SECONDS):
             await connection.send(hello.packed())
             frame = await connection.receive()
         if frame is None:
@@ -293,15 +298,15 @@ class Hub:
                 "log says why."
             )
         try:
-            return self.meaning.demand_same(frame, peer, name)
+            return self.session.demand_same(frame, peer, name)
         except Mismatch as error:
             with self.changed:
-                if not (self._lives[peer] or isinstance(error, Elsewhere)):
+                if not (self._incarnations[peer] or isinstance(error, PhaseMismatch)):
                     self.strange.add(peer)  # never met: one of both has the wrong files
             self._refused(peer, str(error))
             raise
 
-    async def _converse(self, peer: int, connection: Connection, said: dict[str, Any]) -> None:
+    async def _serve(self, peer: int, connection: Connection, said: dict[str, Any]) -> None:
         """Write and read on a greeted connection until it ends; it replaces an older one."""
         link, name = self.links[peer], self.neighbours[peer].name
         if said["incarnation"] == CHECKING:
@@ -315,7 +320,7 @@ class Hub:
         begun, before = time.monotonic(), link.next_in
         with self.changed:
             try:
-                resent = link.greet(said["want"], said["stable"])
+                resent = link.on_connect(said["want"], said["stable"])
             except PeerError as error:
                 self.fail(name, str(error))
                 raise
@@ -326,7 +331,7 @@ class Hub:
         self.notice()
         if older is not None:
             older.close()
-        if self._note_life(peer, said):
+        if self._note_incarnation(peer, said):
             self.note(peer, "peer_restarted")
         shown = connection.fingerprint
         self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
@@ -356,7 +361,7 @@ class Hub:
         if reading is not None:
             readers[reading[0]] = reading[1]
         try:
-            await connection.listen(talk.hear)
+            await connection.listen(talk.on_frame)
         except PeerError as error:  # a known party sent what it must not
             self.fail(self.neighbours[peer].name, str(error))
         finally:
@@ -374,21 +379,21 @@ class Hub:
         of the second. A process that has really gone is silent before long: then another one is
         welcome, and its next attempt succeeds.
         """
-        lives, life, link = self._lives[peer], said["incarnation"], self.links[peer]
-        if not lives or life == next(reversed(lives)):
-            return "late" if lives and said["attempt"] <= lives[life] else None
+        incarnations, life, link = self._incarnations[peer], said["incarnation"], self.links[peer]
+        if not incarnations or life == next(reversed(incarnations)):
+            return "late" if incarnations and said["attempt"] <= incarnations[life] else None
         behind = said["want"] < link.forgotten or said["stable"] < link.forgotten
         left = time.monotonic() - self._seen.get(peer, -math.inf)
         if peer in self.connections or (behind and left < self.timing.dead):
-            return "late" if life in lives else "duplicate"
-        return "late" if said["attempt"] <= lives.get(life, 0) else None
+            return "late" if life in incarnations else "duplicate"
+        return "late" if said["attempt"] <= incarnations.get(life, 0) else None
 
-    def _note_life(self, peer: int, said: dict[str, Any]) -> bool:
+    def _note_incarnation(self, peer: int, said: dict[str, Any]) -> bool:
         """Remember the process at the other end; whether it is another one than before."""
-        lives, life = self._lives[peer], said["incarnation"]
-        another = bool(lives) and life not in lives
-        lives.pop(life, None)
-        lives[life] = said["attempt"]
+        incarnations, life = self._incarnations[peer], said["incarnation"]
+        another = bool(incarnations) and life not in incarnations
+        incarnations.pop(life, None)
+        incarnations[life] = said["attempt"]
         return another
 
 

@@ -12,11 +12,11 @@ MAX_PENDING, MAX_PENDING_PER_ADDRESS = 64, 8
 RESERVED_PENDING = 16
 """How many of them are kept for addresses from which a party has come before."""
 MAX_KNOWN_ADDRESSES = 256
-_LINES, _PER_SECOND = 100, 1.0
+_BURST_LINES, _LINES_PER_SECOND = 100, 1.0
 """Lines that may be written about somebody at once, and how soon there is room for more."""
 
 
-class Sparing:
+class RateLimitedLog:
     """Tells an audit log of events, but not of each: nobody who knocks must fill the disk.
 
     Parameters
@@ -27,7 +27,7 @@ class Sparing:
     Examples
     --------
     >>> lines = []
-    >>> log = Sparing(lambda event, **details: lines.append(event))
+    >>> log = RateLimitedLog(lambda event, **details: lines.append(event))
     >>> for _ in range(1000):
     ...     log("link_up")
     >>> 100 <= len(lines) < 200
@@ -36,12 +36,12 @@ class Sparing:
 
     def __init__(self, audit: Callable[..., None]) -> None:
         self._audit = audit
-        self._room, self._seen, self._left_out = float(_LINES), time.monotonic(), 0
+        self._room, self._seen, self._left_out = float(_BURST_LINES), time.monotonic(), 0
 
     def __call__(self, event: str, **details: Any) -> None:
         """Log an event, unless there were many of late."""
         now = time.monotonic()
-        self._room = min(_LINES, self._room + _PER_SECOND * (now - self._seen))
+        self._room = min(_BURST_LINES, self._room + _LINES_PER_SECOND * (now - self._seen))
         self._seen = now
         if self._room < 1.0:
             self._left_out += 1
@@ -52,7 +52,7 @@ class Sparing:
         self._audit(event, **details, **more)
 
 
-class Strangers:
+class PendingLimit:
     """Connections whose other end is not known yet: few at once, and few from one address.
 
     An address has a quota. Where it is used up, the oldest connection of that address goes. Some
@@ -66,7 +66,7 @@ class Strangers:
     """
 
     def __init__(self, audit: Callable[..., None]) -> None:
-        self.log = Sparing(audit)
+        self.log = RateLimitedLog(audit)
         self._known: dict[str, None] = {}
         self._inside: dict[asyncio.Task[Any], str] = {}
 

@@ -22,7 +22,7 @@ _MOMENT = 0.01
 """Seconds to wait for what is read without the loop."""
 
 
-class Turns:
+class SharedEventLoop:
     """One thread at a time has the loop, and may do what else is safe only within it.
 
     Parameters
@@ -44,7 +44,7 @@ class Turns:
     >>> async def main():
     ...     await over.wait()
     >>> over = asyncio.Event()
-    >>> turns = Turns("keeper", main)
+    >>> turns = SharedEventLoop("keeper", main)
     >>> turns.start()
     >>> with turns:
     ...     turns.run(lambda: turns.loop.time() > 0, 1.0)

@@ -1,8 +1,8 @@
 """What carries frames between two parties: three calls, whatever the protocol below.
 
 ``send``, ``receive`` and ``close`` of a :class:`Connection`, the first also for whoever does not
-wait (``put``), the second for all that comes (``listen``). A :class:`Carrier` makes connections:
-it dials, and it hands over who comes as a :class:`Visitor`, whose identity is not known yet.
+wait (``put``), the second for all that comes (``listen``). A :class:`WireTransport` makes
+connections: it dials, and it hands over each accepted one as a :class:`PendingConnection`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -11,11 +11,11 @@ from typing import Any, Protocol
 
 from dual2.runtime.peers.frames import Bytes, Frame
 
-HANDSHAKE = 5.0
+HANDSHAKE_SECONDS = 5.0
 """Seconds for the TLS handshake, and again for the first frame."""
-BUFFER = 1 << 20
+BUFFER_BYTES = 1 << 20
 """Bytes that wait to be written, or to be read, before the other side has to wait."""
-PARTING = 0.3
+PARTING_SECONDS = 0.3
 """Seconds for the other end to close as well."""
 
 Reading = tuple[int, Callable[[], None]]
@@ -80,8 +80,8 @@ class Connection(Protocol):
         ...
 
 
-class Visitor(Protocol):
-    """Somebody who has just come; nothing that it says counts before it has shown who it is."""
+class PendingConnection(Protocol):
+    """An accepted connection that has not authenticated yet; its data must not be trusted."""
 
     address: str
 
@@ -94,11 +94,11 @@ class Visitor(Protocol):
         ...
 
 
-Welcome = Callable[[Visitor], Coroutine[Any, Any, None]]
-"""What is done with a visitor, until it leaves."""
+AcceptHandler = Callable[[PendingConnection], Coroutine[Any, Any, None]]
+"""Deals with an accepted connection to its end."""
 
 
-class Carrier(Protocol):
+class WireTransport(Protocol):
     """Makes connections; used in one event loop.
 
     Attributes
@@ -109,8 +109,8 @@ class Carrier(Protocol):
 
     limit: int
 
-    async def listen(self, address: tuple[str, int], welcome: Welcome) -> int:
-        """Welcome visitors from now on; the port."""
+    async def listen(self, address: tuple[str, int], accepted: AcceptHandler) -> int:
+        """Hand over who connects from now on; the port."""
         ...
 
     async def dial(self, neighbour: Neighbour) -> Connection:
@@ -118,5 +118,5 @@ class Carrier(Protocol):
         ...
 
     async def stop(self) -> None:
-        """Welcome nobody any more."""
+        """Accept nobody any more."""
         ...

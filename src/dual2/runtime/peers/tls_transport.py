@@ -12,10 +12,10 @@ from collections.abc import Coroutine, Iterable
 from pathlib import Path
 from typing import Any
 
-from dual2.runtime.peers import carrier
-from dual2.runtime.peers.carrier import Neighbour, Welcome
+from dual2.runtime.peers import wire_transport
 from dual2.runtime.peers.secured import Secured
 from dual2.runtime.peers.stream_tls import Connection, name_of_peer
+from dual2.runtime.peers.wire_transport import AcceptHandler, Neighbour
 
 _QUEUE, _PAUSE = 100, 0.1
 """Connections that wait to be accepted; seconds to wait where none can be."""
@@ -41,7 +41,7 @@ def make_context(
 class _Caller:
     """Who has just connected."""
 
-    def __init__(self, plain: socket.socket, owner: "TlsCarrier") -> None:
+    def __init__(self, plain: socket.socket, owner: "TlsTransport") -> None:
         self._plain, self._owner = plain, owner
         self._connection: Connection | None = None
         self.address = name_of_peer(plain).rpartition(":")[0] or "?"
@@ -64,7 +64,7 @@ async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: boo
     """A socket after the handshake, which takes the place of ``plain``."""
     secured = Secured(plain, context, server)
     try:
-        async with asyncio.timeout(carrier.HANDSHAKE):
+        async with asyncio.timeout(wire_transport.HANDSHAKE_SECONDS):
             await secured.shake_hands()
     except BaseException as error:
         secured.close()
@@ -74,7 +74,7 @@ async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: boo
     return secured
 
 
-class TlsCarrier:
+class TlsTransport:
     """Connections over TLS 1.3.
 
     Parameters
@@ -100,8 +100,8 @@ class TlsCarrier:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def listen(self, address: tuple[str, int], welcome: Welcome) -> int:
-        """Welcome visitors from now on; the port."""
+    async def listen(self, address: tuple[str, int], accepted: AcceptHandler) -> int:
+        """Hand over who connects from now on; the port."""
         host, port = address
         found = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -120,10 +120,10 @@ class TlsCarrier:
             await self.stop()
             raise
         for one in self._listening:
-            self.begin(self._accept(one, welcome))
+            self.begin(self._accept(one, accepted))
         return self._listening[0].getsockname()[1]
 
-    async def _accept(self, listening: socket.socket, welcome: Welcome) -> None:
+    async def _accept(self, listening: socket.socket, accepted: AcceptHandler) -> None:
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -132,7 +132,7 @@ class TlsCarrier:
                 await asyncio.sleep(_PAUSE)
                 continue
             _prepare(plain)
-            self.begin(welcome(_Caller(plain, self)))
+            self.begin(accepted(_Caller(plain, self)))
 
     async def dial(self, neighbour: Neighbour) -> Connection:
         """Connect to a listening party."""
@@ -140,7 +140,7 @@ class TlsCarrier:
         return await dial(neighbour.address, self.client, self.limit, self.dead)
 
     async def stop(self) -> None:
-        """Welcome nobody any more."""
+        """Accept nobody any more."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -152,7 +152,7 @@ async def dial(
     address: tuple[str, int], context: ssl.SSLContext, limit: int, dead: float
 ) -> Connection:
     """Connect to a listening party; ``ssl.SSLError`` says why it cannot be trusted."""
-    async with asyncio.timeout(carrier.HANDSHAKE):
+    async with asyncio.timeout(wire_transport.HANDSHAKE_SECONDS):
         plain = await _connect(*address)
     return Connection(await shake_hands(plain, context, False), limit, dead)
 
