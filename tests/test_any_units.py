@@ -83,7 +83,9 @@ def test_a_price_on_its_way_is_no_stall(method):
         [[1.0, 1e-3]], d2.SquaredNorm(10.0), d2.IndicatorBox(0.0, 1.0), d2.IndicatorPoint([2.002])
     )
     result = d2.solve(problem, PAIR, method=method, max_rounds=40_000, record=False)
-    assert result.status == "MAX_ROUNDS"
+    assert result.status in ("MAX_ROUNDS", "CONVERGED")
+    if result.status == "CONVERGED":
+        np.testing.assert_allclose(np.concatenate(result.x), 1.0, atol=1e-4)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -58,7 +58,7 @@ def test_a_group_gives_what_its_agents_give(some, monkeypatch):
     found, wanted = problem.kkt(x, lam), single.kkt(x, lam)
     assert found.agent == wanted.agent and found.row == wanted.row
     np.testing.assert_array_equal(found.s, wanted.s)
-    for name in ("stationarity", "coupling", "product"):
+    for name in ("stationarity", "coupling", "objective"):
         assert getattr(found, name) == getattr(wanted, name)
     assert problem.gap(x, lam) == single.gap(x, lam)
     bounds = [p.x_error_bound(x, lam) for p in (problem, single)]

@@ -10,14 +10,8 @@ from dual2.engine.pack import pack
 from dual2.engine.residual import Bounds, row_steps, worst_row
 from dual2.engine.unowned import unowned
 from dual2.functions.kernels import CALLBACK
-from dual2.problem.residual import (
-    EPS,
-    ROUNDING,
-    RowSums,
-    coupling_response,
-    judge_agents,
-    judge_rows,
-)
+from dual2.problem.ingredients import EPS, ROUNDING, coupling_response
+from dual2.problem.screening import RowSums, judge_agents, judge_rows
 from dual2.runtime import Runtime
 from dual2.solving.stopping import StoppingTest
 from dual2.testing import known_problem
@@ -176,19 +170,20 @@ def test_ratios_of_rows(rounding, felt):
 
 @pytest.mark.parametrize("h", [d2.SquaredLoss(np.ones(P)), d2.IndicatorAtMost(np.ones(P))])
 def test_the_stopping_test_agrees_with_the_definition(h):
-    """The agreed residual and the unagreed one are Problem.kkt at the price that all have."""
+    """Where the screen passes, Problem.kkt at the price that all have decides."""
     here = problem(h)
     runtime = Runtime(here, network(N))
     stopping = StoppingTest(runtime, 1e-8, 0.0)
     mean = ROWS.mean(axis=0)
     close(stopping.observe(FLAT, ROWS).dual, mean)
     rows, expected = np.tile(mean, (N, 1)), here.kkt(X, mean)
-    for found in (stopping.test(FLAT, rows, full=True), stopping.observe(FLAT, rows)):
-        assert found.kkt == pytest.approx(max(expected.stationarity, expected.coupling), rel=1e-12)
-        assert not found.met
-    kind = StoppingTest(runtime, expected.kkt * 1.001, 0.0)
-    assert kind.test(FLAT, ROWS, full=True).met
-    assert not StoppingTest(runtime, expected.kkt * 0.999, 0.0).test(FLAT, rows, full=True).met
+    screened = [stopping.test(FLAT, rows, full=True), stopping.observe(FLAT, rows)]
+    assert not any(found.met for found in screened)
+    screen = max(expected.kkt, *(found.kkt for found in screened))
+    kind = StoppingTest(runtime, screen * 1.001, 0.0).test(FLAT, ROWS, full=True)
+    assert kind.met and kind.kkt == pytest.approx(here.kkt(X, kind.dual).kkt, rel=1e-12)
+    stern = stopping.confirm(screened[1], FLAT)
+    assert not stern.met and stern.kkt <= expected.kkt * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("broken", ["coupling", "stationarity"])
@@ -206,7 +201,7 @@ def test_the_stopping_test_looks_at_both_parts(broken):
     flat, rows = np.concatenate(x), np.tile(price, (here.n, 1))
     stopping = StoppingTest(runtime, 1e-8, 1e-12)
     for found in (stopping.test(flat, rows, full=True), stopping.observe(flat, rows)):
-        assert found.kkt == pytest.approx(expected.kkt, rel=1e-9) and not found.met
+        assert found.kkt > 1e-3 and not found.met
     assert not stopping.test(flat, rows).met
 
 

@@ -39,11 +39,13 @@ LOOP = {
     ("methods.gossip.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
     ("solving.stopping.StoppingTest._agree", 2): "stopping test, local",
     ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
-    ("solving.stopping.StoppingTest._by_definition", 1): "whether the price is felt",
+    ("solving.stopping.StoppingTest._prices", 1): "whether the price is felt",
     ("problem.bounds.separates", 2): "infeasibility",
-    ("problem.residual.kkt", 1): "the worst agent",
-    ("problem.residual.kkt", 3): "certificate",
-    ("problem.residual.kkt", 4 * P + 1): "certificate",
+    ("problem.residual.kkt", 1): "the worst agent, its worst variable",
+    ("problem.residual.kkt", 2): "certificate",
+    ("problem.scales.justified", 2): "certificate, what the data justify",
+    ("problem.scales.with_felt_prices", P): "certificate, prices that are felt",
+    ("problem.residual.kkt", 3 * P + 1): "certificate",
 }
 END = {
     ("solving.solve._judge", P): "the price",
@@ -52,6 +54,11 @@ END = {
     ("problem.bounds.gather_evidence", 11): "certificate, objective",
 }
 """The agreements: function in the source, numbers, row of the table."""
+JUDGED = {
+    "problem.residual.kkt",
+    "problem.scales.justified",
+    "problem.scales.with_felt_prices",
+}
 
 
 @pytest.fixture(scope="module")
@@ -107,8 +114,7 @@ def test_every_agreement_is_in_the_table(reports, method):
     assert one == two
     assert {(place, width) for place, _, width, _ in one} <= (SET_UP | LOOP | END).keys()
     judged = [
-        (place, width) in END or (place == "problem.residual.kkt" and counting)
-        for place, _, width, counting in one
+        (place, width) in END or (place in JUDGED and counting) for place, _, width, counting in one
     ]
     ends = judged.index(True)
     before, counts = one[:ends], reports[method][0]["counts"]

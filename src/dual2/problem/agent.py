@@ -76,6 +76,12 @@ class Agent:
             return np.abs(product)
         return abs(self.A) @ np.abs(np.asarray(x, dtype=np.float64))
 
+    def adjoint_sizes(self, v: ArrayLike, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+        """|A|ᵀ|v|: what the product Aᵀv is made of; |Aᵀv| where A is an operator."""
+        if isinstance(self.A, LinearOperator):
+            return np.abs(pull)
+        return abs(self.A).T @ np.abs(np.asarray(v, dtype=np.float64))
+
     @cached_property
     def row_norms(self) -> NDArray[np.float64]:
         """Euclidean length of each row of A; its spectral norm for all where A is an operator."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dual2.errors import CapabilityError
-from dual2.problem.residual import (
+from dual2.problem.ingredients import (
     coupling_response,
     coupling_step,
     finite,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from dual2.functions import Function
-from dual2.problem.residual import separates
+from dual2.problem.ingredients import separates
 
 
 class DualTerm(NamedTuple):

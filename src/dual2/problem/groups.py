@@ -20,9 +20,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.functions import Function, PiecewiseQuadratic
+from dual2.functions import Function, LeastSquares, PiecewiseQuadratic, Quadratic, Stacked
+from dual2.functions.calculus import Affined
+from dual2.problem.ingredients import group_least, group_norm, size_of
 from dual2.problem.matrices import Dense, Shared, Sigma, Sparse, squared_singular_values
-from dual2.problem.residual import size_of
 
 if TYPE_CHECKING:
     from dual2.problem.agent import Agent
@@ -108,9 +109,14 @@ class Each:
         return np.array([f.grad(x) for f, x in zip(self.functions, X, strict=True)])
 
     def prox(self, V: Array, steps: Array) -> Array:
-        """The prox at each row, with its own step; steps (rows, 1)."""
-        parts = zip(self.functions, V, steps.ravel().tolist(), strict=True)
-        return np.array([f.prox(v, step) for f, v, step in parts])
+        """The prox at each row; steps (rows, 1), or (rows, d), the same within each block."""
+        parts = zip(self.functions, V, steps, strict=True)
+        return np.array([f.prox(v, self._step(f, step)) for f, v, step in parts])
+
+    @staticmethod
+    def _step(f: Function, step: Array) -> Any:
+        several = len(step) > 1 and f.groups(len(step)).any()
+        return step if several else float(step[0]) if len(step) else 1.0
 
     @cached_property
     def mu(self) -> Array:
@@ -157,8 +163,12 @@ class Answers(NamedTuple):
     """A_i x_i."""
     sizes: Array
     """|A_i||x_i|."""
+    pulls: Array
+    """|A_i|ᵀ|λ|."""
+    force: Array
+    """max(|∇f_i|, |A_iᵀλ|, c|x_i|), c the curvature of f_i along each coordinate."""
     magnitude: Array
-    """|f_i| + |g_i| + |<∇f_i, x_i>|, as far as there are values."""
+    """|f_i| + |g_i| + force·|x_i|, as far as there are values."""
 
 
 class Sizes(NamedTuple):
@@ -204,16 +214,85 @@ class Group:
         """All that the definitions of optimality ask of the agents, but their prox."""
         X = self.take(x)
         own, other = self.f.magnitudes(X), self.g.magnitudes(X)
-        gradient = self.f.gradients(X)
-        magnitude = np.abs((gradient * X).sum(axis=1)) + own + other
+        gradient, pull = self.f.gradients(X), np.broadcast_to(self.A.adjoint(lam), X.shape)
+        force = np.maximum(np.maximum(np.abs(gradient), np.abs(pull)), self.curvature * np.abs(X))
+        magnitude = (force * np.abs(X)).sum(axis=1) + own + other
         products = self.A.apply(X)
         sizes = self.A.sizes(X, products)
-        return Answers(X, gradient, self.A.adjoint(lam), products, sizes, magnitude)
+        pulls = np.broadcast_to(self.A.adjoint_sizes(lam, pull), X.shape)
+        return Answers(X, gradient, pull, products, sizes, pulls, force, magnitude)
+
+    @cached_property
+    def curvature(self) -> Array:
+        """(agents, d): the curvature of f_i along each coordinate, μ_i where it is not known."""
+        shape = len(self.at), self.dim
+        if isinstance(self.f, Forms):
+            return np.broadcast_to(self.f.form.curvature, shape)
+        return np.array([curvature_along(f, self.dim) for f in self.f.functions]).reshape(shape)
+
+    @cached_property
+    def blocks(self) -> Blocks:
+        """Which coordinates the g_i do not separate."""
+        if isinstance(self.g, Forms):
+            return Blocks(None)
+        return Blocks(np.array([g.groups(self.dim) for g in self.g.functions]))
 
     @property
     def plain(self) -> bool:
         """Whether f and g split by coordinate and A is a matrix."""
         return self.A.known and isinstance(self.f, Forms) and isinstance(self.g, Forms)
+
+
+class Blocks:
+    """Coordinates that are judged together; ``labels`` (agents, d) number them, None: each alone.
+
+    Examples
+    --------
+    >>> Blocks(np.array([[0, 1, 1]])).norms(np.array([[2.0, 3.0, 4.0]])).tolist()
+    [[2.0, 5.0, 5.0]]
+    """
+
+    def __init__(self, labels: NDArray[np.int64] | None) -> None:
+        count = 0 if labels is None or not labels.size else labels.shape[1]
+        self.separate = count == 0 or bool(np.all(labels == np.arange(count)))
+        self._labels = labels
+
+    def norms(self, V: Array) -> Array:
+        """The Euclidean length of each coordinate's block."""
+        if self.separate or self._labels is None:
+            return np.abs(V)
+        return np.array([group_norm(v, own) for v, own in zip(V, self._labels, strict=True)])
+
+    def least(self, steps: Array) -> Array:
+        """The smallest of the steps of each block."""
+        if self.separate or self._labels is None:
+            return steps
+        return np.array(
+            [group_least(row, own) for row, own in zip(steps, self._labels, strict=True)]
+        )
+
+
+def curvature_along(f: Function, d: int) -> Array:
+    """The second derivative of f along each of d coordinates; μ where it is not known.
+
+    Examples
+    --------
+    >>> from dual2.functions import LeastSquares
+    >>> curvature_along(LeastSquares([[3.0, 1.0], [4.0, 0.0]], [0.0, 0.0], 1.0), 2).tolist()
+    [26.0, 2.0]
+    """
+    if f.form is not None:
+        return np.array(np.broadcast_to(f.form.curvature, (d,)))
+    match f:
+        case Quadratic():
+            return np.diag(f.P) if f.P.ndim == 2 else np.broadcast_to(f.P, (d,))
+        case LeastSquares():
+            return np.einsum("ij,ij->j", f.M, f.M) + f.ridge
+        case Affined():
+            return f.scale * curvature_along(f.function, d) + f.curvature
+        case Stacked():
+            return np.concatenate([curvature_along(part, size) for part, size in f.parts])
+    return np.full(d, f.mu)
 
 
 def find_groups(agents: Sequence[Agent]) -> list[Group]:

@@ -59,6 +59,27 @@ class Shared:
         """Aᵀ v, the same for all rows."""
         return self.agent.adjoint(v)[None]
 
+    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
+        """|A|ᵀ|v|; of an operator |Aᵀv|, which is ``pull``."""
+        return self.agent.adjoint_sizes(v, pull)[None] if self.known else np.abs(pull)
+
+    def peaks(self, weights: Array) -> Array:
+        """max_j |A_jk| weights_j of each column; of an operator the length of A stands for it."""
+        if not self.known:
+            return np.full((1, self.agent.dim), (self.norms * weights).max(initial=0.0))
+        if sp.issparse(self.agent.A):
+            entries = np.abs(self.agent.A.data) * weights[self.agent.A.indices]
+            return peaks_of_columns(self.agent.A.indptr, entries)[None]
+        return (np.abs(self.agent.A) * weights[:, None]).max(axis=0, initial=0.0)[None]
+
+    def least_quotients(self, V: Array) -> Array:
+        """min_k v_k/|A_jk| of each row for each v, infinite where a row is empty."""
+        if not self.known:
+            least = V.min(axis=1, initial=np.inf)[:, None]
+            return np.divide(least, self.norms, out=np.full((len(V), self.norms.shape[1]), np.inf),
+                             where=self.norms > 0)  # fmt: skip
+        return np.array([least_quotients(self.agent.A, v) for v in V])
+
     @cached_property
     def norms(self) -> Array:
         """Lengths of the rows of A, the same for all agents."""
@@ -88,6 +109,19 @@ class Dense:
     def adjoint(self, v: Array) -> Array:
         """A_iᵀ v."""
         return np.array([A.T @ v for A in self.matrices])
+
+    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
+        """|A_i|ᵀ|v|."""
+        return np.array([abs(A).T @ np.abs(v) for A in self.matrices])
+
+    def peaks(self, weights: Array) -> Array:
+        """max_j |A_jk| weights_j of each column."""
+        own = weights[:, None]
+        return np.array([(np.abs(A) * own).max(axis=0, initial=0.0) for A in self.matrices])
+
+    def least_quotients(self, V: Array) -> Array:
+        """min_k v_k/|A_jk| of each row, infinite where it is empty."""
+        return np.array([least_quotients(A, v) for A, v in zip(self.matrices, V, strict=True)])
 
     @cached_property
     def norms(self) -> Array:
@@ -132,7 +166,24 @@ class Sparse:
 
     def adjoint(self, v: Array) -> Array:
         """A_iᵀ v."""
-        return np.asarray(self.wide.T @ v).reshape(self.shape[0], -1)
+        return np.asarray(self.wide.T @ v).reshape(self.shape[0], self.shape[2])
+
+    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
+        """|A_i|ᵀ|v|."""
+        return np.asarray(abs(self.wide).T @ np.abs(v)).reshape(self.shape[0], self.shape[2])
+
+    def peaks(self, weights: Array) -> Array:
+        """max_j |A_jk| weights_j of each column."""
+        entries = np.abs(self.wide.data) * weights[self.wide.indices]
+        return peaks_of_columns(self.wide.indptr, entries).reshape(self.shape[0], self.shape[2])
+
+    def least_quotients(self, V: Array) -> Array:
+        """min_k v_k/|A_jk| of each row, infinite where it is empty."""
+        k, p, _ = self.shape
+        found, spread = np.full(k * p, np.inf), np.repeat(V.ravel(), np.diff(self.wide.indptr))
+        seen = self.wide.data != 0
+        np.minimum.at(found, self.place[seen], spread[seen] / np.abs(self.wide.data[seen]))
+        return found.reshape(k, p)
 
     @cached_property
     def norms(self) -> Array:
@@ -143,6 +194,38 @@ class Sparse:
     def gram(self, weights: Array) -> Array:
         """Σ weights_i A_i A_iᵀ."""
         return (self.wide * np.repeat(weights, self.shape[2])) @ self.wide.T.toarray()
+
+
+def peaks_of_columns(indptr: Any, entries: Array) -> Array:
+    """The largest entry of each column of a CSC matrix whose entries are not negative.
+
+    Examples
+    --------
+    >>> peaks_of_columns(np.array([0, 2, 2, 3]), np.array([1.0, 3.0, 2.0])).tolist()
+    [3.0, 0.0, 2.0]
+    """
+    peaks = np.zeros(len(indptr) - 1)
+    filled = np.diff(indptr) > 0
+    if filled.any():
+        peaks[filled] = np.maximum.reduceat(entries, indptr[:-1][filled])
+    return peaks
+
+
+def least_quotients(A: Any, v: Array) -> Array:
+    """min_k v_k/|A_jk| over the entries of each row, infinite where there are none.
+
+    Examples
+    --------
+    >>> least_quotients(np.array([[2.0, 1.0], [0.0, 0.0]]), np.array([4.0, 3.0])).tolist()
+    [2.0, inf]
+    """
+    if sp.issparse(A):
+        found, spread = np.full(A.shape[0], np.inf), np.repeat(v, np.diff(A.indptr))
+        seen = A.data != 0
+        np.minimum.at(found, A.indices[seen], spread[seen] / np.abs(A.data[seen]))
+        return found
+    quotients = np.divide(v, np.abs(A), out=np.full(A.shape, np.inf), where=A != 0)
+    return quotients.min(axis=1, initial=np.inf)
 
 
 # -- singular values -------------------------------------------------------------------------

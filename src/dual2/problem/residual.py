@@ -1,4 +1,4 @@
-"""The KKT residual: what ``tol`` bounds, agent by agent and row by row."""
+"""The KKT residual: what ``tol`` bounds, coordinate by coordinate and row by row."""
 
 from __future__ import annotations
 
@@ -9,57 +9,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dual2.errors import CapabilityError
-from dual2.functions.base import Indicator
+from dual2.problem.ingredients import (
+    EPS,
+    ROUNDING,
+    coupling_response,
+    finite,
+    group_least,
+    group_norm,
+    quotients,
+    ratios_of,
+    separates,
+    size_of,
+)
+from dual2.problem.scales import (
+    CANCELLATION,
+    FLOOR,
+    TINY,
+    Rows,
+    Scales,
+    forces_of,
+    justified,
+    scales_of,
+    with_felt_prices,
+)
 
 if TYPE_CHECKING:
     from dual2.functions import Function
-    from dual2.problem.agent import Agent
     from dual2.problem.groups import Answers, Group
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
-
-EPS = float(np.finfo(np.float64).eps)
-
-ROUNDING = 16.0
-"""A residual of at most this times ε times the magnitude of its own terms is rounding."""
-
-KNOWN = 1e-5
-"""Rounding of L|x| may be at most this part of the forces, else it hides them."""
-
-PRODUCT = 10.0
-"""How much more than tol of the objective the products of prices and violations may be."""
+PRODUCT, GAP = 10.0, 100.0
+"""How much more than tol of the objective λᵀ(s − y), and all that λ leaves to gain, may be. They
+add up over rows and coordinates, each of which may be off by tol."""
 
 
 @dataclass(frozen=True, eq=False)
 class KKT:
     r"""Relative residual of the optimality conditions at (x, λ), s = Σ_i A_i x_i.
 
-    Every agent and every row is judged beside its own terms, so that no unit and no neighbour's
-    size hides a violation:
+    Each coordinate and each row is judged relative to its own terms, so that no unit, no other
+    agent's size and no large number elsewhere hides a violation. Coordinates that g_i does not
+    separate, and rows that h does not separate (a norm, a ball, a simplex), are judged together in
+    the Euclidean norm. Write |A| for the matrix of absolute values, d_j = (Σ_i |A_i,j|²)^(1/2) for
+    the length of row j, e_k = max_j |A_jk|/d_j for that of column k in balanced rows, c_k for the
+    curvature of f_i along coordinate k (μ_i where it is not known) and F = ∇f_i(x_i) + A_iᵀλ.
 
-    - stationarity of agent i: L_i|x_i − prox_{g_i/L_i}(x_i − (∇f_i(x_i) + A_iᵀλ)/L_i)| relative to
-      φ_i = max(|∇f_i(x_i)|, |A_iᵀλ|, μ_i|x_i|);
-    - coupling of row j: |s_j − y_j| relative to max(l_j, |y_j|) with the load l = Σ_i |A_i||x_i|,
-      entry by entry, and y = prox_{t·h}(s + tλ), t_j = l_j/π_j (1 where either is 0);
-    - products: |λᵀ(s − y)| relative to ten times the sum of the magnitudes of the objective's
-      terms. Without it, problems that have no multiplier seem solved.
+    - *Stationarity* of coordinate k: |x − prox_{τg}(x − τF)|_k/τ_k relative to
+      φ_k = max(|∇f_i|_k, |A_iᵀλ|_k, c_k|x_k|, min((|A_i|ᵀ|λ|)_k, 10³·e_k·Λ)), where Λ is the
+      largest of the first three divided by e_k: the largest price that a force justifies. The
+      fourth allows forces to cancel (a line without cost has λ₁ = λ₂ at its ends and no other
+      force), but λ = 10¹⁵ that nothing justifies excuses nothing. τ_k = |x_k|/φ_k; a coordinate
+      at 0 has the size 1e-12·z_k instead, see below.
+    - *Coupling* of row j: |s_j − y_j| relative to max(|s_j|, |y_j|, min(l_j, d_j·R)), with
+      y = prox_{t·h}(s + tλ), l = Σ_i |A_i||x_i| the load and t_j = l_j/max(|λ_j|, π_j): a price
+      that is nothing compared with π_j = min_k φ_k/|A_jk| is as good as 0 for every coordinate. R
+      is the largest of 10³·max(|s_k|, |y_k|)/d_k and of e_k times the size of x_k that data
+      justify: |x_k| where the domain of g_i does not allow to double it, else
+      10³·max(|∇f_i(x)|, |A_iᵀλ|, |∇f_i(0)|)_k/c_k if that is smaller and c_k > 0, and 0 if c_k = 0.
+      Sums that vanish by cancellation (x₁ = x₂ as x₁ − x₂ = 0) have no other size than their load,
+      but x = 10¹⁵ that cancels excuses nothing.
+    - *Objective*: |λᵀ(s − y)| relative to 10 times, and together with Σ_i (L_i(x_i) − L_i(v_i)),
+      L_i = f_i + g_i + λᵀA_i, relative to 100 times the magnitudes of the objective's terms
+      Σ_i (|f_i| + |g_i| + Σ_k max(|∇f_i|, |A_iᵀλ|, c|x|)_k |x_k|) + |h(y)|. The v_i are reached by
+      long steps, prox_{τg}(x − τF) with τ = z_k/|F_k|, at most 1/L_i of f_i, where
+      z_k = max(|x_k|, min_j r_j/|A_jk|), r_j the size of row j: by so much the objective can fall
+      at this price. It is a part of the duality gap that is finite for every f and g.
 
-    π_j = max(|λ_j|, Σ_i |A_i,j| φ_i / Σ_i |A_i,j|²) is the size of a price of row j that the agents
-    feel: a price far below it is none. Rows that h does not separate (a norm, a ball, a simplex)
-    are one block, judged in the Euclidean norm with one t. For an h without prox, y is ∇h*(λ). L_i
-    is the smoothness constant of f_i; where it is 0 or infinite, φ_i/|x_i| takes its place (1 where
-    either is 0), which has the same units. A residual at the rounding level of its own terms counts
-    as 0. Where ε·L_i|x_i| itself is beyond 1e-5 of all forces u_i, at x_i and at 0, x_i being that
-    far away, or where no force acts on x_i at all, the residual with u_i/|x_i| instead of L_i must
-    be small as well: −log x falls without end, ever more gently.
+    Λ also counts prices that h justifies: up to the size of its slopes, or |λ_j| where the domain
+    of h* does not allow to double it. Rows and prices below 1e-12 of the largest (in balanced
+    rows) count as 0, and forces below 1e-12 of the prices that make them up. For an h without
+    prox, y is ∇h*(λ).
 
     Attributes
     ----------
-    stationarity, coupling, product : float
-        The largest ratio of an agent and of a row, and that of the products (0 where the residual
-        is 0, infinite where only the scale is).
-    agent, row : int
+    stationarity, coupling, objective : float
+        The largest ratio of a coordinate and of a row, and that of the objective (0 where the
+        residual is 0, infinite where only the scale is).
+    agent, coordinate, row : int
         Where the first two are attained.
     s, y : ndarray, shape (p,)
         Σ_i A_i x_i, and the nearest response of h.
@@ -67,248 +94,134 @@ class KKT:
 
     stationarity: float
     agent: int
+    coordinate: int
     coupling: float
     row: int
-    product: float
+    objective: float
     s: Vector
     y: Vector
 
     @property
     def kkt(self) -> float:
         """The largest of the three ratios; CONVERGED means that ``tol`` bounds it."""
-        return max(self.stationarity, self.coupling, self.product)
+        return max(self.stationarity, self.coupling, self.objective)
 
 
-class Local(NamedTuple):
-    """What agents know by themselves, a number or one for each agent."""
+class RowResidual(NamedTuple):
+    """How well the rows are met."""
 
-    residual: Any
-    """L_i|x_i − prox_{g_i/L_i}(…)|."""
-    gradient: Any
-    """|∇f_i(x_i)|."""
-    pull: Any
-    """|A_iᵀλ|."""
-    size: Any
-    """|x_i|."""
-    L: Any
-    """L_i or its substitute."""
-
-
-class RowSums(NamedTuple):
-    """Sums over the agents, p numbers each, from which everybody judges the rows."""
-
-    s: Vector
-    """Σ A_i x_i."""
-    load: Vector
-    """Σ |A_i||x_i|."""
-    felt: Vector
-    """Σ |A_i,j| φ_i."""
-    weight: Vector
-    """Σ |A_i,j|²."""
+    ratio: float
+    row: int
+    y: Vector
+    sizes: Vector
+    """r_j."""
 
 
 def kkt(
     problem: Problem, x: list[Vector], lam: Vector, atol: float | Vector, rows: float | Vector
 ) -> KKT:
     """Evaluate the :class:`KKT` residual less ``atol``, ``rows`` in the rows' units."""
-    p, count, odd = problem.p, len(problem.agents), not finite(lam, np.concatenate(x))
-    ratios, parts = np.full(count, np.inf), np.zeros((count, 4 * p + 1))
+    count, p = len(problem.agents), problem.p
+    odd = not finite(lam, *x)
+    asked = [] if odd else [(group, group.ask(x, lam)) for group in problem.groups]
+    parts = np.zeros((count, 3 * p + 1))
+    parts[:, -1] = odd
+    for group, told in asked:
+        own = told.products, told.sizes, np.broadcast_to(group.A.norms**2, told.products.shape)
+        parts[group.at, :-1] = np.hstack(own)
+    *sums, odds = problem.total(parts)
+    if odds or not finite(np.array(sums)):
+        nowhere = np.full(p, np.nan)
+        return KKT(np.inf, 0, 0, np.inf, 0, np.inf, nowhere, nowhere)
+    s, load, squares = np.split(np.array(sums), 3)
+    known = Rows(s, load, np.where(squares > 0, np.sqrt(squares), 1.0))
+    known = justified(problem, asked, lam, known)
+    forced = [(group, told, forces_of(group, told, known)) for group, told in asked]
+    known = with_felt_prices(problem, forced, known)
+    coupled = judge_coupling(problem.h, lam, known, rows)
     floors = np.broadcast_to(atol, count)
-    for group in problem.groups if not odd else ():
-        at, norms, told = group.at, group.A.norms, group.ask(x, lam)
-        local = local_terms(group, told)
-        pulls = (norms * np.abs(lam)).sum(axis=1)
-        ratios[at], forces = judge_agents(local, group.f.mu, pulls, floors[at])
-        far = longer_steps(group, told, local, np.maximum(forces, pulls), forces == 0)
-        if far is not local:
-            again = judge_agents(far, group.f.mu, pulls, floors[at])[0]
-            ratios[at] = np.maximum(ratios[at], again)
-        own = told.products, told.sizes, norms * forces[:, None], norms**2
-        for k, part in enumerate(own):
-            parts[at, k * p : (k + 1) * p] = part
-        parts[at, -1] = told.magnitude
-    ends = np.column_stack([np.full(count, odd), ratios, -floors])
-    somewhere, worst, floor = problem.largest(ends)
-    if somewhere:
-        nowhere = np.full(problem.p, np.nan)
-        return KKT(np.inf, 0, np.inf, 0, np.inf, nowhere, nowhere)
-    number = problem.first(ratios >= worst) if worst > 0 else 0
-    total = problem.total(parts)
-    sums = RowSums(*np.split(total[:-1], 4))
-    coupling, row, y = judge_rows(problem.h, lam, sums, rows)
-    product = judge_product(problem.h, lam, sums, y, float(total[-1]), -float(floor))
-    return KKT(float(worst), number or 0, coupling, row, product, sums.s, y)
-
-
-def local_terms(group: Group, told: Answers) -> Local:
-    """What the agents know."""
-    X, gradient, pull = told[:3]
-    L = step_constants(group, X, gradient, pull)
-    moved = X - group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L[:, None])
-    residual = np.where(np.isfinite(moved).all(axis=1), L * norms_of(moved), np.inf)
-    return Local(residual, norms_of(gradient), norms_of(pull), norms_of(X), L)
-
-
-def judge_agents(
-    local: Local, mu: Any, pulls: Any, atol: float | Vector, rounding: float = ROUNDING
-) -> tuple[Any, Any]:
-    """Ratios and φ_i of :class:`KKT`; ``pulls`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
-    force = np.maximum(np.maximum(local.gradient, local.pull), mu * local.size)
-    own = local.L * local.size + local.gradient + pulls
-    left = np.where(local.residual > rounding * EPS * own, local.residual - atol, 0.0)
-    return ratios_of(left, force), force
-
-
-def longer_steps(
-    group: Group, told: Answers, local: Local, usual: Vector, forceless: Vector
-) -> Local:
-    """The same with L_i = u_i/|x_i| where the rounding of L_i|x_i| would hide ``usual`` forces u_i.
-
-    Those at 0, L_i|prox_{g_i/L_i}(−∇f_i(0)/L_i)|, count as usual too: where they cancel, what is
-    left of the forces may be nothing but rounding. Where agents are ``forceless``, that of g_i
-    alone is left, which no rounding of theirs may hide.
-    """
-    X, level = told.X, ROUNDING * EPS * local.L * local.size
-    if not np.any(forceless | (level > KNOWN * usual)):
-        return local
-    steps = 1.0 / local.L[:, None]
-    first = group.g.prox(-group.f.gradients(np.zeros_like(X)) / local.L[:, None], steps)
-    usual = np.maximum(usual, local.L * norms_of(first))
-    hidden = (forceless | (level > KNOWN * usual)) & (usual > 0)
-    L = np.where(hidden, quotients(usual, local.size), local.L)
-    force = told.gradient + told.pull
-    with np.errstate(over="ignore", invalid="ignore"):
-        moved = L * norms_of(X - group.g.prox(X - force / L[:, None], 1.0 / L[:, None]))
-    seen = hidden & np.isfinite(moved)
-    return local._replace(
-        residual=np.where(seen, moved, local.residual), L=np.where(seen, L, local.L)
+    found = np.zeros((count, 4))
+    for group, told, force in forced:
+        scales = scales_of(group, told, force, known, coupled.sizes)
+        found[group.at, :2] = judge_coordinates(group, told, scales, floors[group.at])
+        found[group.at, 2] = left_to_gain(group, told, scales)
+        found[group.at, 3] = told.magnitude
+    worst, floor = problem.largest(np.column_stack([found[:, 0], -floors]))
+    agent = problem.first(found[:, 0] >= worst) or 0 if worst > 0 else 0
+    coordinate = problem.largest(np.where(problem.owned == agent, found[:, 1], 0.0)[:, None])[0]
+    gain, magnitude = problem.total(found[:, 2:])
+    size = float(magnitude) + size_of(problem.h, coupled.y)
+    product = abs(float(lam @ (s - coupled.y)))
+    objective = judge_objective(product, float(gain), size, -float(floor))
+    return KKT(
+        float(worst), agent, int(coordinate), coupled.ratio, coupled.row, objective, s, coupled.y
     )
 
 
-def judge_rows(
-    h: Function, lam: Vector, sums: RowSums, atol: float | Vector, rounding: float = ROUNDING
-) -> tuple[float, int, Vector]:
-    """Ratio of the worst row, that row, and y; see :class:`KKT`."""
-    s, load = sums.s, sums.load
-    if not finite(*sums):
-        return np.inf, 0, s
-    groups = None if separates(h, len(s)) else h.groups(len(s))
-    load = group_norm(load, groups)
-    price = np.divide(sums.felt, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
-    price = np.maximum(group_norm(lam, groups), group_norm(price, groups))
-    t = quotients(load, price)
-    y = coupling_response(h, s, lam, t)
-    residual, size = group_norm(s - y, groups), group_norm(y, groups)
-    own = load + size + t * group_norm(lam, groups)
-    left = np.where(residual > rounding * EPS * own, residual - atol, 0.0)
-    ratios = ratios_of(left, np.maximum(load, size))
-    row = int(np.argmax(ratios))
-    return float(ratios[row]), row, y
+# -- the three residuals ----------------------------------------------------------------------
 
 
-def judge_product(
-    h: Function, lam: Vector, sums: RowSums, y: Vector, magnitude: float, atol: float = 0.0
-) -> float:
-    """Ratio of the products; an objective without any size (of sets alone) asks for nothing."""
-    if not finite(*sums, y):
-        return np.inf
-    product = abs(float(lam @ (sums.s - y)))
-    own = float(np.abs(lam) @ (sums.load + np.abs(y)))
-    left = product - atol if product > ROUNDING * EPS * own else 0.0
-    allowed = PRODUCT * (magnitude + size_of(h, y))
-    return max(left, 0.0) / allowed if allowed > 0 else 0.0
+def judge_coordinates(group: Group, told: Answers, scales: Scales, atol: Vector) -> Vector:
+    """(agents, 2): the worst ratio of each, and its coordinate."""
+    # without any force as long a step as numbers allow shows whether g has one
+    tau = np.where(scales.force > 0, quotients(scales.size, scales.force), scales.size / TINY)
+    moved = told.X - group.g.prox(told.X - tau * (told.gradient + told.pull), tau)
+    residual = np.where(np.isfinite(moved), np.abs(moved) / tau, np.inf)
+    residual = group.blocks.norms(residual)
+    left = np.where(residual > scales.floor, residual - atol[:, None], 0.0)
+    ratios = np.pad(ratios_of(left, scales.force), ((0, 0), (0, 1)))  # an agent may have none
+    worst = ratios.argmax(axis=1)
+    return np.column_stack([ratios.max(axis=1), worst])
 
 
-def size_of(function: Function, x: Vector) -> float:
-    """|f(x)|; 0 outside the domain and where a user's function came without its value."""
-    if isinstance(function, Indicator):
-        return 0.0
+def left_to_gain(group: Group, told: Answers, scales: Scales) -> Vector:
+    """L_i(x_i) − L_i(z_i) of each agent; 0 where a function came without its value."""
+    force, L = told.gradient + told.pull, group.f.L
+    longest = np.divide(1.0, L, out=np.full_like(L, np.inf), where=(L > 0) & (L < np.inf))[:, None]
+    tau = np.minimum(quotients(scales.reach, group.blocks.norms(np.abs(force))), longest)
+    z = group.g.prox(told.X - tau * force, tau)
+    with np.errstate(invalid="ignore", over="ignore"):
+        terms = [(told.pull * (told.X - z)).sum(axis=1)]
+        for part in (group.f, group.g):
+            terms += [values_of(part, told.X), -values_of(part, z)]
+        gain, noise = sum(terms), ROUNDING * EPS * sum(map(np.abs, terms))
+    return np.where(np.isfinite(gain) & (gain > noise), gain, 0.0)
+
+
+def values_of(functions: Any, X: Vector) -> Vector:
+    """The values of each row, NaN where a user's function came without."""
     try:
-        value = abs(float((function.form or function)._value(x)))
+        return functions.values(X)
     except CapabilityError:
-        return 0.0
-    return value if np.isfinite(value) else 0.0
+        return np.full(len(X), np.nan)
 
 
-def separates(h: Function, p: int) -> bool:
-    """Whether every row is judged by itself."""
-    return h.form is not None or p == 0 or int(h.groups(p)[-1]) == p - 1
+def judge_coupling(h: Function, lam: Vector, rows: Rows, atol: float | Vector) -> RowResidual:
+    """The worst ratio of a row, see :class:`KKT`."""
+    s, p = rows.s, len(lam)
+    if p == 0:
+        return RowResidual(0.0, 0, s, s)
+    labels = None if separates(h, p) else h.groups(p)
+    units = group_norm(rows.units, labels)
+    load, price = group_norm(rows.load, labels), group_norm(lam, labels)
+    least = FLOOR * (rows.price or 1.0) / units
+    load_or_more = np.where(load > 0, load, units * (float(np.max(load / units)) or 1.0))
+    felt = np.maximum(price, group_least(np.broadcast_to(rows.felt, p), labels))
+    step = quotients(load_or_more, np.maximum(felt, least))
+    y = coupling_response(h, s, np.where(price > least, lam, 0.0), step)
+    residual = group_norm(s - y, labels)
+    size = np.maximum(group_norm(s, labels), group_norm(y, labels))
+    length = max(CANCELLATION * float(np.max(size / units)), rows.length)
+    size = np.maximum(size, np.minimum(load, units * length))
+    floor = FLOOR * units * max(length / CANCELLATION, rows.length)
+    floor = np.maximum(floor, np.where(load > 0, 0.0, FLOOR * step * price))  # s + tλ was rounded
+    ratios = ratios_of(np.where(residual > floor, residual - atol, 0.0), size)
+    row = int(np.argmax(ratios))
+    return RowResidual(float(ratios[row]), row, y, size)
 
 
-def group_norm(v: Vector, groups: NDArray[np.int64] | None) -> Vector:
-    """For each coordinate the Euclidean length of its group; with None each is one.
-
-    Examples
-    --------
-    >>> group_norm(np.array([-2.0, 3.0, 4.0]), np.array([0, 1, 1])).tolist()
-    [2.0, 5.0, 5.0]
-    """
-    if groups is None or (len(v) and groups[-1] == len(v) - 1):  # all separate
-        return np.abs(v)
-    largest = np.zeros(int(groups.max(initial=0)) + 1)
-    np.maximum.at(largest, groups, np.abs(v))
-    unit = np.where(largest > 0, largest, 1.0)
-    return (unit * np.sqrt(np.bincount(groups, (v / unit[groups]) ** 2)))[groups]
-
-
-def coupling_response(h: Function, s: Vector, lam: Vector, t: float | Vector) -> Vector:
-    """prox_{t·h}(s + tλ), which equals s iff λ ∈ ∂h(s); ∇h*(λ) if h has no prox."""
-    if h.form is not None:
-        return h.form._prox(s + t * lam, t)
-    return h.prox(s + t * lam, t) if h.proximable else h.conjugate_grad(lam)
-
-
-def step_constants(group: Group, X: Vector, gradient: Vector, pull: Vector) -> Vector:
-    """L_i, or their substitutes where they are 0 or infinite (see :class:`KKT`)."""
-    L = group.f.L
-    known = (L > 0) & (L < np.inf)
-    if known.all():
-        return L
-    return np.where(
-        known, L, quotients(np.maximum(norms_of(gradient), norms_of(pull)), norms_of(X))
-    )
-
-
-def step_constant(agent: Agent, x: Vector, gradient: Vector, pull: Vector) -> float:
-    """As :func:`step_constants`, of one agent."""
-    L = float(agent.f.L)
-    return L if 0 < L < np.inf else quotient(max(norm(gradient), norm(pull)), norm(x))
-
-
-def coupling_step(s: Vector, lam: Vector) -> float:
-    """t = |s|/|λ|, 1 where either is 0."""
-    return quotient(norm(s), norm(lam))
-
-
-def quotients(top: Vector, bottom: Vector) -> Vector:
-    """top/bottom entry by entry, 1 where that is not a positive number."""
-    top, bottom = np.broadcast_arrays(top, bottom)
-    value = np.divide(top, bottom, out=np.ones(top.shape), where=bottom > 0)
-    return np.where((value > 0) & (value < np.inf), value, 1.0)
-
-
-def quotient(top: float, bottom: float) -> float:
-    """top/bottom, 1 where that is not a positive number (either is 0, or it overflows)."""
-    value = top / bottom if bottom > 0 else 0.0
-    return value if 0 < value < np.inf else 1.0
-
-
-def ratios_of(residual: Any, scale: Any) -> Any:
-    """residual/scale; 0 where the residual is not positive, infinite where only the scale is 0."""
-    unknown = np.where(np.greater(residual, 0.0), np.inf, 0.0)
-    return np.divide(np.maximum(residual, 0.0), scale, out=unknown, where=np.greater(scale, 0.0))
-
-
-def norm(v: Vector) -> float:
-    """Euclidean length."""
-    return float(np.linalg.norm(v))
-
-
-def norms_of(rows: Vector) -> Vector:
-    """Euclidean length of each row."""
-    return np.linalg.norm(rows, axis=1)
-
-
-def finite(*arrays: Vector) -> bool:
-    """Whether every entry is finite."""
-    return all(bool(np.isfinite(array).all()) for array in arrays)
+def judge_objective(product: float, gain: float, size: float, atol: float = 0.0) -> float:
+    """Ratio of what is left to gain; an objective of sets alone has no size to be judged by."""
+    if size <= 0:
+        return np.inf if gain > atol else 0.0
+    return max(product - atol, (product + gain - atol) * PRODUCT / GAP, 0.0) / (PRODUCT * size)

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dual2.problem import Problem
+from dual2.problem.ingredients import norm, quotient, step_constant
 from dual2.problem.matrices import as_dense
-from dual2.problem.residual import norm, quotient, step_constant
 
 Vector = NDArray[np.float64]
 

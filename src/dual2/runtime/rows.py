@@ -23,7 +23,7 @@ from dual2.engine.unowned import Loan
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
-from dual2.problem.residual import Local
+from dual2.problem.screening import Local
 from dual2.runtime.edges import Guard, every_edge, own_edges
 from dual2.runtime.share import share_of
 
@@ -156,7 +156,7 @@ class Runtime:
         return Local(*self._stationarity(x, np.ascontiguousarray(np.atleast_2d(dual))).T)
 
     def judge(self, x: Array, dual: Array, bounds: Bounds) -> Array:
-        """(n, 2): ratio and force φ_i of each agent, :func:`dual2.problem.residual.judge_agents`.
+        """(n, 2): ratio and force φ_i of each agent, :func:`dual2.problem.screening.judge_agents`.
 
         What is no number has an infinite ratio.
         """

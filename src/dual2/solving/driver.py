@@ -100,12 +100,11 @@ class Driver:
         self.ray: Array | None = None
         self.kkt = math.inf
         self.best: Point | None = None
-        self.dual_is_zero = False
         self.proof: Residual | None = None
         if self._self_terminating is not None:
             self._self_terminating.tol, self._self_terminating.atol = tol, atol
         self._alone = plan.runtime.agreement.size == 1
-        self._interrupted, self._best_is_aliased, self._rejections = False, False, 0
+        self._interrupted, self._best_is_aliased = False, False
 
     @property
     def point(self) -> Point:
@@ -227,10 +226,9 @@ class Driver:
         self.kkt = found.kkt
         if found.request == Request.BROKEN:
             return Status.DIVERGED
-        if found.dual is not None and found.kkt < s.best:
+        if found.dual is not None and self._improves(found):
             s.best, self.best = found.kkt, self._copy_of(x, duals)
         if found.dual is not None and found.met:
-            self.dual_is_zero = not found.dual.any()
             self.proof = found
             return Status.CONVERGED
         if self.callback is not None:
@@ -245,9 +243,9 @@ class Driver:
         if self._self_terminating is not None:
             end = self._self_terminating.report.status
             if end == Status.CONVERGED:  # the definitions did not consent
-                self._rejections += 1
+                s.refused += 1
                 self._self_terminating.on_certificate_rejected()
-                return Status.STALLED if self._rejections > _MAX_REJECTIONS else None
+                return Status.STALLED if s.refused > _MAX_REJECTIONS else None
             if end:
                 return Status(end)
         elif self.algorithm.rounds >= s.milestone:
@@ -259,6 +257,14 @@ class Driver:
         if found.request == Request.SAVE and self.checkpoints is not None:
             self.checkpoints.save(self.algorithm.rounds, self.state())
         return None
+
+    def _improves(self, found: Residual) -> bool:
+        """Whether it is the best; what the definitions have said outweighs the screen."""
+        s, judged = self.schedule, found.proof is not None
+        if judged and not s.proven:
+            s.proven = 1
+            return True
+        return found.kkt < s.best and (judged or not s.proven)
 
     def _copy_of(self, x: Array, duals: Array) -> Point:
         """A copy of a point, in the place of the last one unless a saved state refers to that."""
@@ -349,7 +355,7 @@ class Driver:
         """Continue from a saved :meth:`state`."""
         self.algorithm.restore(state)
         for name in Schedule.__dataclass_fields__:
-            value = np.asarray(state[f"driver_{name}"])
+            value = np.asarray(state.get(f"driver_{name}", getattr(self.schedule, name)))
             setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
         if "best_x" in state:
             self.best = (state["best_x"].copy(), state["best_duals"].copy())

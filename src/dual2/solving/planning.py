@@ -20,7 +20,7 @@ from dual2.methods.parameters import Settings, Sourced
 from dual2.methods.registry import require
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
-from dual2.problem.residual import coupling_response, coupling_step
+from dual2.problem.ingredients import coupling_response, coupling_step
 from dual2.runtime import Runtime, Share
 from dual2.solving.balance import Balance, balanced
 from dual2.solving.choice import Choice

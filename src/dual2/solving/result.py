@@ -104,8 +104,9 @@ class Certificate:
     kkt: float  # the largest of the next three; ``tol`` bounds it
     stationarity: float  # of the worst agent, see dual2.problem.KKT
     coupling: float  # of the worst row
-    product: float  # of prices and violations
+    objective: float  # of λᵀ(s − y) and of what the price leaves to gain
     agent: int  # the worst agent
+    coordinate: int  # its worst variable
     row: int  # the worst row
     consensus: float  # max_i |λ_i - λ̄|, reported, not tested
     gap: float | None  # upper bound of the duality gap, None where it is infinite
@@ -200,7 +201,8 @@ class Result:
         lines += [
             "",
             f"Certificate: KKT residual {c.kkt:.3g} ({c.stationarity:.3g} at agent {c.agent}, "
-            f"{c.coupling:.3g} at row {c.row}, products {c.product:.3g}), duality gap {gap}"
+            f"variable {c.coordinate}, {c.coupling:.3g} at row {c.row}, objective "
+            f"{c.objective:.3g}), duality gap {gap}"
             f"{bound}. {c.reason}",
         ]
         return "\n".join(lines)

@@ -21,7 +21,9 @@ class Schedule:
     """Where the next stopping test, trace row and milestone are, in rounds; the best residual.
 
     ``idle`` counts milestones without progress, ``milestone_dual`` is the price at the last one,
-    ``forced`` is 1 if the last row of the trace is there only because the run ended.
+    ``forced`` is 1 if the last row of the trace is there only because the run ended, ``proven`` is
+    1 once the definitions have judged a point: from then on ``best`` is what they said. ``refused``
+    counts the points at which an algorithm that judges itself was wrong.
     """
 
     test: int
@@ -31,6 +33,8 @@ class Schedule:
     judged: float = math.inf
     idle: int = 0
     forced: int = 0
+    proven: int = 0
+    refused: int = 0
     tests: int = 0
     sums: int = 0
     agree_rounds: int = 0

@@ -17,6 +17,7 @@ from dual2.methods.parameters import Settings
 from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
+from dual2.problem.impossible import proves_infeasible, proves_unbounded
 from dual2.runtime import Agreement, Transport, find_transport, share_of
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
@@ -31,6 +32,7 @@ from dual2.solving.version import __version__
 
 Array = np.ndarray
 _log = logging.getLogger("dual2")
+_UNDECIDED = {Status.CONVERGED, Status.STALLED, Status.MAX_ROUNDS, Status.TIME_LIMIT}
 
 
 def solve(
@@ -222,20 +224,21 @@ def _assemble(
     """The answer in the units of ``problem``, judged there."""
     (tol, atol), status = tolerances, outcome.status
     x, duals = outcome.x * driver.lengths, outcome.duals * driver.units
-    if status == Status.CONVERGED and driver.dual_is_zero:
-        duals[:] = 0.0
+    if driver.proof is not None and driver.proof.dual is not None:
+        duals[:, driver.proof.dual == 0] = 0.0  # dust, without which the answer was proven
     parts = problem.split(x)
     dual, kkt = _judge(driver, problem, parts, duals, atol)
-    if status == Status.CONVERGED or (status == Status.STALLED and driver.self_terminating):
-        if kkt.kkt > tol:
-            parts, kkt = _or_zero(problem, parts, dual, kkt, tolerances)
-        status = Status.CONVERGED if kkt.kkt <= tol else Status.STALLED  # the definitions decide
+    if status in (Status.CONVERGED, Status.STALLED) and kkt.kkt > tol:
+        parts, kkt = _or_zero(problem, parts, dual, kkt, tolerances)
+    if status in _UNDECIDED and kkt.kkt <= tol:  # the definitions decide, however the run ended
+        status = Status.CONVERGED
+    elif status == Status.CONVERGED:
+        status = Status.STALLED
     certificate, most, value = _certify(problem, parts, dual, duals, kkt, outcome.counts)
-    if driver.separator is not None:
-        certificate = replace(certificate, separator=(driver.separator * driver.units).tolist())
-    if driver.ray is not None:
-        ray = [part.tolist() for part in problem.split(driver.ray * driver.lengths)]
-        certificate = replace(certificate, ray=ray)
+    if status in (Status.INFEASIBLE, Status.UNBOUNDED):
+        proof = _impossible(driver, problem, status)
+        status = status if proof else Status.STALLED
+        certificate = replace(certificate, **proof)
     return Result(
         x=parts,
         y=kkt.s,
@@ -253,6 +256,17 @@ def _assemble(
         state=outcome.state,
         owned=problem.owned.tolist(),
     )
+
+
+def _impossible(driver: Driver, problem: Problem, status: Status) -> dict[str, Any]:
+    """The direction that proves the status by the plain definitions; nothing if none does."""
+    if status == Status.INFEASIBLE and driver.separator is not None:
+        u = driver.separator * driver.units
+        return {"separator": u.tolist()} if proves_infeasible(problem, u) else {}
+    if status == Status.UNBOUNDED and driver.ray is not None:
+        ray = problem.split(driver.ray * driver.lengths)
+        return {"ray": [own.tolist() for own in ray]} if proves_unbounded(problem, ray) else {}
+    return {}
 
 
 def _setting(method: str, p: int, network: AnyNetwork) -> dict[str, Any]:
@@ -315,7 +329,8 @@ def _certify(
         agent=kkt.agent,
         coupling=kkt.coupling,
         row=kkt.row,
-        product=kkt.product,
+        objective=kkt.objective,
+        coordinate=kkt.coordinate,
         consensus=float(known.most[0]),
         gap=gap if math.isfinite(gap) else None,
         x_error=bound.value,

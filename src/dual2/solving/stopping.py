@@ -7,15 +7,10 @@ import numpy as np
 
 from dual2.engine.residual import Bounds, row_steps, worst_row
 from dual2.errors import PeerError
-from dual2.problem.residual import (
-    EPS,
-    KKT,
-    ROUNDING,
-    RowSums,
-    coupling_response,
-    judge_rows,
-)
+from dual2.problem.ingredients import EPS, ROUNDING, coupling_response
+from dual2.problem.residual import KKT
 from dual2.problem.residual import kkt as evaluate_kkt
+from dual2.problem.screening import RowSums, judge_rows
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -165,7 +160,7 @@ class StoppingTest:
         return worst_row(dual, sums, steps, y, self._rows, self._bounds.rounding)
 
     def confirm(self, found: Residual, x: Array) -> Residual:
-        """By the plain definitions; a price that nobody feels is tried as 0, and then is 0.
+        """By the plain definitions; prices that are dust are tried as 0, and then are 0.
 
         As the certificate of which it is the first look, it is not counted.
         """
@@ -175,14 +170,30 @@ class StoppingTest:
     def _by_definition(self, found: Residual, x: Array) -> Residual:
         problem, dual = self.runtime.problem, found.dual
         assert dual is not None
-        parts, none = problem.split(x), np.zeros_like(dual)
+        parts, best = problem.split(x), None
+        for price in self._prices(x, dual):
+            proof = evaluate_kkt(problem, parts, price, self._atol, self._rows)
+            met = proof.kkt <= _SURELY * self.tol
+            if best is None or met or proof.kkt < best.kkt:
+                best = Residual(proof.kkt, met, price, found.request, proof)
+            if met:
+                break
+        assert best is not None
+        return best
+
+    def _prices(self, x: Array, dual: Array) -> list[Array]:
+        """The price, the same without dust or within the domain of h*, and none, if not felt first.
+
+        Which price is taken does not weaken the proof, which is of the pair.
+        """
+        problem, none, units = self.runtime.problem, np.zeros_like(dual), np.sqrt(self._weigh())
+        units = np.where(units > 0, units, 1.0)
+        size = units * np.abs(dual)
+        dust = size <= _NEARLY * self.tol * size.max(initial=0.0)
+        prices = [dual, np.where(dust, 0.0, dual), none] if np.any(dual[dust]) else [dual, none]
+        if problem.h.proximable:  # s = 0 shows best what rounding did to the price
+            prices.insert(1, dual - coupling_response(problem.h, none, dual, 1.0))
         pulls = (self._norms * np.abs(dual)).sum(axis=1)
         least = _NEARLY * self.tol * self.runtime.judge(x, none, self._bounds)[:, 1]
         felt = problem.anywhere(bool(np.any(pulls > least)))
-        rows, enough = self._rows, _SURELY * self.tol
-        for price in (dual, none) if felt else (none, dual):
-            proof = evaluate_kkt(problem, parts, price, self._atol, rows)
-            found = Residual(proof.kkt, proof.kkt <= enough, price, found.request, proof)
-            if found.met:
-                break
-        return found
+        return prices if felt else prices[::-1]

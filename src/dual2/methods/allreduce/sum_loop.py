@@ -23,7 +23,8 @@ from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Parameter, Settings, Values
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
-from dual2.problem.residual import EPS, ROUNDING, RowSums, judge_rows
+from dual2.problem.ingredients import EPS, ROUNDING
+from dual2.problem.screening import RowSums, judge_rows
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 

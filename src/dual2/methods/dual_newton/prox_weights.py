@@ -15,7 +15,7 @@ from dual2.functions.domains import inside_value
 from dual2.methods.dual_newton.agents import Agents, ProximalTerms
 from dual2.methods.dual_newton.envelope import EPS
 from dual2.methods.message import COUNT_NOT_STRONGLY_CONVEX, COUNT_SIZES, SUM_COSTS, SUM_SIZES
-from dual2.problem.residual import group_norm
+from dual2.problem.ingredients import group_norm
 
 Array = np.ndarray
 WEIGHT_DIVISORS = ((2, 10.0), (5, 4.0), (24, 2.0), (10**9, 0.3))

@@ -21,7 +21,7 @@ from dual2.methods.message import (
     SUPPORT_MAGNITUDE,
     VIOLATIONS,
 )
-from dual2.problem.residual import group_norm
+from dual2.problem.ingredients import group_norm
 
 Array = np.ndarray
 MAX_PRODUCT_FACTOR = 10.0

@@ -24,7 +24,7 @@ from dual2.methods.subspace.subspace_method import DIRECTION, SubspaceMethod, Su
 from dual2.methods.subspace.subspace_pmm import solve_with_fallbacks
 from dual2.methods.subspace.subspace_problem import EPS
 from dual2.problem import Agent
-from dual2.problem.residual import RowSums, judge_rows
+from dual2.problem.screening import RowSums, judge_rows
 
 Array = np.ndarray
 VALUE, MAGNITUDE, POINT_STATIONARITY, POINT_VIOLATIONS = range(4)

@@ -5,7 +5,7 @@ import numpy as np
 from dual2.functions import Function
 from dual2.functions.domains import inside_value
 from dual2.methods.subspace.subspace_problem import is_smooth
-from dual2.problem.residual import coupling_step
+from dual2.problem.ingredients import coupling_step
 
 Array = np.ndarray
 

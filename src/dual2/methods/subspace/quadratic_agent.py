@@ -11,8 +11,9 @@ from dual2.functions.hessians import dense, hessian
 from dual2.methods.subspace.cholesky import factorise, solve_half, solve_with
 from dual2.methods.subspace.subspace_problem import weigh
 from dual2.problem import Agent
+from dual2.problem.ingredients import norm, step_constant
 from dual2.problem.matrices import as_dense
-from dual2.problem.residual import Local, norm, step_constant
+from dual2.problem.screening import Local
 
 Array = np.ndarray
 MAX_FULL_VARIABLES = 1000

@@ -20,7 +20,7 @@ from dual2.methods.subspace.subspace_problem import (
     curvature,
     weights_changed,
 )
-from dual2.problem.residual import Local, judge_agents
+from dual2.problem.screening import Local, judge_agents
 from dual2.runtime import Runtime
 
 Array = np.ndarray

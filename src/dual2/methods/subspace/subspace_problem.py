@@ -23,7 +23,7 @@ from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_value
 from dual2.functions.hessians import View, hessian, view
 from dual2.methods.subspace.cholesky import NULL_RTOL, inverse
-from dual2.problem.residual import coupling_step
+from dual2.problem.ingredients import coupling_step
 
 Array = np.ndarray
 EPS = float(np.finfo(float).eps)

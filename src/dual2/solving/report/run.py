@@ -107,9 +107,9 @@ def _certificate(result: Result) -> "Mapping[str, Any]":
     c = result.certificate
     rows: dict[str, Any] = {
         "KKT residual": c.kkt,
-        f"stationarity, worst at agent {c.agent}": c.stationarity,
+        f"stationarity, worst at agent {c.agent}, variable {c.coordinate}": c.stationarity,
         f"coupling, worst at row {c.row}": c.coupling,
-        "products of prices and violations": c.product,
+        "objective, relative to its terms": c.objective,
         "spread of the prices, max_i |λ_i − λ̄|": c.consensus,
         "duality gap, at most": c.gap,
         "distance to the solution, at most": c.x_error,

@@ -1,0 +1,146 @@
+"""What the data of a problem justify: units of rows, sizes of variables and of prices.
+
+Terms of a sum that cancel may be larger than the sum, but not without bound: these are the bounds.
+See :class:`dual2.problem.KKT`.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dual2.functions import Stacked
+from dual2.problem.ingredients import quotients
+
+if TYPE_CHECKING:
+    from dual2.functions import Function
+    from dual2.problem.groups import Answers, Group
+    from dual2.problem.problem import Problem
+
+Vector = NDArray[np.float64]
+
+FLOOR = 1e-12
+"""Part of the largest row, or force, below which nothing is judged: rounding of ordinary data."""
+
+CANCELLATION = 1e3
+"""How much larger than anything that the data justify the terms of a sum may be that cancels.
+Sums of ordinary data lose up to three digits; a sum that loses more hides what is wrong with it."""
+
+TINY = 1e-100
+"""Size of a coordinate that has none: so short a step sees the directions of g alone."""
+
+UNFELT = 1e300
+"""Stands for an infinite price, of a row that no agent touches."""
+
+
+class Rows(NamedTuple):
+    """The coupling, known to everybody: sums, units, and what is justified."""
+
+    s: Vector
+    load: Vector
+    units: Vector
+    """d_j; 1 where no agent touches the row."""
+    price: float = 0.0
+    """Λ."""
+    length: float = 0.0
+    """The largest e_k|x_k| that data justify."""
+    felt: Vector | float = 0.0
+    """min_k φ_k/|A_jk|: the price of each row that matters to nobody relative to tol."""
+
+
+class Scales(NamedTuple):
+    """What the coordinates of a group are measured by; blocks have their norm everywhere."""
+
+    force: Vector
+    """φ_k."""
+    size: Vector
+    """|x_k|, or what stands for it."""
+    reach: Vector
+    """z_k."""
+    floor: Vector
+    """Forces below are not judged."""
+
+
+def justified(
+    problem: Problem, asked: list[tuple[Group, Answers]], lam: Vector, rows: Rows
+) -> Rows:
+    """The rows with the largest price and the largest size of a variable that data justify."""
+    found = np.zeros((len(problem.agents), 2))
+    for group, told in asked:
+        columns = group.A.peaks(1.0 / rows.units)
+        prices = np.divide(told.force, columns, out=np.zeros_like(told.X), where=columns > 0)
+        found[group.at, 0] = prices.max(axis=1, initial=0.0)
+        found[group.at, 1] = (columns * justified_sizes(group, told)).max(axis=1, initial=0.0)
+    price, length = problem.largest(found).tolist()
+    own = float(np.max(rows.units * justified_prices(problem.h, lam), initial=0.0))
+    return rows._replace(price=max(price, own), length=length)
+
+
+def justified_sizes(group: Group, told: Answers) -> Vector:
+    """|x_k| where the domain of g does not allow to double it, or as far as f explains it."""
+    size = np.abs(told.X)
+    short = np.where(size > 0, FLOOR * FLOOR * quotients(size, told.force), TINY)
+    with np.errstate(all="ignore"):
+        doubled = np.abs(group.g.prox(2.0 * told.X, group.blocks.least(short)))
+        start = np.abs(group.f.gradients(np.zeros_like(told.X)))
+    start = np.where(np.isfinite(start), start, 0.0)
+    forces = np.maximum(np.maximum(np.abs(told.gradient), np.abs(told.pull)), start)
+    curvature = group.curvature
+    known = np.divide(forces, curvature, out=np.zeros_like(size), where=curvature > 0)
+    return np.where(doubled <= 1.5 * size, size, np.minimum(size, CANCELLATION * known))
+
+
+def justified_prices(h: Function, lam: Vector) -> Vector:
+    """|λ_j| as far as h explains it: by its own slopes, or since its conjugate ends there."""
+    size = np.abs(lam)
+    if isinstance(h, Stacked):
+        return np.concatenate([justified_prices(*part) for part in h.split(lam)])
+    if h.form is not None:
+        left, right = np.abs(h.form.slope_left), np.abs(h.form.slope_right)
+        return np.minimum(size, np.abs(h.form.linear) + np.maximum(left, right))
+    if h.smooth:
+        return np.minimum(size, np.abs(h._grad(np.zeros_like(lam))))
+    if not h.proximable:
+        return size
+    doubled = h.conjugate.prox(2.0 * lam, TINY)
+    return np.where(np.linalg.norm(doubled) <= 1.5 * np.linalg.norm(lam), size, 0.0)
+
+
+def forces_of(group: Group, told: Answers, rows: Rows) -> Vector:
+    """φ_k of the coordinates of a group."""
+    allowed = CANCELLATION * group.A.peaks(1.0 / rows.units) * rows.price
+    return group.blocks.norms(np.maximum(told.force, np.minimum(told.pulls, allowed)))
+
+
+def with_felt_prices(
+    problem: Problem, asked: list[tuple[Group, Answers, Vector]], rows: Rows
+) -> Rows:
+    """The rows with the least price that some coordinate feels; with each group its φ_k."""
+    least = np.full((len(problem.agents), problem.p), -UNFELT)
+    for group, _, forces in asked:
+        least[group.at] = -np.minimum(group.A.least_quotients(forces), UNFELT)
+    felt = -problem.largest(least)
+    return rows._replace(felt=np.where(felt < UNFELT, felt, 0.0))
+
+
+def scales_of(group: Group, told: Answers, force: Vector, rows: Rows, sizes: Vector) -> Scales:
+    """The scales of :class:`KKT` for the coordinates of a group; ``sizes`` are those of rows."""
+    norms, columns = group.blocks.norms, group.A.peaks(1.0 / rows.units)
+    least = FLOOR * rows.units * max(float(np.max(sizes / rows.units, initial=0.0)), rows.length)
+    blocked = group.A.peaks(quotients(np.ones_like(sizes), np.maximum(sizes, least)))
+    size = np.abs(told.X)
+    reach = np.divide(1.0, blocked, out=size.copy(), where=blocked > 0)
+    reach = norms(np.maximum(size, np.broadcast_to(reach, size.shape)))
+    size = norms(size)
+    least = np.where(reach > 0, FLOOR * reach, TINY)
+    if not group.blocks.separate:  # iterative projections do not bear so short a step
+        least = np.where(reach > 0, reach, 1.0)
+        size = np.where(size > 0, size, least)
+    return Scales(
+        force,
+        np.maximum(size, least) if group.blocks.separate else size,
+        reach,
+        norms(FLOOR * np.minimum(told.pulls, columns * rows.price)),
+    )
