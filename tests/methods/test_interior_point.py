@@ -96,6 +96,12 @@ def test_quadratic_programs_agree_with_clarabel(kind):
         (d2.IndicatorBox(-1, 1), d2.QuantileLoss(np.arange(6.0), 0.3)),
         (d2.L1Norm([0.0, 0.1, 0.2, 0.3, 0.4]), d2.SquaredLoss(np.arange(6.0))),
         (d2.ElasticNet(0.1, 0.2), d2.HingeLoss([1.0, -1, 1, 1, -1, -1])),
+        (d2.L2Norm(0.5), d2.SquaredLoss(np.arange(6.0))),
+        (d2.IndicatorBall(0.7), d2.HuberLoss(np.arange(6.0), 0.5)),
+        (d2.IndicatorSimplex(1.0), d2.LogisticLoss([1.0, -1, 1, 1, -1, -1])),
+        (d2.L1Norm(0.2), d2.PoissonLoss([0.0, 1, 2, 0, 1, 3])),
+        (d2.NegativeLog(0.5), d2.LInfNorm(1.0)),
+        (d2.Max(0.5), d2.IndicatorL1Ball(1.0)),
     ],
     ids=lambda f: type(f).__name__,
 )

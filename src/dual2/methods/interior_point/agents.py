@@ -1,15 +1,19 @@
 """All agents of this process and the public block: their iterates, and what they exchange."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
 from dual2.methods.interior_point.assembly import private_blocks, public_block
-from dual2.methods.interior_point.block import Block, Direction, Point
+from dual2.methods.interior_point.block import Block, Direction, dot, dot2
 from dual2.methods.interior_point.embedding import DualStep
 from dual2.methods.interior_point.finish import FaceStep
-from dual2.methods.interior_point.linearisation import Linearisation, Outer, linearise
+from dual2.methods.interior_point.linearisation import (
+    Linearisation,
+    Outer,
+    linearise,
+    local_residuals,
+)
 from dual2.methods.interior_point.messages import (
     corrections,
     header,
@@ -32,7 +36,6 @@ from dual2.runtime import Runtime
 Array = np.ndarray
 MOST_NUMBERS = 250_000
 """Numbers of the first exchange up to which it tries several step lengths."""
-ARRAYS = ("v", "s", "z", "t", "y")
 
 
 class Agents:
@@ -62,8 +65,6 @@ class Agents:
         public, self.h_offset, self.active = public_block(problem.h, runtime.p)
         self.plain = [*private_blocks(problem, self.active), public]
         self.where = _find_places(self.plain[:-1], problem.dims)
-        self.has_cones = any(block.rows is not None and block.rows.cones for block in self.plain)
-        self.curved = any(block.smooth for block in self.plain)
         self.sums = self.asked = self.request = 0
         self.begin()
 
@@ -79,6 +80,7 @@ class Agents:
         zeros = [{k: np.zeros_like(a) for k, a in vars(point).items()} for point in self.points]
         self.steps = [Direction(**own) for own in zeros]
         self.lin: list[Linearisation] = []
+        self.base = self.points
 
     def x(self, v: Sequence[Array]) -> Array:
         """Flat x in the user's units for the v of each block."""
@@ -196,7 +198,7 @@ class Agents:
         return found
 
     def _move(self, length: float, lin: list[Linearisation]) -> float:
-        self.lin = lin
+        self.lin, self.base = lin, self.points
         self.points = [one.point for one in lin]
         return length
 
@@ -277,7 +279,8 @@ class Agents:
             lin.correct(step, mu, second)
             for name, rhs in (("target", lin.target), ("centre", lin.centre)):
                 fields[f"AM_{name}"] = block.product(rhs.M)
-                fields[f"scalar_{name}"] = lin.scalar(rhs)
+                if lin.outer.embedded:
+                    fields[f"scalar_{name}"] = lin.scalar(rhs)
             part = np.zeros((len(block.q), schema.width))
             schema.pack(part, fields)
             public = block is self.blocks[-1]
@@ -304,6 +307,35 @@ class Agents:
             lin.direction(lin.target.plus(sigma, lin.centre), final.dual, final.ratio)
             for lin in self.lin
         ]
+
+    # -- line search ------------------------------------------------------------------------------
+    def exchange_merits(
+        self, lengths: Sequence[float], outer_at: Callable[[float], Outer]
+    ) -> tuple[Array, Array, Array]:
+        """Σ A v, Σ squared residuals and Σ sᵀz for steps from the point before the last one."""
+        p, k = self.p, len(lengths)
+        rows = np.zeros((self.runtime.n + 1, k, p + 2))
+        for block, point, step in zip(self.blocks, self.base, self.steps, strict=True):
+            at = [-1] if block is self.blocks[-1] else block.places
+            for j, length in enumerate(lengths):
+                new = block.move(point, step, length)
+                rows[at, j, :p] = block.A.apply(new.v)
+                rows[at, j, p] = local_residuals(block, new, outer_at(length)).squares
+                rows[at, j, p + 1] = dot2(new.s, new.z) + dot(new.t, new.y)
+        flat, head = rows.reshape(len(rows), -1), header()
+
+        def fill(at: Array, out: Array) -> None:
+            head.pack(out[:, : head.width], {"requests": self._requests(at)})
+            out[:, head.width :] = flat[at]
+
+        total = self._sum(head.width + flat.shape[1], fill)[head.width :] + flat[-1]
+        told = total.reshape(k, p + 2)
+        return told[:, :p], told[:, p], told[:, p + 1]
+
+    def step_back(self, length: float, outer_at: Callable[[float], Outer]) -> tuple[float, Fields]:
+        """Take another step from the point before the last one."""
+        self.points = self.base
+        return self._point_at(length, outer_at, np.full(self.runtime.n, np.inf))
 
     # -- polishing --------------------------------------------------------------------------------
     def exchange_face(self, steps: Sequence[FaceStep]) -> tuple[Array, Array]:
@@ -346,25 +378,6 @@ class Agents:
         if self.request:
             asked[at == 0, self.request - 1] = 1.0
         return asked
-
-    # -- saved form -------------------------------------------------------------------------------
-    def to_arrays(self, label: str, points: Sequence[Point]) -> dict[str, Array]:
-        """Points of all blocks as flat arrays."""
-        return {
-            f"{label}_{k}": np.concatenate([np.ravel(getattr(p, k)) for p in points])
-            for k in ARRAYS
-        }
-
-    def from_arrays(self, label: str, arrays: dict[str, Any], kind: type[Point]) -> list[Any]:
-        """The points that were saved."""
-        parts: list[dict[str, Array]] = [{} for _ in self.points]
-        for name in ARRAYS:
-            flat, at = np.asarray(arrays[f"{label}_{name}"]), 0
-            for own, point in zip(parts, self.points, strict=True):
-                like = getattr(point, name)
-                own[name] = flat[at : at + like.size].reshape(like.shape).copy()
-                at += like.size
-        return [kind(**own) for own in parts]
 
 
 def _find_places(blocks: Sequence[Block], dims: Sequence[int]) -> list[Array]:

@@ -50,11 +50,10 @@ def padded_width(n: int) -> int:
 
 
 def has_blocks(function: Function, dim: int) -> bool:
-    """Whether a function has a block form that the method serves."""
+    """Whether a function has a block form."""
     if function.form is not None:
         return True
-    found = function.blocks(dim)
-    return found is not None and not found.smooth
+    return function.blocks(dim) is not None
 
 
 def private_blocks(problem: Problem, active: Array) -> list[Block]:

@@ -5,7 +5,8 @@ both sides, (2, m, n), with s = 1 and z = 0 where there is no bound. Private row
 of one agent have, are B v + t = d·τ with multipliers y.
 """
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,28 @@ class Direction(Point):
     """By how much they change, for a step of length 1."""
 
 
+def dump_points(label: str, points: Sequence[Point]) -> dict[str, Array]:
+    """Points of several blocks as flat arrays, to be saved."""
+    names = (part.name for part in fields(Point))
+    return {
+        f"{label}_{k}": np.concatenate([np.ravel(getattr(p, k)) for p in points]) for k in names
+    }
+
+
+def load_points(
+    label: str, arrays: dict[str, Any], like: Sequence[Point], kind: type[Point] = Point
+) -> list[Any]:
+    """The points that were saved, of the shapes of others."""
+    parts: list[dict[str, Array]] = [{} for _ in like]
+    for name in (part.name for part in fields(Point)):
+        flat, at = np.asarray(arrays[f"{label}_{name}"]), 0
+        for own, point in zip(parts, like, strict=True):
+            shape = getattr(point, name)
+            own[name] = flat[at : at + shape.size].reshape(shape.shape).copy()
+            at += shape.size
+    return [kind(**own) for own in parts]
+
+
 @dataclass(frozen=True)
 class Block:
     """Data of a group in scaled units.
@@ -75,7 +98,7 @@ class Block:
     cost_scale : float
         By which the objective is multiplied.
     begin : ndarray or None
-        Where smooth terms are finite, in the user's units.
+        Inside the domains of smooth terms, in the user's units; NaN elsewhere.
     """
 
     places: Array
@@ -192,12 +215,13 @@ class Block:
     # -- start ----------------------------------------------------------------------------------
     def start(self) -> Point:
         """v = 0, or inside the domains of smooth terms; slacks and multipliers 1."""
-        v = np.zeros_like(self.q) if self.begin is None else self.begin / self.columns
-        ones = self.bounded.astype(float)
+        v, ones = np.zeros_like(self.q), self.bounded.astype(float)
         s = np.ones_like(ones)
         if self.begin is not None:
-            room = self.g - SIGNS * v
-            s = np.where(self.bounded & (room > 1e-8) & (self.begin != 0), room, 1.0)
+            needed = np.isfinite(self.begin)
+            v = np.where(needed, self.begin, 0.0) / self.columns
+            room = self.g - SIGNS * v  # exact slacks never let v leave an open domain
+            s = np.where(self.bounded & needed & (room > 0), room, 1.0)
         t = np.zeros((len(v), 0)) if self.rows is None else central_start(self.rows)[None]
         return Point(v, s, ones, t, t.copy())
 

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.methods.interior_point.block import Block, Point, dot
-from dual2.methods.interior_point.cones import plain_rows
+from dual2.methods.interior_point.cones import TINY, plain_rows
 from dual2.methods.interior_point.local_system import LocalSystem, factorise
 from dual2.methods.interior_point.standard_form import ConicRows
 
@@ -55,13 +55,28 @@ def face_of(block: Block, point: Point, before: Point, tau: float) -> Point:
     both = held.all(axis=0)
     held[0] &= ~both | (point.s[0] <= point.s[1])
     held[1] &= ~both | (point.s[1] < point.s[0])
-    t = point.t
+    t, y = point.t, point.y / tau
     if block.rows is not None:
-        ratio = point.t[0] / np.maximum(before.t[0], 1e-300)
-        active = ratio < point.y[0] / np.where(before.y[0] > 0, before.y[0], 1e-300)
-        t = np.where(block.rows.equation | (plain_rows(block.rows) & active), 0.0, 1.0)[None]
-    y = np.where(t == 0, point.y / tau, 0.0)
+        rows, (t_now, y_now) = block.rows, (point.t[0], point.y[0])
+        ratio = t_now / np.maximum(before.t[0], 1e-300)
+        active = ratio < y_now / np.where(before.y[0] > 0, before.y[0], 1e-300)
+        own = np.where(rows.equation | (plain_rows(rows) & active), 0.0, 1.0)
+        for place in rows.cones:
+            own[place] = _cone_face(t_now[place], y_now[place])
+        t = own[None]
+    y = np.where(t != 1.0, y, 0.0)
     return on_face(block, Point(point.v / tau, (~held).astype(float), held.astype(float), t, y))
+
+
+def _cone_face(s: Array, z: Array) -> Array:
+    """0 at the apex; 1 in the interior; on the boundary 2 and then 1."""
+    rs, rz = float(np.linalg.norm(s[1:])), float(np.linalg.norm(z[1:]))
+    face = np.ones(len(s))
+    if s[0] + rs < z[0] - rz:
+        return face - 1.0
+    if not z[0] + rz < s[0] - rs:
+        face[0] = 2.0
+    return face
 
 
 def on_face(block: Block, point: Point) -> Point:
@@ -74,16 +89,47 @@ def on_face(block: Block, point: Point) -> Point:
 def linearise_face(block: Block, point: Point, dual: Array) -> FaceStep:
     """Factors and residual of the equations of the face."""
     free = np.logical_not((point.z > 0).any(axis=0))
-    force = block.curve(point.v) + block.q + block.A.adjoint(dual)
+    H, gradient = block.expanded(point.v)
+    force = block.curve(point.v) + gradient + block.q + block.A.adjoint(dual)
     held, rows, residual = np.zeros(0, np.int64), None, [force]
     if block.rows is not None:
-        held = np.flatnonzero(point.t[0] == 0)
-        own = block.rows
-        rows = Equations(ConicRows(sp.csr_array(own.B[held]), own.rhs[held], own.equation[held]))
-        residual = [force + (rows.rows.B.T @ point.y[0, held])[None]]
-        residual.append((rows.rows.B @ point.v[0] - rows.rows.rhs)[None])
-    system = factorise(block.H, np.zeros_like(block.q), rows, RHO, free)
+        held, B, left, bent = _equations(block.rows, point)
+        rows = Equations(ConicRows(B, left, np.ones(len(left), bool)))
+        residual = [force + (B.T @ point.y[0, held])[None], left[None]]
+        H = _with_bent(H, bent)
+    system = factorise(H, np.zeros_like(block.q), rows, RHO, free)
     return FaceStep(point, system, held, system.solve(np.hstack(residual)))
+
+
+def _equations(rows: ConicRows, point: Point) -> tuple[Array, sp.csr_array, Array, list[Any]]:
+    """Places of the multipliers of what holds, its rows and residuals, curvature of boundaries."""
+    t, y, v = point.t[0], point.y[0], point.v[0]
+    held = np.flatnonzero(t == 0)
+    own, places, bent = [rows.B[held]], [held], []
+    left = [own[0] @ v - rows.rhs[held]]
+    for place in rows.cones:
+        if t[place.start] == 2.0:
+            Q = rows.B[place]
+            s = rows.rhs[place] - Q @ v
+            r = max(float(np.linalg.norm(s[1:])), TINY)
+            u = s[1:] / r
+            along = u @ Q[1:]
+            own.append(sp.csr_array((Q[[0]].toarray()[0] - along)[None]))
+            left.append(np.array([r - s[0]]))
+            places.append(np.array([place.start]))
+            across = Q[1:].toarray() - np.outer(u, along)
+            bent.append(max(y[place.start], 0.0) / r * (across.T @ across))
+    return np.concatenate(places), sp.csr_array(sp.vstack(own)), np.concatenate(left), bent
+
+
+def _with_bent(H: Any, bent: list[Any]) -> Any:
+    """The curvature with that of the cones' boundaries."""
+    if not bent:
+        return H
+    total = sp.csr_array(sum(bent))
+    if sp.issparse(H):
+        return sp.csr_array(H + total)
+    return sp.csr_array(sp.diags_array(H[0]) + total) if H.ndim == 2 else H + total.toarray()[None]
 
 
 def take_face_step(block: Block, step: FaceStep, change: Array, dual: Array) -> Point:
@@ -93,11 +139,14 @@ def take_face_step(block: Block, step: FaceStep, change: Array, dual: Array) -> 
     padded = np.hstack([pull, np.zeros((len(pull), len(step.held)))])
     w = -(step.M + step.system.solve(padded))
     v, y = step.point.v + w[:, :n], step.point.y.copy()
-    y[0, step.held] += w[0, n:] if len(step.held) else 0.0
-    force = block.curve(v) + block.q + block.A.adjoint(dual)
+    if len(step.held):
+        y[0, step.held] += w[0, n:]
+    moved = replace(step.point, v=v, y=y)
+    force = block.curve(v) + block.expanded(v)[1] + block.q + block.A.adjoint(dual)
     if block.rows is not None:
-        force = force + (block.rows.B.T @ y[0])[None]
-    return on_face(block, _next_face(block, replace(step.point, v=v, y=y), force, dual))
+        held, B, _, _ = _equations(block.rows, moved)
+        force = force + (B.T @ y[0, held])[None]
+    return on_face(block, _next_face(block, moved, force, dual))
 
 
 def _next_face(block: Block, point: Point, force: Array, dual: Array) -> Point:
@@ -117,8 +166,8 @@ def _next_face(block: Block, point: Point, force: Array, dual: Array) -> Point:
     plain, holds = plain_rows(block.rows), point.t[0] == 0
     floor = NEAR * float(size[0, 0])
     holds = np.where(plain, np.where(holds, point.y[0] >= -WRONG, room < -floor), holds)
-    t = np.where(holds, 0.0, 1.0)[None]
-    return replace(point, s=1.0 - z, z=z, t=t, y=np.where(holds, point.y[0], 0.0)[None])
+    t = np.where(plain | block.rows.equation, np.where(holds, 0.0, 1.0), point.t[0])[None]
+    return replace(point, s=1.0 - z, z=z, t=t, y=np.where(t != 1.0, point.y, 0.0))
 
 
 def objective_of(block: Block, point: Point) -> Array:

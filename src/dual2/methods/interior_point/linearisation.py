@@ -6,6 +6,7 @@ what is taken off the residuals and on the complementarity's target. Near a solu
 """
 
 from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -207,10 +208,10 @@ class Linearisation:
             rows = self.rows.rows
             ahead = point.t - self.rt if outer.near else rows.rhs[None] * outer.tau
             dt = -rhs.eta * self.rt - (rows.B @ w[0, :n])[None] + ratio * ahead
+            active = self.rows.plain & (point.t < point.y)  # there the row's difference cancels
+            dual = np.where(active, point.y, 1.0)
+            dt = np.where(active, (rhs.c_rows - point.t * dy) / dual, dt)
             dt = np.where(rows.equation, 0.0, dt)
-            plain = self.rows.plain
-            room = np.where(plain, point.t, 1.0)
-            dy = np.where(plain, (rhs.c_rows - point.y * dt) / room, dy)
         return Direction(dv, ds, dz, dt, dy)
 
     def _solve_adjoint(self, dual: Array) -> Array:
@@ -221,17 +222,30 @@ class Linearisation:
         return self.system.solve(pull)
 
 
-def linearise(block: Block, point: Point, outer: Outer) -> Linearisation:
-    """Residuals and factors of a block at a point."""
-    v, s, tau, scaling = point.v, point.s, outer.tau, None
+class LocalResiduals(NamedTuple):
+    """Residuals of a block at a point, and the curvature there."""
+
+    H: Any
+    Hv: Array
+    rd: Array
+    rs: Array
+    rt: Array
+
+    @property
+    def squares(self) -> Array:
+        """Sum of squares of each agent."""
+        return dot(self.rd, self.rd) + dot2(self.rs, self.rs) + dot(self.rt, self.rt)
+
+
+def local_residuals(block: Block, point: Point, outer: Outer) -> LocalResiduals:
+    """Of stationarity, of the bounds' slacks, of the private rows."""
+    v, s, tau = point.v, point.s, outer.tau
     H, gradient = block.expanded(v)
     Hv = block.curve(v) + gradient
-    theta = np.where(block.bounded, point.z / s, 0.0)
     rd = Hv + block.q * tau + block.A.adjoint(outer.dual) + fold(point.z)
     rt = np.zeros_like(point.t)
     if block.rows is not None:
         rows = block.rows
-        scaling = RowScaling(rows, point.t[0], point.y[0])
         rd = rd + (rows.B.T @ point.y[0])[None]
         Bv = rows.B @ v[0]
         terms = np.abs(Bv) + np.abs(point.t[0]) + np.abs(rows.rhs) * tau
@@ -239,8 +253,18 @@ def linearise(block: Block, point: Point, outer: Outer) -> Linearisation:
     Gv = SIGNS * v
     rs = np.where(block.bounded, Gv + s - block.g * tau, 0.0)
     rs = _above_rounding(rs, np.abs(Gv) + s + np.abs(block.g) * tau)
+    return LocalResiduals(H, Hv, rd, rs, rt)
+
+
+def linearise(block: Block, point: Point, outer: Outer) -> Linearisation:
+    """Residuals and factors of a block at a point."""
+    H, *residuals = local_residuals(block, point, outer)
+    theta = np.where(block.bounded, point.z / point.s, 0.0)
+    scaling = None
+    if block.rows is not None:
+        scaling = RowScaling(block.rows, point.t[0], point.y[0])
     system = factorise(H, theta.sum(axis=0), scaling, outer.rho)
-    return Linearisation(block, point, outer, scaling, theta, system, Hv, rd, rs, rt)
+    return Linearisation(block, point, outer, scaling, theta, system, *residuals)
 
 
 def fold(z: Array) -> Array:

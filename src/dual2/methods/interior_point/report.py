@@ -34,7 +34,7 @@ def _objective_fields(lin: Linearisation) -> dict[str, Array]:
         "qv": dot(block.q, v),
         "gz": dot2(block.g, lin.point.z) + dot(d, y),
         "sz": dot2(lin.point.s, lin.point.z) + dot(lin.point.t, y),
-        "magnitude_quadratic": dot(np.abs(v), block.absolute_curve(v)),
+        "magnitude_quadratic": dot(np.abs(v), _forces(lin)),
         "magnitude_linear": dot(np.abs(block.q), np.abs(v))
         + dot2(np.abs(block.g), lin.point.z)
         + dot(np.abs(d), np.abs(y)),
@@ -50,7 +50,7 @@ def _residual_fields(lin: Linearisation) -> dict[str, Array]:
     ends = np.where(ray > 0, block.bounded[0], block.bounded[1])
     inward, outward = np.where(ends, ray, 0.0), np.where(ends, 0.0, ray)
     pull = block.A.size.adjoint(np.abs(lin.outer.dual))
-    force = np.maximum(block.absolute_curve(point.v), np.abs(block.q) * tau)
+    force = np.maximum(_forces(lin), np.abs(block.q) * tau)
     force = np.maximum(np.maximum(force, pull), point.z.sum(axis=0))
     crossed = np.where(block.bounded, np.maximum(SIGNS * point.v, 0.0), 0.0)
     missed = lin.rt + d * tau
@@ -70,6 +70,12 @@ def _residual_fields(lin: Linearisation) -> dict[str, Array]:
         "v2": dot(point.v, point.v),
         "z2": dot2(point.z, point.z) + dot(point.y, point.y),
     }
+
+
+def _forces(lin: Linearisation) -> Array:
+    """|H||v|, or the gradient where smooth terms make it larger."""
+    curved = lin.block.absolute_curve(lin.point.v)
+    return np.maximum(curved, np.abs(lin.Hv)) if lin.block.smooth else curved
 
 
 def _rhs(block: Block, lin: Linearisation) -> Array:

@@ -10,6 +10,8 @@ from dual2.methods.interior_point.state import State
 Array = np.ndarray
 LEAST_OBJECTIVE = 1e-4
 """Part of the terms of the objective beside which gaps are judged where they cancel."""
+CURVED_OBJECTIVE = 1e-2
+"""The same where smooth terms have no value in the sums."""
 GAP_FACTOR = 10.0
 """Gaps must be so much smaller than residuals."""
 OUTWARD, PROVEN = 1e8, 1e-9
@@ -48,6 +50,8 @@ class Residuals:
         Primal objective, and the size of its terms.
     balance : float
         |z| over |v|, at most 1.
+    norm : float
+        Length of all residuals together.
     infeasible, unbounded : bool
         Whether the iterate, as a direction, proves it.
     """
@@ -59,6 +63,7 @@ class Residuals:
     objective: float
     magnitude: float
     balance: float
+    norm: float
     infeasible: bool
     unbounded: bool
 
@@ -68,7 +73,7 @@ def find_residuals(now: State, told: Told) -> Residuals:
     number, tau, kappa, dual, b = told.number, now.tau, now.kappa, now.dual, now.b
     r_p = told["product"] - b * tau
     vHv, qv, gz, bound = number("vHv"), number("qv"), number("gz"), float(b @ dual)
-    mu = (number("sz") + tau * kappa) / now.count
+    mu = (number("sz") + tau * kappa) / max(now.count - now.curved, 1.0)
     r_tau = kappa + vHv / tau + qv + bound + gz
     primal = 0.5 * vHv / tau**2 + qv / tau
     dual_value = -0.5 * vHv / tau**2 - (bound + gz) / tau
@@ -77,8 +82,10 @@ def find_residuals(now: State, told: Told) -> Residuals:
     size = max(abs(primal), abs(dual_value), LEAST_OBJECTIVE * terms, _TINY)
     products = max(number("sz"), float(np.abs(dual) @ np.abs(r_p)), number("v_rd")) / tau**2
     gap = max(abs(primal - dual_value), products) / size
+    if now.curved:  # values of smooth terms are not summed
+        gap = products / max(CURVED_OBJECTIVE * terms, _TINY)
     relative = max(_primal(now, told, r_p), _dual(told), GAP_FACTOR * gap)
-    far = tau < 1e-2 * kappa
+    far = tau < 1e-2 * kappa and not now.curved
     proof = number("support") - bound
     outward = OUTWARD * np.sqrt(number("outward2"))
     infeasible = far and proof > max(outward, PROVEN * linear)
@@ -86,6 +93,7 @@ def find_residuals(now: State, told: Told) -> Residuals:
     unbounded = far and qv < 0 and missed <= -RAY * qv
     z = max(_largest(dual), np.sqrt(number("z2")))
     v = np.sqrt(number("v2"))
+    norm = float(np.sqrt(number("rd2") + number("rs2") + r_p @ r_p))
     return Residuals(
         r_p=r_p,
         r_tau=r_tau,
@@ -94,6 +102,7 @@ def find_residuals(now: State, told: Told) -> Residuals:
         objective=primal,
         magnitude=terms,
         balance=min(1.0, z / v) if v > 0 else 1.0,
+        norm=norm,
         infeasible=bool(infeasible),
         unbounded=bool(unbounded),
     )

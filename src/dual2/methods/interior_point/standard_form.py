@@ -5,7 +5,7 @@ substituted, x = offset + P w; what is left becomes bounds, cost and rows in w.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ class StandardForm:
     smooth : tuple of SmoothTerm
         Terms φ of x.
     start : ndarray, shape (n,)
-        Where smooth terms are finite.
+        Inside the domains of smooth terms; NaN for variables that these leave free.
     """
 
     H: Any
@@ -291,28 +291,35 @@ def _bounds(B: Any, rhs: Array, lower: Array, upper: Array) -> tuple[Any, Array,
 def _inside(form: StandardForm) -> StandardForm:
     """With the bounds that smooth terms need, begun inside their domain."""
     d = len(form.offset)
-    lower, start = np.full(d, -np.inf), np.zeros(d)
+    lower, upper, start = np.full(d, -np.inf), np.full(d, np.inf), np.full(d, np.nan)
     for term in form.smooth:
-        if term.lower is not None:
-            lower = np.maximum(lower, term.lower)
-        if term.start is not None:
-            start = np.where(np.isfinite(np.broadcast_to(term.start, d)), term.start, start)
-    if not np.isfinite(lower).any():
+        if term.lower is None and term.upper is None:
+            continue
+        low = -np.inf if term.lower is None else term.lower
+        high = np.inf if term.upper is None else term.upper
+        lower[term.at], upper[term.at] = (
+            np.maximum(lower[term.at], low),
+            np.minimum(upper[term.at], high),
+        )
+        begin = np.broadcast_to(0.0 if term.start is None else term.start, lower[term.at].shape)
+        limited = np.isfinite(np.broadcast_to(low, begin.shape))
+        limited = limited | np.isfinite(np.broadcast_to(high, begin.shape))
+        start[term.at] = np.where(limited, begin, start[term.at])
+    needed = np.isfinite(start)
+    if not needed.any():
         return form
-    single = np.diff(form.P.indptr) == 1
-    low, begin = form.lower.copy(), np.zeros(form.n)
-    if not single[np.isfinite(lower)].all():
-        return _with_copies(form, lower, start)
-    j = np.flatnonzero(np.isfinite(lower))
+    if not (np.diff(form.P.indptr) == 1)[needed].all():
+        return _with_copies(form, lower, upper, start)
+    low, high, begin = form.lower.copy(), form.upper.copy(), np.full(form.n, np.nan)
+    j = np.flatnonzero(needed)
     at = form.P.indices[form.P.indptr[:-1][j]]
     low[at] = np.maximum(low[at], lower[j] - form.offset[j])
+    high[at] = np.minimum(high[at], upper[j] - form.offset[j])
     begin[at] = start[j] - form.offset[j]
-    return StandardForm(
-        form.H, form.q, low, form.upper, form.rows, form.offset, form.P, form.smooth, begin
-    )
+    return replace(form, lower=low, upper=high, start=begin)
 
 
-def _with_copies(form: StandardForm, lower: Array, start: Array) -> StandardForm:
+def _with_copies(form: StandardForm, lower: Array, upper: Array, start: Array) -> StandardForm:
     """With x itself as further variables, for bounds that no single w can have."""
     d, n = len(form.offset), form.n
     eye = sp.csr_array(sp.eye_array(d))
@@ -324,12 +331,15 @@ def _with_copies(form: StandardForm, lower: Array, start: Array) -> StandardForm
         np.concatenate([form.rows.equation, np.ones(d, bool)]),
         form.rows.cones,
     )
-    P = sp.csr_array(sp.hstack([sp.csr_array((d, n)), eye]))
     zeros = np.zeros(d)
-    return StandardForm(
-        _join([form.H, zeros]),
-        np.concatenate([form.q, zeros]),
-        np.concatenate([form.lower, lower]),
-        np.concatenate([form.upper, zeros + np.inf]),
-        rows, zeros, P, form.smooth, np.concatenate([np.zeros(n), start]),
-    )  # fmt: skip
+    return replace(
+        form,
+        H=_join([form.H, zeros]),
+        q=np.concatenate([form.q, zeros]),
+        lower=np.concatenate([form.lower, lower]),
+        upper=np.concatenate([form.upper, upper]),
+        rows=rows,
+        offset=zeros,
+        P=sp.csr_array(sp.hstack([sp.csr_array((d, n)), eye])),
+        start=np.concatenate([np.full(n, np.nan), start]),
+    )

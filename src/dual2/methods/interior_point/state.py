@@ -45,6 +45,12 @@ class State:
         Complementarity pairs of all agents.
     balance : float
         |z| over |v|, at most 1.
+    curved, cones : bool
+        Whether somebody has smooth terms (then τ = 1), or second-order cones.
+    merit, first_merit, weight : float
+        What the line search for smooth terms wants to fall: residuals plus ``weight`` times μ.
+    careful : int
+        Iterations with more centring that follow a step that was cut short.
     best, best_at : float, int
         Least residual so far, and its iteration.
     best_dual, best_tau : ndarray, float
@@ -72,6 +78,12 @@ class State:
     affine: float = 1.0
     count: float = 1.0
     balance: float = 1.0
+    curved: bool = False
+    cones: bool = False
+    merit: float = np.inf
+    first_merit: float = np.inf
+    weight: float = 0.0
+    careful: int = 0
     best: float = np.inf
     best_at: int = 0
     best_tau: float = 1.0

@@ -6,6 +6,7 @@ and private rows by each agent alone.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -26,13 +27,16 @@ class Units(NamedTuple):
     """What the set-up agrees on.
 
     ``factors`` of the rows in every round, the objective's ``cost_scale``, the right-hand side
-    ``b`` in these units, and ``pairs``, the complementarity pairs of all agents.
+    ``b`` in these units, and ``pairs``, the complementarity pairs of all agents; whether somebody
+    has smooth terms (``curved``) or second-order ``cones``.
     """
 
     factors: Array
     cost_scale: float
     b: Array
     pairs: float
+    curved: bool
+    cones: bool
 
 
 def agree_on_units(agents: Agents) -> tuple[Units, list[Block]]:
@@ -48,9 +52,11 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block]]:
         blocks = [block.equilibrated(factors[-1]) for block in blocks]
     cost = float(np.clip(1.0 / sizes[p], *COSTS)) if sizes[p] > 0 else 1.0
     blocks = [block.with_cost(cost) for block in blocks]
-    total = _offsets(agents)
-    pairs = float(total[p] + blocks[-1].counts.sum()) + 1.0
-    return Units(np.array(factors), cost, (agents.h_offset - total[:p]) * scales, pairs), blocks
+    total = agents.runtime.total_of(p + 3, _fill_offsets(agents))
+    agents.sums += 1
+    pairs, curved, cones = total[p:] + _traits(blocks[-1]).sum(axis=0)
+    b = (agents.h_offset - total[:p]) * scales
+    return Units(np.array(factors), cost, b, float(pairs), curved > 0, cones > 0), blocks
 
 
 def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
@@ -63,17 +69,24 @@ def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
     return np.maximum(agents.runtime.largest(rows), own)
 
 
-def _offsets(agents: Agents) -> Array:
-    """Σ A_i x_i at v = 0, and how many pairs the agents have."""
-    rows = np.zeros((agents.runtime.n, agents.p + 1))
+def _fill_offsets(agents: Agents) -> Callable[[Array, Array], None]:
+    """A_i x_i at v = 0 of each agent, and its :func:`_traits`."""
+    rows = np.zeros((agents.runtime.n, agents.p + 3))
     x = agents.x([np.zeros_like(block.q) for block in agents.plain])
     if x.any():
-        rows[:, :-1] = agents.runtime.products(x)[:, agents.active]
+        rows[:, :-3] = agents.runtime.products(x)[:, agents.active]
     for block in agents.plain[:-1]:
-        rows[block.places, -1] = block.counts
+        rows[block.places, -3:] = _traits(block)
 
     def fill(at: Array, out: Array) -> None:
         out[:] = rows[at]
 
-    agents.sums += 1
-    return agents.runtime.total_of(agents.p + 1, fill)
+    return fill
+
+
+def _traits(block: Block) -> Array:
+    """Of each agent: pairs, whether it has smooth terms, whether it has cones."""
+    cones = block.rows is not None and len(block.rows.cones) > 0
+    found = np.empty((len(block.q), 3))
+    found[:, 0], found[:, 1:] = block.counts, (len(block.smooth) > 0, cones)
+    return found

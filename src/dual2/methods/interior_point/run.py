@@ -1,0 +1,208 @@
+"""A run of the interior-point method: start, saved state, answers, and the finish on a face."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
+from dual2.methods.interior_point.agents import Agents
+from dual2.methods.interior_point.block import Direction, Point, dump_points, load_points
+from dual2.methods.interior_point.finish import RHO as FACE_RHO
+from dual2.methods.interior_point.finish import (
+    exact_prices,
+    face_of,
+    linearise_face,
+    objective_of,
+    take_face_step,
+)
+from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
+from dual2.methods.interior_point.schur import solver
+from dual2.methods.interior_point.state import Phase, State
+from dual2.methods.interior_point.units import ROUNDS
+from dual2.methods.method import TerminationReport
+from dual2.problem.residual import kkt as evaluate_kkt
+from dual2.runtime import Runtime
+
+Array = np.ndarray
+NEARLY = 1e-5
+"""Residual of a best point that is worth a polish."""
+MOST_POLISHED, FEW_POLISHED = 8, 2
+"""Newton steps on the face: most, and enough where the tolerance is met."""
+ENOUGH = 1e-3
+"""Part of the tolerance below which no further step is tried."""
+DUST = 1e-13
+"""Multipliers below this part of the largest, in scaled units, are none."""
+SAME = 1e-8
+"""How far the objective may move from the iterate to its face, relative to its size."""
+
+
+class Run(ExactSumMethod):
+    """What is not the loop itself; see :class:`.algorithm.InteriorPoint`."""
+
+    current: State
+
+    def __init__(self, runtime: Runtime, max_iterations: int) -> None:
+        super().__init__(runtime, 2**62)
+        self.max_iterations, self.agents = max_iterations, Agents(runtime)
+        self._start_cold()
+
+    def _set_up(self) -> None:
+        """Agree on units and on what kind of problem it is."""
+        units = self.agents.set_up()
+        self._best = self._before = self.agents.points
+        self.current = replace(
+            self.current, phase=Phase.ITERATE, factors=units.factors, cost_scale=units.cost_scale,
+            b=units.b, count=units.pairs, curved=units.curved, cones=units.cones,
+            kappa=0.0 if units.curved else 1.0,
+        )  # fmt: skip
+
+    # -- the finish -------------------------------------------------------------------------------
+    def _end_iterations(self) -> None:
+        """From the best point to its face, or a stall."""
+        now = self.current
+        if not now.best < NEARLY:
+            self._publish([p.v / now.best_tau for p in self._best], now.best_dual / now.best_tau)
+            self.current = replace(self.current, status="STALLED")
+            return
+        agents = self.agents
+        iterates = zip(agents.blocks, self._best, self._best_before, strict=True)
+        agents.points = [face_of(*iterate, now.best_tau) for iterate in iterates]
+        dual = now.best_dual / now.best_tau
+        self.current = replace(now, phase=Phase.POLISH, dual=dual, kkt=np.inf)
+        self._compare(agents.x([point.v / now.best_tau for point in self._best]), dual)
+        self._try_face()
+
+    def _polish(self) -> None:
+        """One Newton step on the face: one exchange, and the test of its answer."""
+        now, agents = self.current, self.agents
+        points = zip(agents.blocks, agents.points, strict=True)
+        steps = [linearise_face(block, point, now.dual) for block, point in points]
+        S, left = agents.exchange_face(steps)
+        S[np.diag_indices(len(S))] += FACE_RHO
+        solve = solver(S)
+        if solve is None:
+            self._end_polish()
+            return
+        change = solve(left - now.b)
+        dual = now.dual + change
+        pairs = zip(agents.blocks, steps, strict=True)
+        agents.points = [take_face_step(block, step, change, dual) for block, step in pairs]
+        self.current = replace(now, dual=dual, polished=now.polished + 1)
+        self._try_face()
+
+    def _try_face(self) -> None:
+        """Keep the answer on the present face if it is better; end if it is good enough."""
+        agents = self.agents
+        dual = exact_prices(agents.blocks[-1], agents.points[-1], self.current.dual)
+        self._compare(agents.x([point.v for point in agents.points]), dual, moved=True)
+        now = self.current
+        met = now.kkt <= self.tol
+        if now.kkt <= ENOUGH * self.tol or (met and now.polished >= FEW_POLISHED):
+            self._end_polish()
+        elif now.polished >= MOST_POLISHED:
+            self._end_polish()
+
+    def _end_polish(self) -> None:
+        """What the best answer is."""
+        end = "CONVERGED" if self.current.kkt <= self.tol else "STALLED"
+        self.current = replace(self.current, status=end)
+
+    def _compare(self, x: Array, dual: Array, moved: bool = False) -> None:
+        """Keep an answer if its KKT residual is the least so far.
+
+        One that has ``moved`` to a face must have the objective of the iterate too.
+        """
+        problem, lam = self.runtime.problem, self._user_dual(dual)
+        kkt = evaluate_kkt(problem, problem.split(x), lam, self.atol, self.atol).kkt
+        if not kkt < self.current.kkt or (moved and kkt <= self.tol and not self._same_objective()):
+            return
+        self._x, self.current = x, replace(self.current, lam=lam, kkt=float(kkt))
+
+    def _same_objective(self) -> bool:
+        """Whether the face has the objective of the iterate from which it was guessed."""
+        agents, now = self.agents, self.current
+        rows = np.zeros((self.runtime.n, 1))
+        for block, point in zip(agents.blocks[:-1], agents.points, strict=False):
+            rows[block.places, 0] = objective_of(block, point)
+        value = float(self.runtime.total(rows)[0])
+        value += float(objective_of(agents.blocks[-1], agents.points[-1])[0])
+        size = max(abs(now.objective), LEAST_OBJECTIVE * now.magnitude)
+        return now.curved or abs(value - now.objective) <= SAME * max(size, 1e-300)
+
+    def _is_ray(self) -> bool:
+        """Whether the iterate, as a direction, is one of unboundedness by the definitions."""
+        return False
+
+    # -- answers ----------------------------------------------------------------------------------
+    def _user_dual(self, dual: Array) -> Array:
+        """λ in the user's units, all rows."""
+        lam = np.zeros(self.runtime.p)
+        dual = np.where(np.abs(dual) > DUST * np.abs(dual).max(initial=0.0), dual, 0.0)
+        lam[self.agents.active] = dual * self.current.factors.prod(axis=0) / self.current.cost_scale
+        return lam
+
+    def _publish(self, v: list[Array], dual: Array) -> None:
+        """Make a point the answer."""
+        self._x = self.agents.x(v)
+        self.current = replace(self.current, lam=self._user_dual(dual))
+
+    @property
+    def x(self) -> Array:
+        """Flat primal iterate."""
+        return self._x
+
+    def _report(self) -> TerminationReport:
+        proof = self.current.separator if self.current.status == "INFEASIBLE" else None
+        now = self.current
+        return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof)
+
+    def on_certificate_rejected(self) -> None:
+        """Go on after an end to which the definitions did not consent."""
+        self.current = replace(self.current, status="", kkt=np.inf)
+
+    def oracle_calls(self) -> dict[str, int]:
+        """Calls so far, by the names of :class:`dual2.Counts`."""
+        sums = self.current.sums
+        each = {"grad_f": sums, "prox_g": 0, "A": sums, "AT": sums, "prox_h": 0}
+        return each | {"iterations": sums, "sums": sums}
+
+    # -- start, save, restore ---------------------------------------------------------------------
+    def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
+        """Begin from the same interior point whatever the start."""
+        rows, agents = np.zeros(self.agents.p), self.agents
+        agents.begin()
+        agents.sums = 0
+        self.current = State(
+            lam=np.zeros(self.runtime.p), factors=np.ones((ROUNDS, len(rows))), b=rows, dual=rows,
+            d_dual=rows, best_dual=rows, separator=np.zeros(self.runtime.p),
+        )  # fmt: skip
+        self._best = self._best_before = self._before = agents.points
+        self._x = x.copy()
+
+    def state(self) -> dict[str, Any]:
+        """Everything needed to continue bit for bit."""
+        found = {"x": self._x.copy()} | dump_state(self.current)
+        for label, points in self._saved().items():
+            found |= dump_points(label, points)
+        return found
+
+    def _saved(self) -> dict[str, list[Any]]:
+        agents = self.agents
+        return {
+            "point": agents.points, "step": agents.steps, "best": self._best,
+            "best_before": self._best_before, "before": self._before,
+        }  # fmt: skip
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Continue from a saved :meth:`state`."""
+        agents, self.current = self.agents, load_state(State, state)
+        self._x, agents.sums = np.array(state["x"], dtype=float), self.current.sums
+        if self.current.phase != Phase.SETUP:
+            agents.rescale(self.current.factors, self.current.cost_scale)
+        own = {
+            k: load_points(k, state, agents.points, Direction if k == "step" else Point)
+            for k in self._saved()
+        }
+        agents.points, agents.steps = own["point"], own["step"]
+        self._best, self._best_before, self._before = own["best"], own["best_before"], own["before"]
