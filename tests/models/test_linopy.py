@@ -61,6 +61,15 @@ def test_objective_and_duals_are_those_of_linopy(blocks, sense):
     assert answer.variables["power[north, 0]"] == float(solution["power"][0, 0])
 
 
+def test_the_interior_point_method_keeps_private_rows():
+    model = zone_model()
+    objective, _ = centrally(zone_model())
+    problem = from_linopy(model, "zone", rest="grid")
+    answer = problem.assign(d2.solve(problem, method="interior-point"))
+    assert answer.status == "CONVERGED"
+    assert model.objective.value == pytest.approx(objective, rel=1e-7)
+
+
 def test_what_is_private_and_what_is_linking():
     problem = from_linopy(zone_model(), "zone", rest="grid")
     assert problem.names == ["north", "south", "east", "grid"]
