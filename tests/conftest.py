@@ -12,7 +12,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import dispositions
 from chromium import browser, show  # noqa: F401
+
+dispositions.restore()
 
 
 def share_out_the_machine() -> None:

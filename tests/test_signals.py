@@ -1,9 +1,12 @@
 """Signals that no waiting is cut short by: who waits looks up from time to time."""
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from multiprocessing import Pipe
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -51,3 +54,24 @@ def test_of_a_crew(monkeypatch):
         list(workers.Crew(SimpleNamespace(folder=None), 1).run([None]))
     assert late.is_alive(), "heard only when something else woke it"
     late.cancel()
+
+
+SHOW = "import signal as s; print([n.name for n in s.Signals if s.getsignal(n) == s.SIG_IGN])"
+STARTED = """
+import dispositions, os, signal, subprocess, sys
+dispositions.restore()
+os.kill(os.getpid(), signal.SIGHUP)
+print(subprocess.run([sys.executable, "-c", sys.argv[1]], capture_output=True, text=True).stdout)
+"""
+
+
+def test_the_suite_may_be_started_with_signals_ignored():
+    """As by ``nohup``, in a script's background, by a supervisor; its own processes are not."""
+    script = 'trap "" HUP INT QUIT TERM; exec "$@"'
+    line = ["sh", "-c", script, "sh", sys.executable, "-c", STARTED, SHOW]
+    found = subprocess.run(
+        line, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=MOST
+    )
+    assert found.returncode == 0, found.stderr
+    plain = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True)
+    assert found.stdout.strip() == plain.stdout.strip()
