@@ -228,7 +228,7 @@ def test_shared_limits_that_cannot_hold_are_named():
     assert caught.value.limits == [("resource[0]", 2)] and caught.value.subsystem is None
     log = controller.simulate(made.states, 5, forecast=lambda t: made.weather)
     assert log.steps == 0 and isinstance(log.failure, mpc.Infeasible)
-    assert "in step 0" in log.failure.__notes__[0] and "Ended early" in str(log)
+    assert "in step 0" in log.failure.__notes__[0] and str(log).startswith("ENDED EARLY")
 
 
 def test_the_loop_measures_what_really_happens():

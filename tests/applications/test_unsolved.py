@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from dual2.applications import dispatch
+from dual2.applications import dispatch, mpc
 from dual2.errors import ProblemError
 
 STOPPED = [{"max_rounds": 1}, {"max_rounds": 2, "tol": 1e-14}, {"time_limit": 1e-9}]
@@ -46,3 +46,42 @@ def test_a_solved_schedule_violates_nothing():
     answer = day().solve()
     assert answer.solved and answer.violations == [] and answer.notice == ""
     assert str(answer).startswith("CONVERGED: cost")
+
+
+def rooms(**more):
+    pair = [
+        mpc.Subsystem(name, A=[[0.9]], B=[[0.5]], Q=1.0, R=0.1, u_min=0.0, u_max=2.0,
+                      resource=[[1.0]], x_ref=3.0)
+        for name in ("kitchen", "study")
+    ]  # fmt: skip
+    return mpc.Controller(pair, horizon=5, limit=2.5, graph=[("kitchen", "study")], **more)
+
+
+START = [[0.0], [1.0]]
+
+
+@pytest.mark.parametrize("options", STOPPED)
+def test_a_plan_says_what_it_violates(options):
+    with pytest.warns(UserWarning, match=r"NOT SOLVED \(.*accept=\"unsolved\"") as caught:
+        plan = rooms().plan(START, **options)
+    assert len(caught) == 1 and not plan.solved and "NOT SOLVED" in repr(plan)
+    accepted = rooms().plan(START, accept="unsolved", **options)
+    excess = accepted.usage - 2.5
+    shared = [one for one in accepted.violations if one.what == "resource[0]"]
+    assert sum(one.amount for one in shared) == pytest.approx(excess[excess > 1e-6].sum())
+
+
+@pytest.mark.parametrize("options", STOPPED)
+def test_inputs_of_an_unsolved_plan_are_not_applied(options):
+    with pytest.warns(UserWarning, match="NOT SOLVED .* Its inputs were not applied in step 0"):
+        log = rooms().simulate(START, steps=3, **options)
+    assert log.steps == 0 and str(log).startswith("ENDED EARLY: NOT SOLVED (")
+    assert "CONVERGED" not in str(log)
+    with pytest.warns(UserWarning, match="3 of 3 plans did not converge"):
+        log = rooms().simulate(START, steps=3, accept="unsolved", **options)
+    assert log.steps == 3 and str(log).startswith("NOT SOLVED (")
+
+
+def test_a_solved_plan_violates_nothing():
+    plan = rooms().plan(START)
+    assert plan.solved and plan.violations == () and "CONVERGED" in repr(plan)

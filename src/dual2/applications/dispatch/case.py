@@ -37,7 +37,8 @@ class Dispatch:
 
     Minimise Σ_i cost_i(p_i) subject to Σ_i p_{i,t} = demand_t (or ≥), Σ_i r_{i,t} ≥ reserve_t,
     flow limits, and every unit's own limits, where a storage enters with -y. Each unit is an
-    agent: its cost and limits stay with it, only prices travel.
+    agent: its cost and limits stay with it. By default sums of powers and of p × p matrices travel
+    along a spanning tree; with ``method="iD2A"`` only prices do.
 
     Parameters
     ----------

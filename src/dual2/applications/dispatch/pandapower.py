@@ -33,6 +33,9 @@ def from_pandapower(
 ) -> Dispatch:
     """Read a pandapower net, as ``pandapower.rundcopp`` would.
 
+    Quadratic costs of storage and controllable loads are the exception: c2·p² + c1·p here, where
+    pandapower flips the sign of c2.
+
     Units are the elements in service that may be dispatched: every ``ext_grid``, ``gen`` unless
     ``controllable`` is False, controllable ``sgen``, ``storage`` and ``load``, named ``"gen 0"``,
     ``"ext_grid 0"``, …. Costs are those of ``poly_cost`` or ``pwl_cost``; a unit without a row

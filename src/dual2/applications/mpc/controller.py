@@ -18,6 +18,7 @@ from dual2.applications.mpc.reading import (
 from dual2.applications.mpc.simulation import Simulation, simulate
 from dual2.applications.mpc.stacked import StateSpace
 from dual2.applications.mpc.subsystem import Subsystem
+from dual2.applications.mpc.violated import plan_violations
 from dual2.applications.participants import distinct_names, read_network
 from dual2.errors import ProblemError, counted
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
@@ -26,6 +27,13 @@ from dual2.problem import Problem
 from dual2.solving.result import NotSolved, Result, Status
 from dual2.solving.solve import solve_for_all
 from dual2.solving.storage.answers import read_result
+from dual2.solving.unsolved import (
+    Violation,
+    check_accept,
+    is_solved,
+    not_solved,
+    warn_unsolved,
+)
 
 FORMULATIONS = ("local", "paper")
 TOL = 1e-6
@@ -46,6 +54,8 @@ class ControlPlan:
         Use of each shared resource, and its price (0 where the limit does not bind).
     result : Result
         What :func:`dual2.solve` returned.
+    violations : tuple of Violation
+        Shared limits that the plan exceeds, and inputs and states out of their bounds.
     """
 
     inputs: list[Array]
@@ -53,6 +63,19 @@ class ControlPlan:
     usage: Array
     price: Array
     result: Result
+    violations: tuple[Violation, ...] = ()
+
+    @property
+    def solved(self) -> bool:
+        """Whether the plan converged; else its inputs may not be applied unseen."""
+        return is_solved(self.result)
+
+    def __repr__(self) -> str:
+        steps = f"{len(self.usage)} steps of {len(self.inputs)} subsystems"
+        if self.solved:
+            return f"<ControlPlan of {steps}: {self.result.status}>"
+        status = Status(self.result.status)
+        return f"<ControlPlan of {steps}: {not_solved(status, self.violations, 'price', 'plan')}>"
 
 
 class Controller:
@@ -186,6 +209,7 @@ class Controller:
         time: int = 0,
         previous: Any = None,
         references: Any = None,
+        accept: str | None = None,
         **options: Any,
     ) -> ControlPlan:
         """Plan from measured states.
@@ -206,6 +230,9 @@ class Controller:
         references : sequence of arrays (K + 1, n_x), optional
             Where the state of each subsystem should be, now and after each step, instead of
             ``x_ref``; a vector holds for every step.
+        accept : {None, "unsolved"}
+            A plan that has not converged comes with a warning that says what it violates;
+            ``"unsolved"`` takes it without.
         **options
             Options of :func:`dual2.solve` (method, tol = 1e-6, runtime, …).
 
@@ -222,15 +249,23 @@ class Controller:
             x, duals = self.shifted(start, now, known)
             start = (self._answers(problem, x, duals), duals)
         options.setdefault("tol", TOL)
+        check_accept("Controller.plan", accept)
         throw = options.pop("throw", False)
         result = solve_for_all(problem, self.network, start=start, **options)
-        plan = self.answer(result, now, known)
-        if throw and result.status != Status.CONVERGED:
+        plan = self.answer(result, now, known, time)
+        if throw and not plan.solved:
             raise NotSolved(result)
+        if not plan.solved:
+            text = not_solved(Status(result.status), plan.violations, "price", "plan")
+            warn_unsolved(text, accept)
         return plan
 
     def answer(
-        self, result: Result | Mapping[str, Any], states: Sequence[Any], disturbances: Any = None
+        self,
+        result: Result | Mapping[str, Any],
+        states: Sequence[Any],
+        disturbances: Any = None,
+        time: int = 0,
     ) -> ControlPlan:
         """What a result of ``solve(controller.problem(states), controller.network)`` means.
 
@@ -250,7 +285,14 @@ class Controller:
         paths = [s.path(x, u, w) for s, x, u, w in four]
         usage = sum(u @ s.resource.T for s, u in zip(self.subsystems, inputs, strict=True))
         price = result.dual[-self.limit.shape[1] * self.horizon :].reshape(self.horizon, -1)
-        return ControlPlan(inputs, paths, np.asarray(usage), price, result)
+        over = np.asarray(usage) - self.available(time)
+        found = plan_violations(self.subsystems, inputs, paths, over if self.hard else 0.0 * over)
+        return ControlPlan(inputs, paths, np.asarray(usage), price, result, found)
+
+    @property
+    def hard(self) -> bool:
+        """Whether the shared limits may not be exceeded at any price."""
+        return self.price_cap is None
 
     def shifted(
         self, plan: ControlPlan, states: list[Array], disturbances: list[Array]

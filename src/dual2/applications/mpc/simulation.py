@@ -13,6 +13,7 @@ from dual2.applications.mpc.reading import read_disturbances, read_references
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.solving.result import NotSolved, Status
+from dual2.solving.unsolved import ACCEPT, check_accept, not_solved
 
 if TYPE_CHECKING:
     from dual2.applications.mpc.controller import Controller, ControlPlan
@@ -71,15 +72,19 @@ class Simulation:
         """Steps whose plan did not converge; its inputs were applied all the same."""
         return [t for t, status in enumerate(self.statuses) if status != Status.CONVERGED]
 
+    @property
+    def _head(self) -> str:
+        return f"{Status.CONVERGED}:" if self.failure is None else "before that:"
+
     def __str__(self) -> str:
         late = self.unsolved
-        worst = f"{self.statuses[late[0]]} in {len(late)} of" if late else f"{Status.CONVERGED}:"
+        worst = f"NOT SOLVED ({self.statuses[late[0]]} in {len(late)} of" if late else self._head
         bound = int((self.price > 1e-9).any(axis=1).sum()) if self.steps else 0
         text = (
-            f"{worst} {self.steps} steps, cost {self.cost:.8g}, "
+            f"{worst} {self.steps} steps{')' if late else ''}, cost {self.cost:.8g}, "
             f"{int(np.sum(self.rounds))} rounds; a shared limit bound in {bound} steps"
         )
-        return text if self.failure is None else f"{text}. Ended early: {self.failure}"
+        return text if self.failure is None else f"ENDED EARLY: {self.failure}\n{text}"
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """States, inputs, shared resources and prices; see :func:`plot_simulation`."""
@@ -98,11 +103,13 @@ def simulate(
     disturbance: Callable[[int], Any] | None = None,
     reference: Callable[[int], Any] | None = None,
     previous: Any = None,
+    accept: str | None = None,
     **options: Any,
 ) -> Simulation:
     """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
 
-    Inputs of a plan that did not converge are applied, too, with a warning at the end;
+    A plan that did not converge ends the loop: its inputs are not applied, and ``failure`` says
+    what they violate. ``accept="unsolved"`` applies them, too, with a warning at the end;
     ``throw=True`` raises :class:`dual2.NotSolved` instead.
 
     Parameters
@@ -125,6 +132,8 @@ def simulate(
         :meth:`Controller.plan`.
     previous : sequence of vectors, optional
         Inputs before the first step, for limits of their rates.
+    accept : {None, "unsolved"}
+        ``"unsolved"`` applies inputs of plans that did not converge.
     **options
         Options of :func:`dual2.solve`.
     """
@@ -139,13 +148,16 @@ def simulate(
             )
     log, last, path, rows = Simulation(controller), None, [list(states)], []
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
+    check_accept("simulate", accept)
     for t in range(steps):
         known = read_disturbances(controller, None if forecast is None else forecast(t))
         wanted = read_references(controller, None if reference is None else reference(t))
         given = {"previous": previous, "references": None if reference is None else wanted}
         try:
             start = last if warm else None
-            last = controller.plan(path[-1], known, start=start, time=t, **given, **options)
+            last = controller.plan(
+                path[-1], known, start=start, time=t, accept=ACCEPT, **given, **options
+            )
         except Infeasible as error:
             error.add_note(f"in step {t} of the simulation")
             log.failure = error
@@ -153,6 +165,9 @@ def simulate(
         except NotSolved as error:
             error.add_note(f"in step {t} of the simulation")
             raise
+        if not last.solved and accept is None:
+            log.failure = _unsolved(last, t)
+            break
         real = known if disturbance is None else read_disturbances(controller, disturbance(t))
         previous = [u[0] for u in last.inputs]
         now = list(zip(controller.subsystems, path[-1], previous, real, wanted, strict=True))
@@ -163,6 +178,8 @@ def simulate(
         if log.failure is not None:
             break
     _close(log, path, rows)
+    if last is not None and not last.solved and accept is None:
+        warnings.warn(str(log.failure), stacklevel=3)
     if log.unsolved:
         first = log.unsolved[0]
         warnings.warn(
@@ -172,6 +189,15 @@ def simulate(
             stacklevel=3,
         )
     return log
+
+
+def _unsolved(plan: "ControlPlan", t: int) -> ProblemError:
+    """Why the loop ends at a plan that has not converged."""
+    text = not_solved(Status(plan.result.status), plan.violations, "price", "plan")
+    return ProblemError(
+        f"{text} Its inputs were not applied in step {t}. Raise max_rounds or loosen tol; "
+        f'accept="{ACCEPT}" applies them.'
+    )
 
 
 def _diverged(
