@@ -26,7 +26,7 @@ from common.growth import many
 from common.loops import ONE_SUBPROBLEM, Loop, OneSum
 from common.report import Report, parse
 from dual2.processes.launch import command, environment, find_mpiexec
-from dual2.runtime import Agreement
+from dual2.runtime import Communicator
 from dual2.runtime.mpi import Mpi
 
 DIMS = (1, 2, 5, 20, 50, 100, 200, 500)
@@ -142,12 +142,12 @@ def scaling(comm: Any, options: argparse.Namespace) -> dict[str, Any]:
 def sums(comm: Any, options: argparse.Namespace) -> dict[str, Any]:
     """Seconds of ``MPI_Allreduce`` and of the library's sums, for arrays of some widths."""
     pair, found = d2.Network([(0, 1)]), {}
-    agreements = {how: Agreement(pair, Mpi(comm, reduce=how)) for how in ("mpi", "tree")}
+    agreements = {how: Communicator(pair, Mpi(comm, reduce=how)) for how in ("mpi", "tree")}
     for width in options.widths:
         own, answer = np.ones(width), np.empty(width)
         contestants = {"raw": repeated(lambda a=own, b=answer: comm.Allreduce(a, b))}
-        for how, agreement in agreements.items():
-            ask = lambda a=agreement, w=width: a.total_of(w, lambda _, out: out.fill(1.0))  # noqa: E731
+        for how, ours in agreements.items():
+            ask = lambda a=ours, w=width: a.allreduce_filled(w, lambda _, out: out.fill(1.0))  # noqa: E731
             contestants[how] = repeated(ask)
         steps = max(2, min(options.steps, 10**6 // width))
         found[str(width)] = turns(comm, contestants, steps, options.repeats)

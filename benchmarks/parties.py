@@ -37,6 +37,7 @@ from common.report import Report, parse
 from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
 from dual2.experiments import experiment1
 from dual2.experiments.peer_report import predicted_seconds
+from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.parties import Parties
@@ -127,11 +128,11 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
     circle.listen = listen  # type: ignore[method-assign]
 
     def work(party: Parties) -> list[Any]:
-        party.strict, found = True, []
+        found = []
         for p, count in sizes:
             values = np.random.default_rng([me, p]).standard_normal((1, p))
             every = [np.random.default_rng([i, p]).standard_normal((1, p)) for i in range(3)]
-            total = party.sum(values, circle.network)  # agrees on sizes, once
+            total = party.sum(values, circle.network, ITERATING)  # agrees on sizes, once
             right = all(
                 a == math.fsum(b) for a, b in zip(total, np.vstack(every).T.tolist(), strict=True)
             )
@@ -139,7 +140,7 @@ def live(me: int, folder: str, sizes: list[tuple[int, int]], blocks: int) -> Non
             for _ in range(blocks):
                 begun, busy = time.perf_counter(), time.process_time()
                 for _ in range(count):
-                    party.sum(values, circle.network)
+                    party.sum(values, circle.network, ITERATING)
                 between = time.perf_counter(), time.process_time()
                 bare = plain.sums(16 * p, 16 * p, count)
                 own = (between[1] - busy) / count, (time.process_time() - between[1]) / count

@@ -8,7 +8,7 @@ import pytest
 
 import dual2 as d2
 from dual2.methods import Settings
-from dual2.runtime import share_of
+from dual2.runtime import local_problem
 from dual2.solving.choice import CANDIDATES, Size, _by_cost, choose, measure
 from dual2.solving.progress import Bar
 
@@ -25,7 +25,7 @@ def made(f=None, g=None, h=None, A=None, n=4):
 
 
 def chosen(problem, settings=None, **more):
-    share = share_of(problem, PATH)
+    share = local_problem(problem, PATH)
     return choose(share, PATH, settings or Settings(), 1e-8, **more)
 
 
@@ -134,7 +134,9 @@ def test_size_of_a_problem():
         d2.Agent(np.ones((2, 2)), OWN),
     ]
     network = d2.Network(nx.path_graph(3))
-    size = measure(share_of(d2.Problem(agents, d2.SquaredLoss([1.0, 2.0])), network), network, 1e-6)
+    size = measure(
+        local_problem(d2.Problem(agents, d2.SquaredLoss([1.0, 2.0])), network), network, 1e-6
+    )
     assert (size.underived, size.flat, size.variables, size.local) == (1, 1, 6, 27.0)
     assert size.condition == pytest.approx(np.sqrt((16 + 1) / 2))
 

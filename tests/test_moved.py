@@ -22,3 +22,14 @@ def test_an_old_path_gives_the_present_module_and_a_warning(old):
 def test_a_name_that_never_was_is_an_import_error():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("dual2.methods.nothing_like_this")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("Agreement", "Communicator"), ("Share", "LocalProblem"), ("share_of", "local_problem")],
+)
+def test_an_old_name_of_the_runtime_gives_the_present_one_and_a_warning(old, new):
+    import dual2.runtime
+
+    with pytest.warns(DeprecationWarning, match=new):
+        assert getattr(dual2.runtime, old) is getattr(dual2.runtime, new)

@@ -20,7 +20,7 @@ import numpy as np  # noqa: E402
 
 from dual2.processes import worker  # noqa: E402
 from dual2.processes.options import ProcessOptions  # noqa: E402
-from dual2.runtime import Agreement  # noqa: E402
+from dual2.runtime import Communicator  # noqa: E402
 from dual2.solving.stopping import StoppingTest  # noqa: E402
 from dual2.solving.storage import load_agents  # noqa: E402
 
@@ -41,14 +41,14 @@ def place_in_source() -> str:
 
 def tap(name: str) -> None:
     """Record the agreements of one kind."""
-    original = getattr(Agreement, name)
+    original = getattr(Communicator, name)
 
-    def tapped(self: Agreement, rows: np.ndarray) -> np.ndarray:
-        AGREED.append((place_in_source(), name, np.shape(rows)[1], self.transport.counted))
-        tapped.agreement = self  # type: ignore[attr-defined]
+    def tapped(self: Communicator, rows: np.ndarray) -> np.ndarray:
+        AGREED.append((place_in_source(), name, np.shape(rows)[1], self.mode.counted))
+        tapped.comm = self  # type: ignore[attr-defined]
         return original(self, rows)
 
-    setattr(Agreement, name, tapped)
+    setattr(Communicator, name, tapped)
 
 
 def remember(original, self, x, *rest):
@@ -85,8 +85,8 @@ def record(folder: str, file: Path, method: str) -> None:
     asked = ProcessOptions(Path(folder), chosen, out=file.with_suffix(".json"), gather=True)
     result, _, silent = worker.take_part(asked)
     numbers = private_numbers(folder, result.owned)
-    agreement = Agreement.largest.agreement
-    route = agreement.transport.route(agreement.network)
+    comm = Communicator.allreduce_max.comm
+    route = comm.transport.route(comm.network)
     report = {
         "opened": sorted({Path(name).name for name in OPENED if name.startswith(folder)}),
         "owned": result.owned,
@@ -96,7 +96,7 @@ def record(folder: str, file: Path, method: str) -> None:
         "agreed": AGREED,
         "ups": [{str(r): len(v) for r, v in level.outgoing.items()} for level in route.levels],
         "downs": route.targets,
-        "height": agreement.network.tree.height,
+        "height": comm.network.tree.height,
         "private": {name: len(values) for name, values in numbers.items()},
         "seen in": {
             name: sorted({kind for kind, _, text in MESSAGES if any(v in text for v in values)})
@@ -108,8 +108,8 @@ def record(folder: str, file: Path, method: str) -> None:
 
 def main() -> None:
     folder, out, *methods = sys.argv[1:]
-    tap("largest")
-    tap("total")
+    tap("allreduce_max")
+    tap("allreduce_sum")
     StoppingTest.test = lambda self, x, *rest, _do=StoppingTest.test: remember(_do, self, x, *rest)
     worker.Mpi = partial(
         worker.Mpi,

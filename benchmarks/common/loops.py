@@ -16,7 +16,7 @@ import dual2 as d2
 from dual2.methods import Settings, find_method
 from dual2.methods.dual_newton.agents import Agents, ProximalTerms, Query
 from dual2.methods.message import Layout
-from dual2.runtime import Agreement, Runtime, Transport, find_transport, share_of
+from dual2.runtime import Communicator, Runtime, Transport, find_transport, local_problem
 
 FOR_EVER = 1e9
 ONE_SUBPROBLEM = {"check": 10**8}
@@ -60,7 +60,7 @@ class Loop:
     ) -> None:
         names = ("subsolver", "rho", "accuracy", "constants")
         settings = {name: wishes.pop(name) for name in names if name in wishes}
-        share = share_of(problem, Agreement(network, find_transport(runtime)))
+        share = local_problem(problem, Communicator(network, find_transport(runtime)))
         with _threads(threads):
             plan = find_method(method).plan(
                 share, network, Settings(method, **settings, parameters=wishes)
@@ -114,7 +114,7 @@ class OneSum:
         threads: int = 1,
         runtime: str | Transport = "stacked",
     ) -> None:
-        share = share_of(problem, Agreement(network, find_transport(runtime)))
+        share = local_problem(problem, Communicator(network, find_transport(runtime)))
         with _threads(threads):
             self._agents = Agents(Runtime(share, network))
         p, n, size = share.p, len(share.agents), sum(share.dims)
@@ -125,7 +125,7 @@ class OneSum:
 
     def run(self) -> np.ndarray:
         """The sum."""
-        return self._agents.total(self._query, self._prox, 1e-8)
+        return self._agents.reduce(self._query, self._prox, 1e-8)
 
 
 @contextmanager

@@ -206,9 +206,9 @@ def test_the_stopping_test_looks_at_both_parts(broken):
 
 
 def test_agreement_counts_what_it_sends(runtime):
-    before = runtime.agreement.agree_rounds, runtime.agreement.agree_floats
-    close(runtime.total(ROWS), ROWS.sum(axis=0))
-    np.testing.assert_array_equal(runtime.largest(ROWS), ROWS.max(axis=0))
+    before = runtime.comm.agree_rounds, runtime.comm.agree_floats
+    close(runtime.allreduce_sum(ROWS), ROWS.sum(axis=0))
+    np.testing.assert_array_equal(runtime.allreduce_max(ROWS), ROWS.max(axis=0))
     height = runtime.network.tree.height
-    assert runtime.agreement.agree_rounds - before[0] == 2 * 2 * height
-    assert runtime.agreement.agree_floats - before[1] == 2 * 2 * (N - 1) * P
+    assert runtime.comm.agree_rounds - before[0] == 2 * 2 * height
+    assert runtime.comm.agree_floats - before[1] == 2 * 2 * (N - 1) * P

@@ -176,7 +176,7 @@ def _compare(own, other, trials):
     layout = Layout(own.p, 3, 3, bound=True)
     query = Query(layout, trials, np.zeros((0, own.p)), np.zeros(own.p))
     prox = ProximalTerms(np.full(n, 0.1), np.zeros(size), np.zeros(size))
-    one, two = (agents.total(query, prox, 1e-8) for agents in (own, other))
+    one, two = (agents.reduce(query, prox, 1e-8) for agents in (own, other))
     for a, b in zip(layout.read_trials(one)[:2], layout.read_trials(two)[:2], strict=True):
         np.testing.assert_allclose(a, b, atol=1e5 * EPS * (1 + np.abs(b).max()))
     for t in range(3):

@@ -13,7 +13,8 @@ import pytest
 
 import dual2 as d2
 from dual2.errors import Dual2Error, PeerError
-from dual2.runtime import Share
+from dual2.runtime import LocalProblem
+from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.peers import crash_points
 from dual2.runtime.peers.frames import NUMBERED, chain_of
 from dual2.runtime.peers.journal import Journal
@@ -43,7 +44,6 @@ def work(party: Parties) -> list:
     others = list(party.manager.links)
     stage = np.zeros((1 + len(others), 3))
     rows = {j: np.array([1 + k]) for k, j in enumerate(others)}
-    party.strict = True  # sizes are agreed on once
     ship = party.exchange(stage, dict.fromkeys(others, np.array([0])), rows)
     for k in range(3):
         if party.rank == ROOT:  # what the others send waits before it is consumed
@@ -51,11 +51,11 @@ def work(party: Parties) -> list:
             party.manager.wait(came, 30.0)
             party.sync()
             wait_until_told(party, links)
-        found.append(party.sum(numbers(party.rank, k), network).tolist())
+        found.append(party.sum(numbers(party.rank, k), network, ITERATING).tolist())
         stage[0] = numbers(party.rank, 10 + k, 3)
         ship()
         found.append(stage[1:].tolist())
-    found.append(party.max(np.array([[float(party.rank == 2)]]), network).tolist())
+    found.append(party.max(np.array([[float(party.rank == 2)]]), network, ITERATING).tolist())
     return found
 
 
@@ -185,8 +185,9 @@ def test_a_party_between_may_die(make, monkeypatch, point, power_loss):
     circle = Circle(folder, [(0, 1), (1, 2), (2, 3), (3, 4)], power_loss=power_loss)
 
     def summing(party: Parties) -> list:
-        party.strict = True
-        return [party.sum(numbers(party.rank, k), circle.network).tolist() for k in range(4)]
+        return [
+            party.sum(numbers(party.rank, k), circle.network, ITERATING).tolist() for k in range(4)
+        ]
 
     fate = Fate({(1, point, 3): (), (1, point, 7): (2,), (3, point, 6): (4,)})
     found = circle.run(summing, fate)
@@ -401,7 +402,9 @@ def test_who_changes_a_total_changes_nothing_that_was_sent(make, monkeypatch):
 
         def summing(party: Parties, circle=circle) -> list:
             network = circle.network
-            return [party.sum(numbers(party.rank, k), network).tolist() for k in range(3)]
+            return [
+                party.sum(numbers(party.rank, k), network, ITERATING).tolist() for k in range(3)
+            ]
 
         fate = Fate({(victim, "before sync", 1): ()})
         found = circle.run(summing, fate)
@@ -503,7 +506,7 @@ def test_different_totals_are_found_before_an_answer_is_written(make, monkeypatc
 
     def summing(party: Parties) -> list:
         network = party.test_network  # type: ignore[attr-defined]
-        return [party.sum(numbers(party.rank, k), network).tolist() for k in range(2)]
+        return [party.sum(numbers(party.rank, k), network, ITERATING).tolist() for k in range(2)]
 
     lie_to(monkeypatch, ROOT, LEAF, lambda tag: tag == 1 or not last, books=not last)
     found = make(masked=masked).run(summing)
@@ -609,7 +612,7 @@ def test_what_a_solve_sends_follows_from_the_totals(make, monkeypatch):
 
         def solving(party: Parties, order=order, circle=circle) -> d2.Result:
             own = {party.rank: agents[order[party.rank]]}
-            share = Share(own, h, 4)
+            share = LocalProblem(own, h, 4)
             return d2.solve(share, circle.network, method="Newton", runtime=party, record=False)
 
         found = circle.run(solving)

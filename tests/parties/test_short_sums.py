@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.peers import exchange
 from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.exchange import Exchange
@@ -171,9 +172,8 @@ def test_no_more_frames_are_ever_unsynced_than_is_said(tmp_path, monkeypatch):
     monkeypatch.setattr(Exchange, "_log", note)
 
     def work(party) -> list[float]:
-        party.strict = True
         values = np.arange(8.0)[None] + party.rank
-        return [party.sum(values, circle.network).sum() for _ in range(20)]
+        return [party.sum(values, circle.network, ITERATING).sum() for _ in range(20)]
 
     assert circle.run(work) == [[160.0] * 20] * 4
     assert all(0 < one < 8 for one in most), most
@@ -193,9 +193,8 @@ def test_sums_send_nothing_but_their_frames(tmp_path, monkeypatch):
     before = Counter()
 
     def work(party) -> None:
-        party.strict = True
         for k in range(40):
-            party.sum(np.full((1, 3), float(k)), circle.network)
+            party.sum(np.full((1, 3), float(k)), circle.network, ITERATING)
         before.update(kinds if party.rank == 1 else {})
 
     circle.run(work)

@@ -12,7 +12,8 @@ import dual2 as d2
 from chromium import needs_chromium
 from dual2.errors import PeerError
 from dual2.processes.parties.status import Board, serve
-from dual2.runtime import Share
+from dual2.runtime import LocalProblem
+from dual2.runtime.comm_mode import ExactRanges
 from dual2.runtime.exact import ExactSums
 from dual2.runtime.peers.frames import Kind
 from dual2.runtime.peers.parties import Parties
@@ -32,7 +33,7 @@ def lasso(n: int) -> d2.Problem:
 
 def solve_between(circle: Circle, problem: d2.Problem, **options) -> list[d2.Result]:
     def program(party):
-        share = Share({party.rank: problem.agents[party.rank]}, problem.h, problem.n)
+        share = LocalProblem({party.rank: problem.agents[party.rank]}, problem.h, problem.n)
         return d2.solve(share, circle.network, runtime=party, record=False, **options)
 
     return circle.run(program)
@@ -55,15 +56,15 @@ def test_a_party_that_lies_in_sums_never_makes_a_false_answer(tmp_path, monkeypa
     problem, circle, right = lasso(3), Circle(tmp_path, EDGES[3]), ExactSums.sum
     draw = np.random.default_rng(0)
 
-    def lie(self, rows, network):
+    def lie(self, rows, network, mode):
         party = self.adder
         if (
             getattr(party, "rank", 0) == 2
             and party.size == 3
-            and (when == "always" or party.strict)
+            and (when == "always" or mode.exact_ranges is ExactRanges.REUSE)
         ):
             rows = rows * (1.0 + 0.1 * draw.standard_normal(rows.shape))
-        return right(self, rows, network)
+        return right(self, rows, network, mode)
 
     monkeypatch.setattr(ExactSums, "sum", lie)
     found = solve_between(circle, problem, method="Newton", max_sums=60)

@@ -17,6 +17,7 @@ from dual2.errors import CapabilityError, PeerError
 from dual2.experiments import experiment1
 from dual2.network import Network
 from dual2.runtime import Transport
+from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.exact import ExactSums
 from dual2.runtime.transport import find_transport
 from mpi_runs import run_script
@@ -162,11 +163,9 @@ class Counting(Transport):
 def test_sizes_are_agreed_on_where_something_does_not_fit(width, agreed):
     """In short messages when it happens for the second time, in long ones from the beginning."""
     transport, rows = Counting(), np.ones((8, width))
-    transport.strict = True
     for factor, often in zip((1.0, 1e-9, 1e5, 1e9, 1e20, 1.0), agreed, strict=True):
-        assert transport.sum(factor * rows, PATH).tolist() == [8.0 * factor] * width
+        assert transport.sum(factor * rows, PATH, ITERATING).tolist() == [8.0 * factor] * width
         assert transport.agreed == often
-    transport.strict = False
     transport.sum(rows, PATH)
     assert transport.agreed == agreed[-1] + agreed[0]
 
@@ -174,7 +173,6 @@ def test_sizes_are_agreed_on_where_something_does_not_fit(width, agreed):
 def test_a_message_that_grows_keeps_its_sizes():
     """... as long as what is added is about as large as what was last in it, and not too long."""
     transport, draw = Counting(), np.random.default_rng(6)
-    transport.strict = True
     for width, factor, often in (
         (9000, 1.0, 1),
         (9002, 1e-4, 1),
@@ -185,16 +183,20 @@ def test_a_message_that_grows_keeps_its_sizes():
         (20_000, 1.0, 4),
     ):
         rows = factor * draw.uniform(1.0, 2.0, (8, width))
-        assert transport.sum(rows, PATH).tolist() == [math.fsum(column) for column in rows.T]
+        assert transport.sum(rows, PATH, ITERATING).tolist() == [
+            math.fsum(column) for column in rows.T
+        ]
         assert transport.agreed == often
 
 
 def test_parts_that_cancel_are_taken_to_be_as_large_as_those_around():
     transport, rows = Counting(), np.ones((8, 40))
     rows[::2, ::3] = -1.0
-    transport.strict = True
     for factor in (1.0, 3e4):
-        assert transport.sum(factor * rows, PATH).tolist() == (factor * rows.sum(axis=0)).tolist()
+        assert (
+            transport.sum(factor * rows, PATH, ITERATING).tolist()
+            == (factor * rows.sum(axis=0)).tolist()
+        )
     assert transport.agreed == 0
 
 
@@ -203,9 +205,9 @@ def test_what_is_not_finite_stays_what_it_is():
     rows[2] = [np.inf, np.nan, -np.inf, 1.5, 0.0]
     transport = find_transport("stacked", "exact")
     assert repr(transport.sum(rows, PATH).tolist()) == "[inf, nan, nan, 1.5, 0.0]"
-    transport.strict = True  # a diverging run ends everywhere, NaN travels as infinity
-    assert transport.sum(rows, PATH).tolist() == [np.inf, np.inf, np.inf, 1.5, 0.0]
-    assert transport.sum(np.ones((8, 5)), PATH).tolist() == [8.0] * 5
+    # a diverging run ends everywhere, NaN travels as infinity
+    assert transport.sum(rows, PATH, ITERATING).tolist() == [np.inf, np.inf, np.inf, 1.5, 0.0]
+    assert transport.sum(np.ones((8, 5)), PATH, ITERATING).tolist() == [8.0] * 5
 
 
 def test_wide_messages_share_ranges_between_columns():

@@ -14,7 +14,7 @@ class Together:
     def __init__(self, *rows):
         self.rows = [np.frombuffer(row, "u1") for row in rows]
 
-    def everyone(self, own, kind):
+    def allgather(self, own, kind):
         return np.array([*self.rows, own])
 
 

@@ -41,7 +41,7 @@ SMALL = """
     sys.path.insert(0, sys.argv[1])
     import dual2 as d2
     import mpi_methods as m
-    from dual2.runtime import Share
+    from dual2.runtime import LocalProblem
     from dual2.runtime.mpi import Mpi
 
     mpi, whole = Mpi(), m.LASSO
@@ -50,7 +50,7 @@ SMALL = """
     lacking = d2.Problem([*whole.agents[:5], flat, whole.agents[6]], whole.h)
     second = mpi.rank == 1
     wishes = {
-        "share": {"problem": Share(own, whole.h, whole.n)},
+        "share": {"problem": LocalProblem(own, whole.h, whole.n)},
         "mpi": {"runtime": Mpi(reduce="mpi")},
         "own": {"runtime": Mpi(partition=[1, 0, 0, 1, 1, 0, 1])},
         "time": {"atol": 1e-300, "tol": 0.0, "time_limit": 0.1 if second else None},

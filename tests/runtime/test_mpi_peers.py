@@ -24,18 +24,18 @@ LYING = """
     agents = [d2.Agent(np.eye(3), d2.SquaredNorm(1.0 + i), d2.L1Norm(0.1)) for i in range(4)]
     problem = d2.Problem(agents, d2.SquaredLoss([1.0, 2.0, 3.0]))
     network = d2.Network(nx.path_graph(4))
-    honest_swap, honest_ship = Mpi.swap, Shipment.__call__
+    honest_sendrecv, honest_ship = Mpi.sendrecv, Shipment.__call__
 
-    def swap(self, outgoing, incoming, kind):
+    def sendrecv(self, outgoing, incoming, kind):
         global calls
-        calls += self.strict and kind == "agree up"
+        calls += self.iterating and kind == "agree up"
         if calls == 3 and kind == "agree up":
             for rank, array in outgoing.items():
                 array[:] = np.nan
                 if lie != "nan":
                     self.neighbours.Send(np.ones(array.size + 5), rank, _AGREE)
             outgoing = outgoing if lie == "nan" else {}
-        honest_swap(self, outgoing, incoming, kind)
+        honest_sendrecv(self, outgoing, incoming, kind)
 
     def ship(self):
         global calls
@@ -50,7 +50,7 @@ LYING = """
     with ending_together(place) as owned:
         owned[:] = np.flatnonzero(place.owners(network) == place.rank).tolist()
         if place.rank == 1:
-            Mpi.swap = honest_swap if "rows" in lie else swap
+            Mpi.sendrecv = honest_sendrecv if "rows" in lie else sendrecv
             Shipment.__call__ = ship if "rows" in lie else honest_ship
         d2.solve(problem, network, runtime=place, method="iD2A", tol=1e-14, max_rounds=4000,
                  record=False)
@@ -79,28 +79,28 @@ def test_nan_of_ones_own_travels_as_infinity():
     tree, owners = Network([(0, 1), (1, 2)]).tree, np.array([0, 0, 1])
     sent = {}
 
-    def swap(outgoing, incoming, kind):
+    def sendrecv(outgoing, incoming, kind):
         sent.update(outgoing)
         for array in incoming.values():
             array[:] = 5.0
 
     rows = np.array([[np.nan]])
-    answer = combine(find_route(tree, owners, 1), np.maximum, rows, swap, strict=True)
+    answer = combine(find_route(tree, owners, 1), np.maximum, rows, sendrecv, strict=True)
     assert sent[0].tolist() == [[np.inf]] and answer.tolist() == [5.0]
 
 
 def test_nan_is_an_error_on_the_way_down_too():
     tree, owners = Network([(0, 1), (1, 2)]).tree, np.array([0, 0, 1])
 
-    def swap(outgoing, incoming, kind):
+    def sendrecv(outgoing, incoming, kind):
         for array in incoming.values():
             array[:] = np.nan
 
     with pytest.raises(PeerError, match="rank 0 sent NaN"):
-        combine(find_route(tree, owners, 1), np.add, np.ones((1, 1)), swap, strict=True)
+        combine(find_route(tree, owners, 1), np.add, np.ones((1, 1)), sendrecv, strict=True)
     with pytest.raises(PeerError, match="rank 1 sent NaN"):
-        combine(find_route(tree, owners, 0), np.add, np.ones((2, 1)), swap, strict=True)
-    assert np.isnan(combine(find_route(tree, owners, 1), np.add, np.ones((1, 1)), swap)).all()
+        combine(find_route(tree, owners, 0), np.add, np.ones((2, 1)), sendrecv, strict=True)
+    assert np.isnan(combine(find_route(tree, owners, 1), np.add, np.ones((1, 1)), sendrecv)).all()
 
 
 def test_rows_that_are_huge_everywhere_are_no_lie():

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.runtime import Agreement, Runtime, Transport, share_of
+from dual2.runtime import Communicator, Runtime, Transport, local_problem
 from dual2.runtime.edges import own_edges
 from dual2.runtime.mpi import load_mpi
 from dual2.runtime.partition import partition
@@ -35,7 +35,7 @@ class Post(Transport):
     def owners(self, network):
         return self.where
 
-    def swap(self, outgoing, incoming, kind):
+    def sendrecv(self, outgoing, incoming, kind):
         for rank, array in outgoing.items():
             self.sent.append((kind, self.rank, rank, array.size))
             self.boxes[rank][self.rank].put(array.copy())
@@ -46,16 +46,16 @@ class Post(Transport):
         def ship():
             rows = {rank: stage[at] for rank, at in outgoing.items()}
             held = {rank: np.empty((len(at), stage.shape[1])) for rank, at in incoming.items()}
-            self.swap(rows, held, "rows")
+            self.sendrecv(rows, held, "rows")
             for rank, at in incoming.items():
                 stage[at] = held[rank]
 
         return ship
 
-    def everyone(self, own, kind, seconds=None):
+    def allgather(self, own, kind, seconds=None):
         every = np.tile(own, (self.size, 1))
         others = [rank for rank in range(self.size) if rank != self.rank]
-        self.swap(dict.fromkeys(others, own), {rank: every[rank] for rank in others}, kind)
+        self.sendrecv(dict.fromkeys(others, own), {rank: every[rank] for rank in others}, kind)
         return every
 
 
@@ -95,8 +95,8 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
     expected = Runtime(whole, where).mix(rows)
 
     def work(transport):
-        runtime = Runtime(share_of(whole, Agreement(network, transport)), where)
-        owned = runtime.agreement.owned
+        runtime = Runtime(local_problem(whole, Communicator(network, transport)), where)
+        owned = runtime.comm.owned
         for _ in range(3):
             found = runtime.mix(rows[owned])
         return owned, found
@@ -114,14 +114,14 @@ def test_products_with_the_gossip_matrix_are_the_same_bits(name, ranks, degree):
 def test_agreements_do_not_depend_on_the_processes(name, ranks):
     network = d2.Network(GRAPHS[name])
     values = np.random.default_rng(2).standard_normal((network.n, 2)) ** 7
-    here = Agreement(network)
-    expected = here.total(values), here.largest(values)
+    here = Communicator(network)
+    expected = here.allreduce_sum(values), here.allreduce_max(values)
 
     def work(transport):
-        agreement = Agreement(network, transport)
-        own = values[agreement.owned]
-        found = agreement.total(own), agreement.largest(own)
-        return *found, agreement.agree_rounds, agreement.agree_floats
+        comm = Communicator(network, transport)
+        own = values[comm.owned]
+        found = comm.allreduce_sum(own), comm.allreduce_max(own)
+        return *found, comm.agree_rounds, comm.agree_floats
 
     answers, sent = in_threads(network, ranks, work)
     for total, most, rounds, floats in answers:
@@ -139,43 +139,45 @@ def test_sums_of_arrays_have_the_same_bits_everywhere(name, monkeypatch):
     """All at once, some agents at a time, and in several processes."""
     network, width = d2.Network(GRAPHS[name]), 70
     values = np.random.default_rng(4).standard_normal((network.n, width)) ** 7
-    here = Agreement(network)
+    here = Communicator(network)
 
-    def total(agreement):
+    def total(comm):
         asked = []
 
         def fill(rows, out):
             asked.append(len(rows))
-            out[:] = values[agreement.owned[rows]]
+            out[:] = values[comm.owned[rows]]
 
-        return agreement.total_of(width, fill), asked, agreement
+        return comm.allreduce_filled(width, fill), asked, comm
 
-    expected = here.total(values)
+    expected = here.allreduce_sum(values)
     found, asked, _ = total(here)
     assert np.array_equal(found, expected) and asked == [network.n]
     assert here.sums == 1 and here.agree_rounds == 2 * network.tree.height
     assert here.agree_floats == 2 * 2 * (network.n - 1) * width
     long = d2.Network(nx.random_labeled_tree(300, seed=1))
     values = np.random.default_rng(5).standard_normal((300, width)) ** 7
-    expected = Agreement(long).total(values)
+    expected = Communicator(long).allreduce_sum(values)
     monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
-    found, asked, _ = total(Agreement(long))
+    found, asked, _ = total(Communicator(long))
     assert len(asked) == 5 and np.array_equal(found, expected)
-    assert np.array_equal(Agreement(long).total(values), expected)  # without a copy of all rows
+    assert np.array_equal(
+        Communicator(long).allreduce_sum(values), expected
+    )  # without a copy of all rows
     values = values[: network.n]
-    answers, _ = in_threads(network, 2, lambda t: total(Agreement(network, t)))
-    for found, _, agreement in answers:
-        assert np.array_equal(found, here.total(values)) and agreement.sums == 1
+    answers, _ = in_threads(network, 2, lambda t: total(Communicator(network, t)))
+    for found, _, comm in answers:
+        assert np.array_equal(found, here.allreduce_sum(values)) and comm.sums == 1
 
 
 @pytest.mark.parametrize("threads", [2, 3])
 def test_threads_share_the_columns_of_a_sum(threads, monkeypatch):
     network, width = d2.Network(nx.random_labeled_tree(300, seed=2)), 71
     values = np.random.default_rng(6).standard_normal((300, width)) ** 7
-    agreement, expected = Agreement(network), Agreement(network).total(values)
+    comm, expected = Communicator(network), Communicator(network).allreduce_sum(values)
     monkeypatch.setattr("dual2.runtime.transport.ROOM", 65 * width)
-    agreement.run = Team(threads).run
-    found = agreement.total_of(width, lambda rows, out: np.copyto(out, values[rows]))
+    comm.run = Team(threads).run
+    found = comm.allreduce_filled(width, lambda rows, out: np.copyto(out, values[rows]))
     assert np.array_equal(found, expected)
 
 
@@ -187,7 +189,7 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
         def owners(self, network):
             return np.zeros(network.n, np.int64)
 
-        def sum(self, rows, network):
+        def sum(self, rows, network, mode):
             assert len(rows) == 1
             return rows[0]
 
@@ -199,7 +201,7 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
         most.append(len(rows))
         out[:] = values[rows]
 
-    found = Agreement(network, Free()).total_of(width, fill)
+    found = Communicator(network, Free()).allreduce_filled(width, fill)
     assert max(most) == 65
     np.testing.assert_allclose(found, values.sum(axis=0), rtol=0, atol=1e-12)
 
@@ -208,9 +210,9 @@ def test_where_the_order_is_free_a_process_adds_up_its_own_first(monkeypatch):
 def test_many_numbers_are_summed_in_the_same_order(name):
     network = d2.Network(GRAPHS[name])
     values = np.random.default_rng(3).standard_normal((network.n, 4000)) ** 5
-    here = Agreement(network)
-    few = [here.total(part) for part in np.array_split(values, 20, axis=1)]
-    assert np.array_equal(here.total(values), np.concatenate(few))
+    here = Communicator(network)
+    few = [here.allreduce_sum(part) for part in np.array_split(values, 20, axis=1)]
+    assert np.array_equal(here.allreduce_sum(values), np.concatenate(few))
 
 
 @pytest.mark.parametrize("warm", [(), (0,), (1,), (0, 1)], ids=str)
@@ -219,10 +221,10 @@ def test_nobody_is_asked_for_a_start_where_all_know_that_there_is_none(warm):
     whole = problem(6)
 
     def work(transport):
-        share = share_of(whole, Agreement(network, transport, transport.rank not in warm))
+        share = local_problem(whole, Communicator(network, transport, transport.rank not in warm))
         runtime, x = Runtime(share, network), np.full(2, float(transport.rank in warm))
-        with share.agreement.having(cold=share.agreement.cold):
-            return share.agreement.cold, runtime.which(x, 0 * x)
+        with share.comm.from_zero():
+            return share.comm.cold, runtime.which(x, 0 * x)
 
     answers, sent = in_threads(network, 2, work)
     assert answers == [(not warm, [bool(warm), False])] * 2
@@ -278,13 +280,13 @@ def test_an_exchange_that_fails_raises_after_the_loop():
             self.calls = calls
             return ship
 
-        def swap(self, outgoing, incoming, kind):
+        def sendrecv(self, outgoing, incoming, kind):
             """The other has the same p."""
             for array in incoming.values():
                 array[...] = [P, -P, 0.0][: array.shape[-1]]
 
     transport = Broken(0, [[], []], [], np.array([0, 0, 1, 1]))
-    runtime = Runtime(share_of(whole, Agreement(network, transport)), network.chebyshev(6))
+    runtime = Runtime(local_problem(whole, Communicator(network, transport)), network.chebyshev(6))
     with pytest.raises(TimeoutError, match="nobody there"):
         runtime.mix(np.ones((2, P)))
     assert len(transport.calls) == 3
@@ -292,14 +294,14 @@ def test_an_exchange_that_fails_raises_after_the_loop():
 
 def test_a_share_says_what_it_is():
     whole = problem(5)
-    share = d2.runtime.Share({1: whole.agents[1], 4: whole.agents[4]}, whole.h, 5)
+    share = d2.runtime.LocalProblem({1: whole.agents[1], 4: whole.agents[4]}, whole.h, 5)
     assert share.owned.tolist() == [1, 4] and not share.complete
     with pytest.raises(d2.ProblemError, match="not placed"):
         share.total(np.ones((2, 1)))
     with pytest.raises(d2.ProblemError, match="runtime='mpi'"):
         d2.solve(share, d2.Network(nx.path_graph(5)))
     with pytest.raises(d2.ProblemError, match="below n = 3"):
-        d2.runtime.Share({4: whole.agents[4]}, whole.h, 3)
+        d2.runtime.LocalProblem({4: whole.agents[4]}, whole.h, 3)
 
 
 def test_without_mpi4py_the_error_says_how_to_get_it(monkeypatch):

@@ -17,7 +17,7 @@ from dual2.kernel_cache import cache_directory
 from dual2.methods import METHODS, Method, Settings, find_method
 from dual2.methods.guide import GUIDES
 from dual2.problem import Problem
-from dual2.runtime import share_of
+from dual2.runtime import local_problem
 from dual2.solving.choice import choose
 from dual2.solving.solve import versions
 from dual2.solving.storage import load_problem
@@ -55,7 +55,7 @@ def methods(
     if folder is not None:
         problem, network, options = load_problem(folder)
         Console().print(_verdicts(problem))
-        share, tol = share_of(problem, network), float(options.get("tol", 1e-8))
+        share, tol = local_problem(problem, network), float(options.get("tol", 1e-8))
         print(f"auto: {choose(share, network, Settings(), tol).reason}.")
         return
     Console().print(_conditions())

@@ -47,7 +47,7 @@ class Problem:
     n, p : int
         Number of agents, length of the coupling.
     owned : ndarray of int64
-        Numbers of the ``agents``: 0 … n-1, or fewer in a :class:`dual2.runtime.Share`.
+        Numbers of the ``agents``: 0 … n-1, or fewer in a :class:`dual2.runtime.LocalProblem`.
     dims : tuple of int
         d_1, …, d_n.
     dual_term : DualTerm

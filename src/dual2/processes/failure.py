@@ -40,7 +40,7 @@ def _fail(transport: Transport, owned: list[int], error: BaseException) -> int:
     code, text = _exit_code(error), _cause(error)
     together: list[bytes] = []  # a hash of every process's message, if all fail in time
     with suppress(NeighbourTimeout):
-        every = transport.everyone(np.frombuffer(digest(text), np.uint8), "failure", GRACE)
+        every = transport.allgather(np.frombuffer(digest(text), np.uint8), "failure", GRACE)
         together = [row.tobytes() for row in every]
     own = f"dual2: rank {transport.rank}{agents_in_words(owned)}: {text}"
     if not together:

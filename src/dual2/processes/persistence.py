@@ -110,11 +110,11 @@ def keep(
     if not converged:
         store.save(result.counts.rounds, result.state)
     said = np.array([bool(unwritten)], np.uint8)
-    if transport.everyone(said, "end").any():
+    if transport.allgather(said, "end").any():
         for rank in range(transport.size):
             if rank == transport.rank:
                 print("".join(unwritten.values()), end="", flush=True)
-            transport.everyone(said, "end")
+            transport.allgather(said, "end")
         return False
     if converged:
         store.clear()

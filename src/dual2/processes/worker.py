@@ -16,7 +16,7 @@ from dual2.processes.launch import started_processes
 from dual2.processes.options import ProcessOptions
 from dual2.processes.persistence import demand_writable, keep, open_store, state_to_resume
 from dual2.processes.progress_pipe import WATCHED, progress_writer
-from dual2.runtime import Share, Transport
+from dual2.runtime import LocalProblem, Transport
 from dual2.runtime.mpi import Mpi
 from dual2.solving.result import Result
 from dual2.solving.solve import solve
@@ -60,7 +60,7 @@ def _run(transport: Transport, asked: ProcessOptions, owned: list[int]) -> tuple
         "version of dual2": digest(__version__),
     }
     state = state_to_resume(transport, asked, means, store)
-    share = Share(load_agents(asked.folder, owned), h, network.n)
+    share = LocalProblem(load_agents(asked.folder, owned), h, network.n)
     _log.info("rank %d of %d, process %d, agents %s", rank, transport.size, os.getpid(), owned)
     tells, method = rank == 0 and WATCHED in os.environ, options.get("method", "auto")
     callback = progress_writer(method, options.get("tol", 1e-8)) if tells else None

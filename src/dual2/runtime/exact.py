@@ -27,7 +27,8 @@ from dual2.engine.fixed_point import (
 )
 from dual2.errors import PeerError
 from dual2.network import AnyNetwork
-from dual2.runtime.tree import Route, Swap, combine
+from dual2.runtime.comm_mode import SETUP, CommMode, ExactRanges, NanPolicy
+from dual2.runtime.tree import Route, SendRecv, combine
 
 Array = np.ndarray
 Encode = Callable[[Array], bool]
@@ -50,8 +51,6 @@ _BITS = 126
 
 class Adder(Protocol):
     """What exact sums ask of the processes."""
-
-    strict: bool
 
     def add_encoded(
         self, shape: tuple[int, int], encode: Encode, decode: Decode, network: AnyNetwork
@@ -86,18 +85,19 @@ class ExactSums:
         self._places: dict[int, tuple[Any, ...]] = {}
         self._missed: set[int] = set()
 
-    def sum(self, rows: Array, network: AnyNetwork) -> Array:
+    def sum(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Column sums over the agents of all processes; ``rows`` are those of here."""
         rows = np.ascontiguousarray(rows, dtype=np.float64)
         width = rows.shape[1]
         block = max(1, -(-width // MOST_LEVELS))
-        known = self._sizes(width, block) if self.adder.strict else None
+        reuse = mode.exact_ranges is ExactRanges.REUSE
+        known = self._sizes(width, block) if reuse else None
         if known is not None:
-            total, fits = self._add(rows, block, known, network)
+            total, fits = self._add(rows, block, known, network, mode)
             if fits:
                 return total
         if known is None or width not in self._missed:
-            total, fits = self._add_any(rows, block, known, network)
+            total, fits = self._add_any(rows, block, known, network, reuse)
             if fits:
                 return total
         levels = np.zeros(-(-width // block), np.int64)
@@ -106,9 +106,10 @@ class ExactSums:
         finite = np.where(levels < INFINITE, levels, 0)
         if known is not None:
             finite = np.maximum(finite, known)
-        if self.adder.strict:
+        if reuse:
             self._known[width] = finite
-        total, fits = self._add(rows, block, np.where(levels < INFINITE, finite, levels), network)
+        sizes = np.where(levels < INFINITE, finite, levels)
+        total, fits = self._add(rows, block, sizes, network, mode)
         if not fits:
             raise PeerError(
                 "Numbers of a sum do not fit into the range that all have just agreed on. Another "
@@ -128,7 +129,7 @@ class ExactSums:
         return None
 
     def _add_any(
-        self, rows: Array, block: int, known: Array | None, network: AnyNetwork
+        self, rows: Array, block: int, known: Array | None, network: AnyNetwork, reuse: bool
     ) -> tuple[Array, bool]:
         """The sum of any doubles, unless there are too many; whether all are finite."""
         width = rows.shape[1]
@@ -137,24 +138,25 @@ class ExactSums:
         encode = lambda words: bool(accumulate_rows(rows, words))  # noqa: E731
         decode = lambda words, out, _: round_words(words, out)  # noqa: E731
         total, fits = self.adder.add_encoded((width, LIMBS), encode, decode, network)
-        if fits and self.adder.strict:
+        if fits and reuse:
             guess = guess_levels(total, block)
             self._known[width] = guess if known is None else np.maximum(known, guess)
             self._missed |= {width} if known is not None else set()
         return total, fits
 
     def _add(
-        self, rows: Array, block: int, levels: Array, network: AnyNetwork
+        self, rows: Array, block: int, levels: Array, network: AnyNetwork, mode: CommMode
     ) -> tuple[Array, bool]:
         width = rows.shape[1]
-        places, finite = self._places_of(levels, network.n, SLACK if self.adder.strict else 0)
+        slack = SLACK if mode.exact_ranges is ExactRanges.REUSE else 0
+        places, finite = self._places_of(levels, network.n, slack)
         encode = lambda words: encode_rows(rows, places, block, words)  # noqa: E731
         decode = lambda words, out, first: decode_words(words, places, block, out, first)  # noqa: E731
         total, fits = self.adder.add_encoded((width, 2), encode, decode, network)
         if not finite:
             kinds = np.repeat(levels, block)[:width]
             total[kinds == INFINITE] = np.inf
-            total[kinds == UNKNOWN] = np.inf if self.adder.strict else np.nan
+            total[kinds == UNKNOWN] = np.inf if mode.nan_policy is NanPolicy.RAISE else np.nan
         return total, fits
 
     def _places_of(self, levels: Array, n: int, slack: int) -> tuple[Array, bool]:
@@ -209,14 +211,14 @@ class _WordSum:
 
 
 def add_on_route(
-    route: Route, swap: Swap, own: int, words: Array, fits: bool
+    route: Route, sendrecv: SendRecv, own: int, words: Array, fits: bool
 ) -> tuple[Array, bool]:
     """Sum of words along the tree, for a process with ``own`` agents; whether all fitted."""
     limbs = words.shape[1]
     rows = np.zeros((own, words.size + limbs))
     _words_of(rows[0], limbs)[:-1] = words
     _words_of(rows[0], limbs)[-1, 0] = not fits
-    total = _words_of(combine(route, _WordSum(limbs), rows, swap), limbs)
+    total = _words_of(combine(route, _WordSum(limbs), rows, sendrecv), limbs)
     return total[:-1], not total[-1].any()
 
 

@@ -23,8 +23,8 @@ def gather_at_first(
     [array([0.]), array([1., 1.])]
     """
     table = np.array([[i, part.size] for i, part in zip(owned, x, strict=True)])
-    sizes = transport.collect(table.ravel(), "gather")
-    values = transport.collect(np.concatenate(x), "gather")
+    sizes = transport.gather(table.ravel(), "gather")
+    values = transport.gather(np.concatenate(x), "gather")
     if sizes is None or values is None:
         return None
     table = sizes.reshape(-1, 2)
@@ -68,7 +68,7 @@ def gather_everywhere(
     message = np.zeros(int(np.bincount(owners, weights=lengths).max()))
     message[: own.size] = own
     every: dict[int, Array] = {}
-    for rank, row in enumerate(transport.everyone(message, "gather")):
+    for rank, row in enumerate(transport.allgather(message, "gather")):
         agents = np.flatnonzero(owners == rank)
         parts = np.split(row, np.cumsum(lengths[agents]))[:-1]
         every |= dict(zip(agents.tolist(), parts, strict=True))

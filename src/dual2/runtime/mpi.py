@@ -13,6 +13,7 @@ import numpy as np
 
 from dual2.errors import CapabilityError, PeerError, counted
 from dual2.network import AnyNetwork
+from dual2.runtime.comm_mode import SETUP, CommMode, NanPolicy
 from dual2.runtime.partition import assign
 from dual2.runtime.transport import Messages, Transport
 from dual2.runtime.tree import without_nan
@@ -100,7 +101,7 @@ class Mpi(Transport):
         """Persistent requests on the rows of ``stage``; call the answer to exchange them."""
         return Shipment(self, stage, outgoing, incoming)
 
-    def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
+    def sendrecv(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send and fill arrays, once."""
         requests = [self.neighbours.Irecv(array, rank, _AGREE) for rank, array in incoming.items()]
         for rank, array in outgoing.items():
@@ -111,25 +112,28 @@ class Mpi(Transport):
     @property
     def any_order(self) -> bool:
         """Whether MPI's own reduction adds up."""
-        return self.reduce == "mpi" and self.size > 1 and not self.exact
+        return self.reduce == "mpi" and self.size > 1
 
-    def sum(self, rows: Array, network: AnyNetwork) -> Array:
+    def sum(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Along the tree, or by MPI's own reduction."""
-        if self.any_order:
-            return self._all(self.MPI.SUM, rows.sum(axis=0))
-        return super().sum(rows, network)
+        if self.any_order and not (self.exact if mode.exact is None else mode.exact):
+            return self._all(self.MPI.SUM, rows.sum(axis=0), mode)
+        return super().sum(rows, network, mode)
 
-    def max(self, rows: Array, network: AnyNetwork) -> Array:
+    def max(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Along the tree, or by MPI's own reduction."""
         direct = self.reduce == "mpi" and self.size > 1
-        return self._all(self.MPI.MAX, rows.max(axis=0)) if direct else super().max(rows, network)
+        if direct:
+            return self._all(self.MPI.MAX, rows.max(axis=0), mode)
+        return super().max(rows, network, mode)
 
-    def _all(self, operation: Any, values: Array) -> Array:
-        values = without_nan(values) if self.strict else values
+    def _all(self, operation: Any, values: Array, mode: CommMode) -> Array:
+        raises = mode.nan_policy is NanPolicy.RAISE
+        values = without_nan(values) if raises else values
         answer = np.empty_like(values)
         self.observe("reduce", -1, values)
         self.wait([self.comm.Iallreduce(values, answer, operation)], [_ANOTHER], "reduce")
-        if self.strict and np.isnan(answer).any():
+        if raises and np.isnan(answer).any():
             raise PeerError(
                 "Another process has sent NaN to a reduction of MPI, which does not tell who. Run "
                 "with --reduce tree (in Python Mpi(reduce='tree')) to learn its rank."
@@ -148,7 +152,7 @@ class Mpi(Transport):
         The first requests bring so many numbers (``lengths``); a message with more or fewer is an
         error that names its sender.
         """
-        patience = 1.0 if self.settled else _PATIENCE
+        patience = 1.0 if self.iterating else _PATIENCE
         statuses = [self.MPI.Status() for _ in requests]
         try:
             wait_all(self.MPI.Request, requests, ranks, patience * self.timeout, what, statuses)
@@ -163,14 +167,14 @@ class Mpi(Transport):
                 raise PeerError(_complaint(rank, what, f"{some}, {length} expected"))
 
     # -- before and after the run --------------------------------------------------------------
-    def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
+    def allgather(self, own: Array, kind: str, seconds: float | None = None) -> Array:
         """Tell every process a few numbers and hear theirs; see :class:`Transport`."""
         comm = self._apart if seconds is None else self._emergency
         every = np.zeros((self.size, own.size), own.dtype)
         self._bring(comm.Iallgather, own, every, kind, -1, seconds)
         return every
 
-    def collect(self, own: Array, kind: str) -> Array | None:
+    def gather(self, own: Array, kind: str) -> Array | None:
         """The arrays of all processes, one after the other, at rank 0; None elsewhere."""
         here, size = self.rank == 0, np.array([own.size])
         sizes = np.zeros(self.size, size.dtype)

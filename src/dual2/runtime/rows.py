@@ -25,7 +25,7 @@ from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
 from dual2.problem.screening import Local
 from dual2.runtime.edges import Guard, every_edge, own_edges
-from dual2.runtime.share import share_of
+from dual2.runtime.share import local_problem
 
 Array = np.ndarray
 WORTH = 1.0e5
@@ -36,8 +36,8 @@ class Runtime:
     """One row per agent of this process, what they exchange, and what that costs.
 
     A method's text is row-wise but for three verbs: ``mix`` is 𝐂V on the rows of this process,
-    ``total`` (of a few numbers; of arrays ``total_of``) and ``largest`` reduce over all agents, see
-    :class:`~dual2.runtime.Agreement`.
+    ``allreduce_sum`` (of a few numbers; of arrays ``allreduce_filled``) and ``allreduce_max``
+    reduce over all agents, see :class:`~dual2.runtime.Communicator`.
 
     Parameters
     ----------
@@ -63,20 +63,20 @@ class Runtime:
     def __init__(
         self, problem: Problem, network: AnyNetwork, smooth: Function | None = None
     ) -> None:
-        self.problem, self.network = share_of(problem, network), network
-        self.agreement = self.problem.agreement
-        self.total, self.largest = self.agreement.total, self.agreement.largest
-        self.total_of = self.agreement.total_of
+        self.problem, self.network = local_problem(problem, network), network
+        self.comm = self.problem.comm
+        self.allreduce_sum, self.allreduce_max = self.comm.allreduce_sum, self.comm.allreduce_max
+        self.allreduce_filled = self.comm.allreduce_filled
         self.packed = packed = packing.pack(self.problem, smooth)
         self.block, self.n, self.p = packed.block, packed.n, packed.p
         self.callbacks = packed.callbacks
         self._connect(packed.work, alone=packed.callbacks is not None)
-        self.agreement.run = self.team.run
+        self.comm.run = self.team.run
 
     def _connect(self, work: float, alone: bool) -> None:
         """Set what the exchange needs: links, edges and team, of one thread if ``alone``."""
-        recurrence, agreement = _recurrence(self.network), self.agreement
-        if agreement.size > 1 or agreement.transport.by_edge:
+        recurrence, comm = _recurrence(self.network), self.comm
+        if comm.size > 1 or comm.transport.by_edge:
             self._connect_by_messages(recurrence, alone)
             return
         buffers = np.zeros((3, self.n, self.p) if len(recurrence) > 1 else (3, 1, 1))
@@ -91,15 +91,15 @@ class Runtime:
         Before the compiled loops take differences they call back, and the transport exchanges the
         rows that neighbours need.
         """
-        owners, rank = self.agreement.owners, self.agreement.rank
-        alike = self.agreement.transport.by_edge
+        owners, rank = self.comm.owners, self.comm.rank
+        alike = self.comm.transport.by_edge
         found = every_edge(self.network) if alike else own_edges(self.network, owners, rank)
         self.edges = found.edges
         buffers = np.zeros((3, self.n + len(found.ghosts), self.p))
         self.links = Links(*found.neighbours, recurrence, buffers)
         threads = choose_threads(0.0) if "DUAL2_THREADS" in os.environ and not alone else 1
         self.callbacks = callbacks = self.callbacks or Callbacks()
-        exchange = self.agreement.transport.exchange
+        exchange = self.comm.transport.exchange
         ship = exchange(buffers[STAGE], found.outgoing, found.incoming)
         guard = Guard(buffers[STAGE], found.ghosts, owners)
         callbacks.add(SHIP, 0, lambda: (ship(), guard.check()))
@@ -134,15 +134,15 @@ class Runtime:
         Nobody is asked where all know that they begin from nothing.
         """
         here = np.array([np.any(one) for one in values], dtype=float)
-        cold = self.agreement.transport.cold
+        cold = self.comm.mode.from_zero
         return [bool(mark) for mark in (here if cold else self.most(here))]
 
     def most(self, values: Array) -> Array:
         """Largest values over the processes; for what serves the observer, not counted."""
-        if self.agreement.size == 1:
+        if self.comm.size == 1:
             return values
-        with self.agreement.having(counted=False):
-            return self.largest(np.broadcast_to(values, (self.n, len(values))))
+        with self.comm.uncounted():
+            return self.allreduce_max(np.broadcast_to(values, (self.n, len(values))))
 
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:

@@ -13,12 +13,12 @@ from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.functions import Function, as_function
 from dual2.network import AnyNetwork
 from dual2.problem import Agent, Problem
-from dual2.runtime.transport import Agreement, Transport
+from dual2.runtime.transport import Communicator, Transport
 
 Vector = NDArray[np.float64]
 
 
-class Share(Problem):
+class LocalProblem(Problem):
     """Some agents of a problem, with the number of all and the public h.
 
     Reads like a :class:`Problem` whose ``agents`` are those of this process. What concerns all
@@ -37,7 +37,7 @@ class Share(Problem):
     Examples
     --------
     >>> import dual2 as d2
-    >>> share = Share({1: d2.Agent([[1.0]], d2.SquaredNorm(1.0))}, d2.Zero(), n=3)
+    >>> share = LocalProblem({1: d2.Agent([[1.0]], d2.SquaredNorm(1.0))}, d2.Zero(), n=3)
     >>> share.n, share.owned.tolist(), share.complete
     (3, [1], False)
     """
@@ -56,23 +56,23 @@ class Share(Problem):
         self.whole = self
 
     def __repr__(self) -> str:
-        return f"Share({len(self.agents)} of {self.n} agents, p={self.p}, h={self.h!r})"
+        return f"LocalProblem({len(self.agents)} of {self.n} agents, p={self.p}, h={self.h!r})"
 
-    def with_agents(self, agents: Iterable[Agent], h: Function | Any) -> Share:
+    def with_agents(self, agents: Iterable[Agent], h: Function | Any) -> LocalProblem:
         """Another problem with agents of the same numbers, agreed in the same way."""
-        share = Share(dict(zip(self.owned.tolist(), agents, strict=True)), h, self.n)
+        share = LocalProblem(dict(zip(self.owned.tolist(), agents, strict=True)), h, self.n)
         if self.placed:
-            share.place(self.agreement)
+            share.place(self.comm)
         return share
 
     # -- over all agents ----------------------------------------------------------------------
-    def place(self, agreement: Agreement) -> None:
+    def place(self, comm: Communicator) -> None:
         """From now on all that concerns all agents is agreed with the others."""
         self.placed = True
-        self.agreement, self.total, self.largest = agreement, agreement.total, agreement.largest
+        self.comm, self.total, self.largest = comm, comm.allreduce_sum, comm.allreduce_max
 
     @cached_property
-    def agreement(self) -> Agreement:
+    def comm(self) -> Communicator:
         """Who agrees, since the share has been given its place; an error before."""
         raise ProblemError(
             f"{self!r} is not placed: the other agents are unknown. Solve it with "
@@ -81,11 +81,11 @@ class Share(Problem):
 
     def total(self, rows: ArrayLike) -> Vector:
         """Sum over all agents, agreed once the share is placed."""
-        return super().total(rows) if self.complete else self.agreement.total(rows)
+        return super().total(rows) if self.complete else self.comm.allreduce_sum(rows)
 
     def largest(self, rows: ArrayLike) -> Vector:
         """Maximum over all agents, agreed once the share is placed."""
-        return super().largest(rows) if self.complete else self.agreement.largest(rows)
+        return super().largest(rows) if self.complete else self.comm.allreduce_max(rows)
 
     def values(self, x: list[Vector]) -> Vector:
         """f_i(x_i) + g_i(x_i), NaN where a user's function came without its value."""
@@ -95,7 +95,7 @@ class Share(Problem):
             return np.full((len(self.agents), 1), np.nan)
 
 
-def share_of(problem: Problem, where: AnyNetwork | Agreement) -> Share:
+def local_problem(problem: Problem, where: AnyNetwork | Communicator) -> LocalProblem:
     """The part of a problem that belongs to this process, with its place among the others.
 
     ``where`` says how all agents agree; or it is their network: then a share that has been given
@@ -105,19 +105,19 @@ def share_of(problem: Problem, where: AnyNetwork | Agreement) -> Share:
     --------
     >>> import dual2 as d2
     >>> whole = d2.Problem([d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Zero())
-    >>> share_of(whole, d2.Network([(0, 1)])).total([[1.0], [2.0]]).tolist()
+    >>> local_problem(whole, d2.Network([(0, 1)])).total([[1.0], [2.0]]).tolist()
     [3.0]
     """
-    if not isinstance(where, Agreement):
-        if isinstance(problem, Share) and problem.placed:
+    if not isinstance(where, Communicator):
+        if isinstance(problem, LocalProblem) and problem.placed:
             return problem
-        where = Agreement(where)
+        where = Communicator(where)
     if type(where.transport) is Transport and len(problem.agents) < problem.n:
         raise ProblemError(
             f"{problem!r} has some of the agents only. Use runtime='mpi' in every process, or "
             "give the whole Problem."
         )
-    where.transport.settled = False
+    where.transport.begin_setup()
     own, owned = dict(zip(problem.owned.tolist(), problem.agents, strict=True)), where.owned
     missing = [int(i) for i in owned if int(i) not in own]
     if missing:
@@ -131,14 +131,14 @@ def share_of(problem: Problem, where: AnyNetwork | Agreement) -> Share:
     return share
 
 
-def _take(problem: Problem, agents: list[Agent], agreement: Agreement) -> Share:
+def _take(problem: Problem, agents: list[Agent], comm: Communicator) -> LocalProblem:
     """The agents of a problem that are in this process; they have been checked with it."""
-    share = Share.__new__(Share)
-    share.place(agreement)
-    share.agents, share.owned = tuple(agents), agreement.owned
+    share = LocalProblem.__new__(LocalProblem)
+    share.place(comm)
+    share.agents, share.owned = tuple(agents), comm.owned
     share.n, share.p, share.h = problem.n, problem.p, problem.h
     share.dual_term = problem.dual_term
-    share.whole = problem if share.complete and not agreement.transport.exact else share
+    share.whole = problem if share.complete and not comm.exact else share
     if len(agents) == len(problem.agents):
         share._take_over(problem)
     else:
@@ -146,17 +146,17 @@ def _take(problem: Problem, agents: list[Agent], agreement: Agreement) -> Share:
     return share
 
 
-def _compare_couplings(share: Share) -> None:
+def _compare_couplings(share: LocalProblem) -> None:
     """An error unless all processes have the same p, which Σ p and Σ p² show in one message.
 
     Where they may be called differently it also tells whether somebody has a starting point.
     """
-    agreement = share.agreement
-    told = [share.p, share.p**2, not agreement.cold][: 2 if agreement.transport.alike else 3]
+    comm = share.comm
+    told = [share.p, share.p**2, not comm.cold][: 2 if comm.transport.alike else 3]
     own = np.full((len(share.agents), len(told)), told, dtype=np.float64)
-    with agreement.having(counted=False):
+    with comm.uncounted():
         first, second, *warm = map(int, share.total(own))
-        agreement.cold = agreement.cold and not any(warm)
+        comm.cold = comm.cold and not any(warm)
         if first**2 == share.n * second:  # equal only where all numbers are
             return
         most, least = share.largest(own[:, :1] * [1, -1])

@@ -175,10 +175,10 @@ class SimulatedNetwork(Transport):
         return self._wires
 
     # -- sums ---------------------------------------------------------------------------------
-    def travel(self, network: AnyNetwork) -> Tree:
+    def travel(self, network: AnyNetwork, counted: bool = True) -> Tree:
         """Take a sum up and down the tree, which is made anew where a link has to be given up."""
         self.owners(network)
-        if not self.counted:
+        if not counted:
             return self.wires.tree
         self.traffic.sums += 1
         while not self._up_and_down(self.wires.tree):

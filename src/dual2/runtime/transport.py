@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -15,6 +16,7 @@ from dual2.engine.gossip import climb
 from dual2.errors import CapabilityError
 from dual2.network import AnyNetwork
 from dual2.network.gossip import Tree
+from dual2.runtime.comm_mode import SETUP, CommMode, ExactRanges, NanPolicy
 from dual2.runtime.exact import Decode, Encode, ExactSums, add_on_route
 from dual2.runtime.tree import (
     LEAST,
@@ -37,36 +39,30 @@ class Transport:
     """The processes of a run, and what travels between them: this class, one process alone.
 
     Everything else is the same wherever agents live, so another way to connect processes is one
-    subclass: it says who owns which agents and replaces ``exchange``, ``everyone``, ``collect``,
-    ``abort``, and either ``swap``, the messages of which sums and maxima along the tree consist, or
-    ``add_words``, ``max_levels`` and ``max`` (or ``sum``) themselves. All processes call these in
-    the same order.
+    subclass: it says who owns which agents and replaces ``exchange``, ``allgather``, ``gather``,
+    ``abort``, and either ``sendrecv``, the messages of which sums and maxima along the tree
+    consist, or ``add_words``, ``max_levels`` and ``max`` (or ``sum``) themselves. All processes
+    call these in the same order.
 
     Attributes
     ----------
     rank, size : int
         Number of this process, and of all.
-    settled : bool
-        Whether set-up, when kernels are compiled, is over: from then on others answer soon.
-    strict : bool
-        Whether NaN in an agreement is an error that names who sent it: during the iterations.
+    iterating : bool
+        Whether set-up, when kernels are compiled, is over: from then on others answer soon. Set by
+        :meth:`begin_setup` and :meth:`begin_iterations`.
     exact : bool
-        Whether sums are formed in fixed point (:mod:`dual2.runtime.exact`), whose bits do not
-        depend on the order; else they are rounded in the order of the tree.
+        Whether sums are formed in fixed point (:mod:`dual2.runtime.exact`) unless a call says
+        otherwise; else they are rounded in the order of the tree.
     by_edge : bool
         Whether the agents of one process exchange their rows over ``exchange`` too, edge by edge.
     alike : bool
         Whether all processes are called with the same public arguments, and know it: what one is
         not given, nobody is.
-    cold : bool
-        Whether all are about to begin without a starting point, and know it.
-    counted : bool
-        Whether what is agreed on now belongs to the method; else it serves an observer.
     """
 
     rank, size = 0, 1
-    settled = strict = exact = by_edge = alike = cold = False
-    counted = True
+    iterating = exact = by_edge = alike = False
 
     def __init__(self) -> None:
         self._routes: WeakKeyDictionary[AnyNetwork, Route] = WeakKeyDictionary()
@@ -86,21 +82,21 @@ class Transport:
         """Whether sums are rounded in any order, so that a process may add up its own first."""
         return False
 
-    def travel(self, network: AnyNetwork) -> Tree:
+    def travel(self, network: AnyNetwork, counted: bool = True) -> Tree:
         """The spanning tree along which the next sum or maximum of one process goes."""
         return network.tree
 
-    def sum(self, rows: Array, network: AnyNetwork) -> Array:
+    def sum(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Sum over all agents of a network, the same everywhere; ``rows`` are those of here."""
-        if self.exact:
+        if self.exact if mode.exact is None else mode.exact:
             self._exact_sums = self._exact_sums or ExactSums(self)
-            return self._exact_sums.sum(rows, network)
+            return self._exact_sums.sum(rows, network, mode)
         if self.size == 1 and np.size(rows) > ROOM:
-            return _sum_given(rows, self.travel(network))
+            return _sum_given(rows, self.travel(network, mode.counted))
         total = np.array(rows, dtype=np.float64, order="C")
         if self.size == 1:
-            return sum_here(total, self.travel(network))
-        return combine(self.route(network), np.add, total, self.swap, self.strict)
+            return sum_here(total, self.travel(network, mode.counted))
+        return combine(self.route(network), np.add, total, self.sendrecv, _raises(mode))
 
     def add_encoded(
         self, shape: tuple[int, int], encode: Encode, decode: Decode, network: AnyNetwork
@@ -118,7 +114,7 @@ class Transport:
             self.travel(network)
             return words, fits
         own = int(np.count_nonzero(self.owners(network) == self.rank))
-        return add_on_route(self.route(network), self.swap, own, words, fits)
+        return add_on_route(self.route(network), self.sendrecv, own, words, fits)
 
     def max_levels(self, levels: Array, network: AnyNetwork) -> Array:
         """Largest levels of :mod:`dual2.runtime.exact` over the processes."""
@@ -126,15 +122,15 @@ class Transport:
         rows = np.broadcast_to(levels.astype(np.float64), (own, len(levels)))
         return self.max(rows, network).astype(np.int64)
 
-    def max(self, rows: Array, network: AnyNetwork) -> Array:
+    def max(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Maximum over all agents of a network."""
         if self.size == 1:
-            self.travel(network)
+            self.travel(network, mode.counted)
             return np.max(rows, axis=0)
         total = np.array(rows, dtype=np.float64, order="C")
-        return combine(self.route(network), np.maximum, total, self.swap, self.strict)
+        return combine(self.route(network), np.maximum, total, self.sendrecv, _raises(mode))
 
-    def swap(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
+    def sendrecv(self, outgoing: Messages, incoming: Messages, kind: str) -> None:
         """Send arrays to ranks, and fill those that come from ranks."""
 
     def route(self, network: AnyNetwork) -> Route:
@@ -143,8 +139,16 @@ class Transport:
             self._routes[network] = find_route(network.tree, self.owners(network), self.rank)
         return self._routes[network]
 
+    def begin_setup(self) -> None:
+        """Kernels are compiled now: others may answer late."""
+        self.iterating = False
+
+    def begin_iterations(self) -> None:
+        """Set-up is over: others answer soon."""
+        self.iterating = True
+
     # -- before and after the run --------------------------------------------------------------
-    def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
+    def allgather(self, own: Array, kind: str, seconds: float | None = None) -> Array:
         """Tell every process an array of one length, and hear theirs: (size, length).
 
         ``seconds`` is given when something has failed: how long to wait for the others, whatever
@@ -152,7 +156,7 @@ class Transport:
         """
         return own[None]
 
-    def collect(self, own: Array, kind: str) -> Array | None:
+    def gather(self, own: Array, kind: str) -> Array | None:
         """The arrays of all processes, one after the other, at rank 0; None elsewhere."""
         return own
 
@@ -161,7 +165,7 @@ class Transport:
         raise SystemExit(code)
 
 
-class Agreement:
+class Communicator:
     """All agents of a network, wherever they live.
 
     A maximum or a sum goes up the spanning tree and its value down again: 2·height rounds and
@@ -177,6 +181,8 @@ class Agreement:
         The processes; by default this one alone.
     cold : bool
         Whether this process has no starting point.
+    exact : bool, optional
+        Whether sums are formed in fixed point; by default as the transport has it.
 
     Attributes
     ----------
@@ -185,9 +191,10 @@ class Agreement:
     tree : Tree
         Along which sums and maxima travel.
     agree_rounds, agree_floats : int
-        What the agreements cost so far; the numbers sent by ``total_of`` are among the latter.
+        What the agreements cost so far; the numbers sent by ``allreduce_filled`` are among the
+        latter.
     sums : int
-        How often ``total_of`` was called.
+        How often ``allreduce_filled`` was called.
     run : callable
         ``run(kernel, *args)`` on the threads of this process; by default there is one.
     cold : bool
@@ -196,13 +203,17 @@ class Agreement:
     Examples
     --------
     >>> from dual2.network import Network
-    >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
-    >>> agreement.total([[1.0], [2.0], [4.0]]).tolist(), agreement.agree_rounds
+    >>> comm = Communicator(Network([(0, 1), (1, 2)]))
+    >>> comm.allreduce_sum([[1.0], [2.0], [4.0]]).tolist(), comm.agree_rounds
     ([7.0], 2)
     """
 
     def __init__(
-        self, network: AnyNetwork, transport: Transport | None = None, cold: bool = False
+        self,
+        network: AnyNetwork,
+        transport: Transport | None = None,
+        cold: bool = False,
+        exact: bool | None = None,
     ) -> None:
         self.network, self.transport = network, transport or Transport()
         self.rank, self.size = self.transport.rank, self.transport.size
@@ -211,8 +222,10 @@ class Agreement:
         self.tree = network.tree
         self.agree_rounds = self.agree_floats = self.sums = 0
         self._room, self.run, self.cold = np.empty(0), run_alone, cold
+        self.exact = self.transport.exact if exact is None else exact
+        self.mode = CommMode(exact=self.exact)
 
-    def total_of(
+    def allreduce_filled(
         self, width: int, fill: Fill, sent: int | None = None, least: int = LEAST
     ) -> Array:
         """Exact sum over the agents of one array each: the verb of methods over sums.
@@ -226,66 +239,82 @@ class Agreement:
         Examples
         --------
         >>> from dual2.network import Network
-        >>> agreement = Agreement(Network([(0, 1), (1, 2)]))
+        >>> comm = Communicator(Network([(0, 1), (1, 2)]))
         >>> def fill(rows, out):
         ...     out[:] = rows[:, None] + [1.0, 10.0]
-        >>> agreement.total_of(2, fill).tolist(), agreement.sums
+        >>> comm.allreduce_filled(2, fill).tolist(), comm.sums
         ([6.0, 33.0], 1)
         """
-        self.sums += self.transport.counted
+        counted = self.mode.counted
+        self.sums += counted
         numbers = width if sent is None else sent
-        self.agree_floats += 2 * (self.network.n - 1) * numbers * self.transport.counted
+        self.agree_floats += 2 * (self.network.n - 1) * numbers * counted
         count, transport = len(self.owned), self.transport
-        here = self.size == 1 and not transport.exact
-        tree = transport.travel(self.network) if here else self.tree
+        here = self.size == 1 and not self.exact
+        tree = transport.travel(self.network, counted) if here else self.tree
         if here and count * width > ROOM:
             return sum_on_a_walk(width, fill, tree, ROOM, self.run, least)
-        if transport.any_order and count * width > ROOM:
+        if transport.any_order and not self.exact and count * width > ROOM:
             own = sum_in_parts(width, fill, count, ROOM)
-            return transport.sum(own[None], self.network)
+            return transport.sum(own[None], self.network, self.mode)
         if self._room.size < count * width:
             self._room = np.empty(count * width)
         rows = self._room[: count * width].reshape(count, width)
         fill(np.arange(count), rows)
-        return sum_here(rows, tree) if here else transport.sum(rows, self.network)
+        return sum_here(rows, tree) if here else transport.sum(rows, self.network, self.mode)
 
-    def total(self, rows: ArrayLike) -> Array:
+    def allreduce_sum(self, rows: ArrayLike) -> Array:
         """Sum over the agents, column by column; (rows, m) to (m,)."""
-        return self.transport.sum(self._counted(rows), self.network)
+        return self.transport.sum(self._counted(rows), self.network, self.mode)
 
-    def largest(self, rows: ArrayLike) -> Array:
+    def allreduce_max(self, rows: ArrayLike) -> Array:
         """Largest value over the agents, column by column; (rows, m) to (m,)."""
-        return self.transport.max(self._counted(rows), self.network)
+        return self.transport.max(self._counted(rows), self.network, self.mode)
 
     @contextmanager
-    def having(self, **flags: bool) -> Iterator[None]:
-        """Flags of the :class:`Transport` for a while.
+    def _using(self, mode: CommMode) -> Iterator[None]:
+        """Reductions of this mode for a while; the transport stays as it is."""
+        before, self.mode = self.mode, mode
+        try:
+            yield
+        finally:
+            self.mode = before
 
-        ``counted=False`` where it serves the observer alone, a trace for instance; ``strict=True``
-        during the iterations; ``cold=True`` while a method begins and nobody has a starting point.
+    def uncounted(self) -> AbstractContextManager[None]:
+        """Reductions that serve an observer, a trace for instance.
 
         Examples
         --------
         >>> from dual2.network import Network
-        >>> agreement = Agreement(Network([(0, 1)]))
-        >>> with agreement.having(counted=False):
-        ...     total = agreement.total([[1.0], [2.0]])
-        >>> total.tolist(), agreement.agree_rounds
+        >>> comm = Communicator(Network([(0, 1)]))
+        >>> with comm.uncounted():
+        ...     total = comm.allreduce_sum([[1.0], [2.0]])
+        >>> total.tolist(), comm.agree_rounds
         ([3.0], 0)
         """
-        before = {name: getattr(self.transport, name) for name in flags}
-        vars(self.transport).update(flags)
-        try:
-            yield
-        finally:
-            vars(self.transport).update(before)
+        return self._using(replace(self.mode, counted=False))
+
+    def iterating(self) -> AbstractContextManager[None]:
+        """Reductions of the iterations: NaN is an error, exact sums reuse their ranges."""
+        self.transport.begin_iterations()
+        reuse = {"nan_policy": NanPolicy.RAISE, "exact_ranges": ExactRanges.REUSE}
+        return self._using(replace(self.mode, **reuse))
+
+    def from_zero(self) -> AbstractContextManager[None]:
+        """Reductions while a method begins, where nobody has a starting point if all know it."""
+        return self._using(replace(self.mode, from_zero=self.cold))
 
     def _counted(self, rows: ArrayLike) -> Array:
         values = np.asarray(rows, dtype=np.float64)
-        if self.transport.counted:
+        if self.mode.counted:
             self.agree_rounds += 2 * self.tree.height
             self.agree_floats += 2 * (self.network.n - 1) * values.shape[1]
         return values
+
+
+def _raises(mode: CommMode) -> bool:
+    """Whether NaN is an error."""
+    return mode.nan_policy is NanPolicy.RAISE
 
 
 def sum_here(total: Array, tree: Tree) -> Array:
@@ -314,7 +343,8 @@ def _whole_job() -> Transport:
 def find_transport(runtime: Any, sums: str | None = None) -> Transport:
     """``"stacked"``, ``"mpi"`` or a :class:`Transport` such as :class:`dual2.runtime.mpi.Mpi`.
 
-    ``sums`` is ``"tree"``, ``"exact"``, or None: as the transport is made, else ``"tree"``.
+    ``sums`` is ``"tree"``, ``"exact"``, or None: as the transport is made, else ``"tree"``. What
+    the caller has made stays as it is; :func:`find_communicator` knows how to form its sums.
 
     Examples
     --------
@@ -325,11 +355,26 @@ def find_transport(runtime: Any, sums: str | None = None) -> Transport:
         raise CapabilityError(f"sums={sums!r} is unknown; use 'tree' or 'exact'.")
     if runtime == "stacked":
         found = Transport()
-    elif runtime == "mpi":
-        found = _whole_job()
-    elif isinstance(runtime, Transport):
-        found, sums = runtime, sums or ("exact" if runtime.exact else "tree")
-    else:
-        raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
-    found.exact = sums == "exact"
-    return found
+        found.exact = sums == "exact"
+        return found
+    if runtime == "mpi":
+        return _whole_job()
+    if isinstance(runtime, Transport):
+        return runtime
+    raise CapabilityError(f"runtime={runtime!r} is unknown; use 'stacked' or 'mpi'.")
+
+
+def find_communicator(
+    network: AnyNetwork, runtime: Any, sums: str | None = None, cold: bool = False
+) -> Communicator:
+    """All agents of a network over a :func:`find_transport`, with sums as they are wanted.
+
+    Examples
+    --------
+    >>> from dual2.network import Network
+    >>> given = Transport()
+    >>> find_communicator(Network([(0, 1)]), given, "exact").exact, given.exact
+    (True, False)
+    """
+    transport = find_transport(runtime, sums)
+    return Communicator(network, transport, cold, None if sums is None else sums == "exact")

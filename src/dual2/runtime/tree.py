@@ -21,7 +21,7 @@ Fill = Callable[[Array, Array], object]
 """``fill(rows, out)`` writes the arrays of the agents in places ``rows`` to the rows of ``out``."""
 Run = Callable[..., Any]
 """``run(kernel, *args)`` calls ``kernel(*args, member)`` on each thread; the first one's answer."""
-Swap = Callable[[Messages, Messages, str], None]
+SendRecv = Callable[[Messages, Messages, str], None]
 """Sends arrays to ranks and fills those that come from ranks; the last is the kind of message."""
 
 
@@ -119,14 +119,14 @@ def combine(
     route: Route,
     operation: Addition,
     total: Array,
-    swap: Swap,
+    sendrecv: SendRecv,
     strict: bool = False,
 ) -> Array:
     """Up the tree and down; ``total`` has the rows of the own agents and is used up.
 
-    ``swap`` sends arrays to ranks and fills those that come from ranks. If ``strict``, nobody sends
-    NaN: what is no number here (a run that diverges) travels as infinity, and NaN that comes is an
-    error that names the rank.
+    ``sendrecv`` sends arrays to ranks and fills those that come from ranks. If ``strict``, nobody
+    sends NaN: what is no number here (a run that diverges) travels as infinity, and NaN that comes
+    is an error that names the rank.
     """
     send, receive = (without_nan, _demand_numbers) if strict else (np.asarray, _take)
     for level in route.levels:
@@ -134,18 +134,18 @@ def combine(
         rows[level.local] = total[level.rows]
         if level.incoming or level.outgoing:
             incoming = {r: np.empty((len(at), rows.shape[1])) for r, at in level.incoming.items()}
-            swap({r: send(total[at]) for r, at in level.outgoing.items()}, incoming, "agree up")
+            sendrecv({r: send(total[at]) for r, at in level.outgoing.items()}, incoming, "agree up")
             for r, at in level.incoming.items():
                 rows[at] = receive(incoming[r], r)
         operation.at(total, level.parents, rows)
     answer = np.empty(total.shape[1])
     if route.root is None:
-        swap({}, {route.source: answer}, "agree down")
+        sendrecv({}, {route.source: answer}, "agree down")
         receive(answer, route.source)
     else:
         answer[:] = send(total[route.root])
     if route.targets:
-        swap(dict.fromkeys(route.targets, answer), {}, "agree down")
+        sendrecv(dict.fromkeys(route.targets, answer), {}, "agree down")
     return answer
 
 

@@ -26,7 +26,7 @@ from dual2.methods.parameters import Settings
 from dual2.methods.registry import METHODS, untaken_options
 from dual2.network import AnyNetwork
 from dual2.problem import Agent
-from dual2.runtime import Share
+from dual2.runtime import LocalProblem
 
 Array = np.ndarray
 WORTH = 20_000.0
@@ -161,7 +161,7 @@ _LAST = "iD2A"
 
 # -- the choice --------------------------------------------------------------------------------
 def choose(
-    share: Share, network: AnyNetwork, settings: Settings, tol: float, state: Any = None
+    share: LocalProblem, network: AnyNetwork, settings: Settings, tol: float, state: Any = None
 ) -> Choice:
     """The method that ``share`` is solved by where none is named.
 
@@ -171,9 +171,9 @@ def choose(
     Examples
     --------
     >>> import dual2 as d2
-    >>> from dual2.runtime import share_of
+    >>> from dual2.runtime import local_problem
     >>> agents, network = [d2.Agent([[1.0]], d2.SquaredNorm(1.0))] * 2, d2.Network([(0, 1)])
-    >>> share = share_of(d2.Problem(agents, d2.IndicatorPoint([1.0])), network)
+    >>> share = local_problem(d2.Problem(agents, d2.IndicatorPoint([1.0])), network)
     >>> found = choose(share, network, Settings(), 1e-8)
     >>> found.method.name, found.able
     ('Newton', True)
@@ -213,7 +213,7 @@ def _by_wishes(wishes: list[str]) -> Choice:
     raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
 
 
-def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
+def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
     """One sum over the agents of what the choice depends on."""
     found = share.total(_numbers_of_all(share))
     underived, flat, variables = (round(float(value)) for value in found[:3])
@@ -228,7 +228,7 @@ def measure(share: Share, network: AnyNetwork, tol: float) -> Size:
     return Size(*sizes, closed, primal, unvalued)
 
 
-def _numbers_of_all(share: Share) -> Array:
+def _numbers_of_all(share: LocalProblem) -> Array:
     """(agents, 7): those of :func:`_numbers`."""
     rows = np.zeros((len(share.agents), 7))
     for group in share.groups:

@@ -103,7 +103,7 @@ class Driver:
         self.proof: Residual | None = None
         if self._self_terminating is not None:
             self._self_terminating.tol, self._self_terminating.atol = tol, atol
-        self._alone = plan.runtime.agreement.size == 1
+        self._alone = plan.runtime.comm.size == 1
         self._interrupted, self._best_is_aliased = False, False
 
     @property
@@ -129,13 +129,13 @@ class Driver:
             calls[name] += tests
         calls["A"] += sums
         calls["prox_h"] += sums
-        agreement = self.runtime.agreement
+        comm = self.runtime.comm
         links = 2 * len(self.runtime.network.edges) * self.runtime.p
         return Counts(
             rounds=self.algorithm.rounds,
             vectors=vectors,
-            agree_rounds=self.schedule.agree_rounds + agreement.agree_rounds,
-            floats=links * vectors + self.schedule.agree_floats + agreement.agree_floats,
+            agree_rounds=self.schedule.agree_rounds + comm.agree_rounds,
+            floats=links * vectors + self.schedule.agree_floats + comm.agree_floats,
             **calls,
         )
 
@@ -152,9 +152,8 @@ class Driver:
         x, duals = self.point
         if self._self_terminating is None or self.record:  # else its first sum tells
             self.kkt = self.stopping.observe(x, duals).kkt
-        agreement, request = self.runtime.agreement, on_interrupt(self.interrupt)
-        agreement.transport.settled = True
-        with agreement.having(strict=True), request, np.errstate(over="ignore", invalid="ignore"):
+        comm, request = self.runtime.comm, on_interrupt(self.interrupt)
+        with comm.iterating(), request, np.errstate(over="ignore", invalid="ignore"):
             self.origin = x.copy() if x.any() else np.broadcast_to(0.0, x.shape), copied(duals)
             self._trace()
             while (status := self._limit()) is None:
@@ -317,8 +316,8 @@ class Driver:
         rt = self.runtime
         rows = np.zeros((rt.n, 2))
         rows[0] = [float(v @ v) for v in (self.algorithm.x * self.lengths - reference, reference)]
-        with rt.agreement.having(counted=False):
-            distance, size = np.sqrt(rt.total(rows))
+        with rt.comm.uncounted():
+            distance, size = np.sqrt(rt.allreduce_sum(rows))
         return float(distance / size) if size > 0 else float(distance)
 
     def trace(self) -> dict[str, Array]:
@@ -339,12 +338,12 @@ class Driver:
     # -- save and continue ---------------------------------------------------------------------
     def state(self) -> dict[str, Any]:
         """Everything needed to continue as if nothing had happened."""
-        s, agreement = self.schedule, self.runtime.agreement
+        s, comm = self.schedule, self.runtime.comm
         s.tests, s.sums = self._tests()
-        s.agree_rounds += agreement.agree_rounds
-        s.agree_floats += agreement.agree_floats
+        s.agree_rounds += comm.agree_rounds
+        s.agree_floats += comm.agree_floats
         self.stopping.tests = self.stopping.sums = 0
-        agreement.agree_rounds = agreement.agree_floats = 0
+        comm.agree_rounds = comm.agree_floats = 0
         own = {f"driver_{name}": value for name, value in vars(s).items()}
         if self.best is not None:
             own |= {"best_x": self.best[0], "best_duals": self.best[1]}
@@ -359,8 +358,8 @@ class Driver:
             setattr(self.schedule, name, value.item() if value.ndim == 0 else value.copy())
         if "best_x" in state:
             self.best = (state["best_x"].copy(), state["best_duals"].copy())
-        agreement = self.runtime.agreement  # the set-up was counted when the run began
-        agreement.agree_rounds = agreement.agree_floats = 0
+        comm = self.runtime.comm  # the set-up was counted when the run began
+        comm.agree_rounds = comm.agree_floats = 0
 
 
 def copied(rows: Array) -> Array:

@@ -21,7 +21,7 @@ from dual2.methods.registry import require
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.ingredients import coupling_response, coupling_step
-from dual2.runtime import Runtime, Share
+from dual2.runtime import LocalProblem, Runtime
 from dual2.solving.balance import Balance, balanced
 from dual2.solving.choice import Choice
 from dual2.solving.driver import Driver
@@ -39,7 +39,7 @@ CURVATURES = 1e4
 
 def plan_for(
     choice: Choice,
-    share: Share,
+    share: LocalProblem,
     network: AnyNetwork,
     settings: Settings,
     reduce: bool = True,
@@ -114,7 +114,7 @@ def in_balance(problem: Problem, scale: str = "auto", free: bool = False) -> Bal
     return balanced(problem, lengths if uneven else None, (logs, ends) if steep else None)
 
 
-def _reduce(method: Method, share: Share, allowed: bool) -> tuple[Reduction, Problem]:
+def _reduce(method: Method, share: LocalProblem, allowed: bool) -> tuple[Reduction, Problem]:
     """The first reduction that brings the problem into the method's class, and what it makes."""
     hint = ""
     for reduction in reductions_of(share):
@@ -173,14 +173,14 @@ class Reduced:
         """Begin from x and λ; y is zero, or what h answers if they are not."""
         problem, y = self.runtime.problem, np.zeros(self.runtime.p)
         if any(self.runtime.which(x, lam)):
-            total = self.runtime.total(np.hstack([self.runtime.products(x), lam]))
+            total = self.runtime.allreduce_sum(np.hstack([self.runtime.products(x), lam]))
             s, price = total[: problem.p], total[problem.p :] / problem.n
             z = coupling_response(problem.h, s, price, coupling_step(s, price))
             y = self.reduction.lift(problem, z)
         self.inner.start(np.concatenate([x, y]) if keeps(problem) else x, lam)
 
 
-def begin(driver: Driver, problem: Share, start: Start) -> None:
+def begin(driver: Driver, problem: LocalProblem, start: Start) -> None:
     """Start cold, warm, or where an earlier result or checkpoint of the same run ended."""
     same, earlier = False, None
     if isinstance(start, tuple) and len(start) == 3:
@@ -206,13 +206,13 @@ def begin(driver: Driver, problem: Share, start: Start) -> None:
     _try_values(problem, x)
     if start is not None:
         x, lam = x / driver.lengths, lam / driver.units
-    with problem.agreement.having(cold=problem.agreement.cold):
+    with problem.comm.from_zero():
         driver.algorithm.start(x, lam)
     if earlier is not None:
         _recall(driver, problem, earlier)
 
 
-def _recall(driver: Driver, problem: Share, earlier: Any) -> None:
+def _recall(driver: Driver, problem: LocalProblem, earlier: Any) -> None:
     """Let the algorithm use what an earlier run has summed, if all agents had the same A_i then."""
     if not isinstance(earlier, Result):
         raise ProblemError(
@@ -252,7 +252,7 @@ def _continue(driver: Driver, state: Mapping[str, Any]) -> None:
         )
 
 
-def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
+def _starting_point(problem: LocalProblem, start: Any) -> tuple[Array, Array]:
     """x (flat) and the λ_i of a pair, or zeros."""
     n, p = len(problem.agents), problem.p
     if start is None:
@@ -275,7 +275,7 @@ def _starting_point(problem: Share, start: Any) -> tuple[Array, Array]:
     return x, np.array(np.broadcast_to(lam, (n, p)), order="C")
 
 
-def _try_values(problem: Share, x: Array) -> None:
+def _try_values(problem: LocalProblem, x: Array) -> None:
     """Call the users' ``value`` once: one that fails must not cost the answer at the end."""
     own = zip(problem.agents, problem.dims, np.cumsum(problem.dims), strict=True)
     parts = ((f, x[end - d : end]) for agent, d, end in own for f in (agent.f, agent.g))
@@ -285,7 +285,7 @@ def _try_values(problem: Share, x: Array) -> None:
                 function.value(function.prox(at.copy(), 1.0) if function.proximable else at.copy())
 
 
-def flatten(problem: Share, x: Any, what: str) -> Array:
+def flatten(problem: LocalProblem, x: Any, what: str) -> Array:
     """One vector of one per agent, of all or of those in this process; ``what`` names it."""
     dims = list(problem.dims)
     try:

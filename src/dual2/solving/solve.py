@@ -18,7 +18,7 @@ from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
-from dual2.runtime import Agreement, Transport, find_transport, share_of
+from dual2.runtime import Transport, find_communicator, find_transport, local_problem
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
 from dual2.solving.choice import Choice, choose
@@ -116,7 +116,7 @@ def solve(
     runtime : str or Mpi
         ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
         works for its own agents only; ``problem`` is the whole problem or a
-        :class:`dual2.runtime.Share` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
+        :class:`dual2.runtime.LocalProblem` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
     sums : {"tree", "exact"}, optional
         How sums over agents are formed: rounded in the order of the spanning tree (the default), or
         in fixed point modulo 2¹²⁸, each rounded once, so that the answer has the same bits in
@@ -158,7 +158,7 @@ def solve(
     check_randomness(seed, rng)
     check_requests(callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw})
     show_compiling(progress)
-    share = share_of(problem, Agreement(network, find_transport(runtime, sums), start is None))
+    share = local_problem(problem, find_communicator(network, runtime, sums, start is None))
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     if isinstance(method, str) and method.lower() == AUTO:
         choice = choose(share, network, settings, tol, start)
@@ -184,7 +184,7 @@ def solve(
     begin(driver, share, start)
     _log.info("%s", plan.explanation)
     watched = sys.stderr.isatty() if progress is None else progress
-    if watched and share.agreement.rank == 0:
+    if watched and share.comm.rank == 0:
         from dual2.solving.progress import Bar  # the terminal library, only where someone watches
 
         with Bar(found.name, tol) as bar:

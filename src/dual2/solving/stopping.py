@@ -96,7 +96,7 @@ class StoppingTest:
     def _weigh(self) -> Array:
         """Σ_i |A_i,j|², agreed once."""
         if self._weights is None:
-            self._weights = self.runtime.total(self._norms**2)
+            self._weights = self.runtime.allreduce_sum(self._norms**2)
         return self._weights
 
     def test(
@@ -119,14 +119,14 @@ class StoppingTest:
 
     def observe(self, x: Array, duals: Array) -> Residual:
         """The residual of agents and rows for the trace: nothing is counted or confirmed."""
-        with self.runtime.agreement.having(counted=False):
+        with self.runtime.comm.uncounted():
             return self._measure(x, duals)
 
     def _agree(self, judged: Array, request: Request) -> tuple[float, Request]:
         """The largest ratio and the largest request."""
         told = judged.copy()
         told[:, 1] = request
-        worst, asked = self.runtime.largest(told)
+        worst, asked = self.runtime.allreduce_max(told)
         return float(worst), _wish(asked)
 
     def _measure(
@@ -140,7 +140,7 @@ class StoppingTest:
         rt, weight = self.runtime, self._weigh()
         judged = rt.judge(x, duals, self._bounds) if judged is None else judged
         felt = self._norms * judged[:, 1:]
-        total = rt.total(np.concatenate([duals, *rt.loads(x), felt], axis=1)).reshape(4, -1)
+        total = rt.allreduce_sum(np.concatenate([duals, *rt.loads(x), felt], axis=1)).reshape(4, -1)
         dual, sums = total[0] / rt.problem.n, total[1:]
         local, asked = self._agree(rt.judge(x, dual, self._bounds), request)
         kkt = max(local, self._coupling(dual, sums, weight))
@@ -164,7 +164,7 @@ class StoppingTest:
 
         As the certificate of which it is the first look, it is not counted.
         """
-        with self.runtime.agreement.having(counted=False):
+        with self.runtime.comm.uncounted():
             return self._by_definition(found, x)
 
     def _by_definition(self, found: Residual, x: Array) -> Residual:

@@ -22,7 +22,7 @@ from dual2.learn.federated.study import LearnStudy
 from dual2.learn.growth import is_endless
 from dual2.learn.minimum_norm import MAX_COLUMNS, shorten
 from dual2.learn.training import Block, Loss, sums_matter
-from dual2.runtime import Share
+from dual2.runtime import LocalProblem
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
@@ -161,7 +161,7 @@ def _follow(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, 
 def _solve_once(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, Result]:
     """One problem in columns of length one, with a loss of curvature about one."""
     network, factor = place.study.network, 1.0 / loss.curvature
-    share = Share({place.me: block.agent(factor)}, loss.h(factor), network.n)
+    share = LocalProblem({place.me: block.agent(factor)}, loss.h(factor), network.n)
     options: dict[str, Any] = place.study.public.options | {"tol": tol, "atol": 1e-12}
     options |= {"record": False, "progress": False, "callback": place.tell}
     result = solve(share, network, runtime=place.transport, **options)

@@ -71,7 +71,7 @@ class CoLA(SingleLoop):
         current.x[:] = x
         if rt.anywhere(x):
             current.ax[:] = rt.products(current.x)
-            current.v[:] = rt.total(current.ax)
+            current.v[:] = rt.allreduce_sum(current.ax)
         current.lam[:] = rt.problem.h.grad(current.v)
 
     def step(self, steps: int) -> None:

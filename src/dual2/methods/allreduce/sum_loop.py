@@ -117,7 +117,7 @@ class SumLoop(ExactSumMethod):
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
         rt, zero = self.runtime, np.zeros(self.runtime.p)
-        price = rt.total(lam) / rt.problem.n if priced and not self.priced else zero
+        price = rt.allreduce_sum(lam) / rt.problem.n if priced and not self.priced else zero
         self.current = Common(price, zero, POINT if warm else STEP)
         self.x, self.local.tried[:] = x.copy(), 0
         if not warm:
@@ -185,7 +185,7 @@ class SumLoop(ExactSumMethod):
             if self.request:
                 out[at == 0, self.request - 1 - REQUESTS] = 1.0
 
-        total = self.runtime.total_of(rows.shape[1] + REQUESTS, fill)
+        total = self.runtime.allreduce_filled(rows.shape[1] + REQUESTS, fill)
         self._asked = read_request(total[-REQUESTS:])
         return total[:-REQUESTS]
 

@@ -80,7 +80,7 @@ class VectorFree(SumLoop):
         m = self.memory
         new = [m - 1, 2 * m - 1, 2 * m] if self.count else [2 * m]
         told = self._inner(np.vstack([self.basis * self.basis[k] for k in new]))
-        total = self.runtime.total(np.hstack([told, self._tell()]))
+        total = self.runtime.allreduce_sum(np.hstack([told, self._tell()]))
         if not np.isfinite(total).all():
             self.current.status = "DIVERGED"
         elif self._met(total[-2:]):

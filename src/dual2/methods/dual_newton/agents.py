@@ -151,7 +151,7 @@ class Agents:
         mark_triangle_entries(self.block, self.solver_kind, marks)
         digest = hashlib.blake2b(np.packbits(marks > 0).tobytes(), digest_size=6).digest()
         key = float(int.from_bytes(digest, "big"))
-        exact = self.runtime.agreement.transport.exact
+        exact = self.runtime.comm.exact
         most, least = (1, 0) if exact else self.runtime.most(np.array([key, -key]))
         if most + least != 0:
             marks[:] = 1
@@ -175,7 +175,7 @@ class Agents:
         return ~(mu > STRONG_CONVEXITY_RTOL * top)
 
     # -- a sum ------------------------------------------------------------------------------------
-    def total(self, query: Query, prox: ProximalTerms, tol: float) -> Array:
+    def reduce(self, query: Query, prox: ProximalTerms, tol: float) -> Array:
         """The message of all agents, summed; entries that nobody fills are not added."""
         whole = query.layout
         layout = replace(whole, stored=len(self._entries))
@@ -200,7 +200,7 @@ class Agents:
 
         total = np.zeros(whole.width)
         columns = whole.columns(self._entries)
-        total[columns] = self.runtime.total_of(layout.width, fill, whole.width)
+        total[columns] = self.runtime.allreduce_filled(layout.width, fill, whole.width)
         return total
 
     def _run_solvers(self, task: TrialTask, rows: Array, out: Array) -> None:

@@ -72,7 +72,7 @@ class Newton(ProximalOuterLoop):
         current = self.current
         current.sums += 1
         query, deltas = self._build_query()
-        total = self.agents.total(query, self.prox, self.tol)
+        total = self.agents.reduce(query, self.prox, self.tol)
         self._asked = query.layout.read_request(total)
         if current.phase == SETUP and self._read_setup(query.layout.read_setup(total)):
             return

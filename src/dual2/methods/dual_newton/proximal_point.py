@@ -70,7 +70,7 @@ class ProximalOuterLoop(ExactSumMethod):
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
         """Begin; prox centers begin at x, or at the nearest point of g."""
         rt, p, zero = self.runtime, self.runtime.p, np.zeros(self.runtime.p)
-        multiplier = rt.total(lam) / rt.problem.n if priced else zero
+        multiplier = rt.allreduce_sum(lam) / rt.problem.n if priced else zero
         G, M = self._empty_matrices()
         rest = (
             np.zeros(TRIAL_SCALARS),

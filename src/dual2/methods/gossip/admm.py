@@ -96,7 +96,7 @@ class ADMM(SingleLoop):
             current.ax[:] = rt.products(current.x)
             excess = current.ax - self.data.share
             scale = {TRACKING: -1.0, NECPD: s.penalty}.get(kind, 1.0)
-            current.total[:] = scale * (excess - rt.total(excess) / rt.problem.n)
+            current.total[:] = scale * (excess - rt.allreduce_sum(excess) / rt.problem.n)
         if kind == DPMM:
             current.aux[:] = lam
         elif warm or rt.anywhere(lam):

@@ -60,7 +60,7 @@ class ID2A:
         z = np.zeros((rt.n, rt.p))
         if warm:
             products = rt.products(x)
-            z = products - rt.total(products) / rt.problem.n
+            z = products - rt.allreduce_sum(products) / rt.problem.n
         self.at = self.nesterov.init(z)
         self.rounds = self.oracle.init(x, lam, z, priced)
 

@@ -119,7 +119,7 @@ class IDEA(SingleLoop):
         current.x[:], current.lam[:] = x, lam
         if rt.anywhere(x):
             excess = rt.products(current.x) - self.share
-            current.y[:] = excess - rt.total(excess) / rt.problem.n
+            current.y[:] = excess - rt.allreduce_sum(excess) / rt.problem.n
 
     def step(self, steps: int) -> None:
         """The integrator decides on the steps; here it only compiles."""

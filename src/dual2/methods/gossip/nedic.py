@@ -88,7 +88,7 @@ class Nedic(SingleLoop):
         rt, current = self.runtime, self.current
         rows, n = x.reshape(rt.n, rt.p), rt.problem.n
         share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / n
-        current.y[:] = rows + share - (rt.total(rows) / n if rt.anywhere(x) else 0.0)
+        current.y[:] = rows + share - (rt.allreduce_sum(rows) / n if rt.anywhere(x) else 0.0)
         current.x[:] = current.y.ravel()
         rt.run(set_gradients, rt.block, current)
 

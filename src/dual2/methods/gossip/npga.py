@@ -77,7 +77,7 @@ class NPGA(SingleLoop):
         current.x[:], current.lam[:] = x, lam
         if rt.anywhere(x):
             products = rt.products(current.x)
-            current.s[:] = self.values.beta * (products - rt.total(products) / rt.problem.n)
+            current.s[:] = self.values.beta * (products - rt.allreduce_sum(products) / rt.problem.n)
         if rt.anywhere(lam) and self.matrices.first:
             links = rt.links._replace(weights=self._mixing.weights[1])
             rt.run(begin_duals, links, self.Y, *map(float, self._mixing.powers[1]))

@@ -131,7 +131,7 @@ def agreed(runtime: Runtime, kind: Callable[..., Sums], **columns: Array) -> Sum
     >>> agreed(Runtime(problem, d2.Network([(0, 1)])), Ascent, ascent=np.array([1.0, 2.0]))
     Ascent(ascent=3.0)
     """
-    total = runtime.total(np.array(list(columns.values())).T)
+    total = runtime.allreduce_sum(np.array(list(columns.values())).T)
     return kind(**dict(zip(columns, total.tolist(), strict=True)))
 
 

@@ -114,7 +114,7 @@ class Agents:
         if len(lengths) == 1:
             return self._point_at(self._agree_on(lengths[0], limits), outer_at, limits)
         width = header().width + len(lengths) * linearised(self.p).width
-        if self.runtime.agreement.size == 1:
+        if self.runtime.comm.size == 1:
             return self._point_alone(lengths, outer_at, limits, width)
         return self._point_apart(lengths, outer_at, limits, width)
 
@@ -210,7 +210,7 @@ class Agents:
             out[:] = marks[at]
 
         self.sums += 1
-        return self.runtime.total_of(marks.shape[1], fill, sent=width)
+        return self.runtime.allreduce_filled(marks.shape[1], fill, sent=width)
 
     def _sum_linearised(
         self,
@@ -368,7 +368,7 @@ class Agents:
     ) -> Array:
         """One exchange; its header says what others ask for."""
         self.sums += 1
-        total = self.runtime.total_of(width, fill, sent=sent)
+        total = self.runtime.allreduce_filled(width, fill, sent=sent)
         top = Fields(header(), total[: header().width])
         self.asked, self._levels = read_request(top["requests"]), top["levels"]
         return total

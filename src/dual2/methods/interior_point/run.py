@@ -125,7 +125,7 @@ class Run(ExactSumMethod):
         rows = np.zeros((self.runtime.n, 1))
         for block, point in zip(agents.blocks[:-1], agents.points, strict=False):
             rows[block.places, 0] = objective_of(block, point)
-        value = float(self.runtime.total(rows)[0])
+        value = float(self.runtime.allreduce_sum(rows)[0])
         value += float(objective_of(agents.blocks[-1], agents.points[-1])[0])
         size = max(abs(now.objective), LEAST_OBJECTIVE * now.magnitude)
         return now.curved or abs(value - now.objective) <= SAME * max(size, 1e-300)

@@ -52,7 +52,7 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block]]:
         blocks = [block.equilibrated(factors[-1]) for block in blocks]
     cost = float(np.clip(1.0 / sizes[p], *COSTS)) if sizes[p] > 0 else 1.0
     blocks = [block.with_cost(cost) for block in blocks]
-    total = agents.runtime.total_of(p + 3, _fill_offsets(agents))
+    total = agents.runtime.allreduce_filled(p + 3, _fill_offsets(agents))
     agents.sums += 1
     pairs, curved, cones = total[p:] + _traits(blocks[-1]).sum(axis=0)
     b = (agents.h_offset - total[:p]) * scales
@@ -66,7 +66,7 @@ def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
         rows[block.places, :-1] = block.A.largest_in_rows()
         rows[block.places, -1] = block.largest_cost()
     own = np.append(blocks[-1].A.largest_in_rows()[0], blocks[-1].largest_cost())
-    return np.maximum(agents.runtime.largest(rows), own)
+    return np.maximum(agents.runtime.allreduce_max(rows), own)
 
 
 def _fill_offsets(agents: Agents) -> Callable[[Array, Array], None]:

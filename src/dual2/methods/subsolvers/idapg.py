@@ -80,14 +80,14 @@ class IDAPG(Subsolver):
         if constants.alone:
             strong = facts.mu_h / n + (np.nan_to_num(facts.rank2) / facts.L) * facts.g_is_zero
         elif own and constants.mu_phi > 0:
-            bound = np.full(runtime.n, runtime.largest(bound[:, None])[0])
+            bound = np.full(runtime.n, runtime.allreduce_max(bound[:, None])[0])
         kappas = [condition(b, m, constants.mapping) for b, m in zip(bound, strong, strict=True)]
         betas = [None if restart else momentum(k) for k in kappas]
         unknown = PRINTED_MOMENTUM if printed else NO_MOMENTUM
         self.beta = np.array([unknown if b is None else b for b in betas])
         slowest, least = float(self.beta.max()), float(self.beta.min())
         if constants.alone:
-            slowest, least = runtime.largest(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
+            slowest, least = runtime.allreduce_max(self.beta[:, None] * [1.0, -1.0]) * [1.0, -1.0]
         self.restarts = bool(least < 0)
         if self.restarts or not constants.alone:
             self.momentum = None if self.restarts else float(self.beta[0])

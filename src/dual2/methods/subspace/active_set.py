@@ -202,7 +202,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
     def _sum_point(self) -> Array:
         """One sum: whether a face has changed costs an agreement."""
         rows = np.array(self._choose(), dtype=float)[:, None]
-        self._changed = bool(len(self.current.products) and self.runtime.total(rows)[0] > 0)
+        self._changed = bool(len(self.current.products) and self.runtime.allreduce_sum(rows)[0] > 0)
         for part in self.parts:
             part.aim(self.current.lam)
         return self._sum_faces(self._changed)
@@ -232,7 +232,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
                     out[e, -REQUESTS + self.request - 1] = 1.0
 
         self.products += 3 + (count if changed else 0)
-        return rt.total_of(width, fill)
+        return rt.allreduce_filled(width, fill)
 
     def _read_sum(self, total: Array) -> tuple[Array, Array]:
         """Numbers of the point, product of the base; products and quadratic part on the faces."""
@@ -345,7 +345,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         best = self._split(self.best)
         parts = list(zip(self.parts, best, self._split(segments[1][0]), strict=True))
         max_fraction = -float(
-            rt.largest(np.array([[-part.max_fraction(*own)] for part, *own in parts]))[0]
+            rt.allreduce_max(np.array([[-part.max_fraction(*own)] for part, *own in parts]))[0]
         )
         trials = [(t, *segments[0]) for t in STEP_FRACTIONS] + [
             (t * max_fraction, *segments[1]) for t in (1.0, *STEP_FRACTIONS)
@@ -355,7 +355,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
             [part.objective(best[i] + step[i])[0] for step in steps]
             for i, part in enumerate(self.parts)
         ]
-        objective = rt.total(np.array(rows))
+        objective = rt.allreduce_sum(np.array(rows))
         merits = [
             float(w) + penalised_value(self.h, current.best_at + t * along, current.lam)
             for (t, _, along), w in zip(trials, objective, strict=True)

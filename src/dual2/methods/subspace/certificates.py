@@ -89,7 +89,9 @@ def prove_unbounded(runtime: Runtime, h: Function, direction: Array, lam: Array)
     found = zip(runtime.problem.agents, runtime.problem.split(direction), strict=True)
     parts = [linear_part(agent, own)[0] for agent, own in found]
     pairs = zip(runtime.problem.agents, parts, strict=True)
-    total = runtime.total(np.array([recession_message(agent, part) for agent, part in pairs]))
+    total = runtime.allreduce_sum(
+        np.array([recession_message(agent, part) for agent, part in pairs])
+    )
     plain = Scaling(np.ones(runtime.p), 1.0, np.ones(runtime.p))
     recession = check_recession(h, plain, total, float(np.linalg.norm(lam)), 0.0)
     return np.concatenate(parts) if recession.proven else None
@@ -114,7 +116,9 @@ def prove_infeasible(
     y = np.clip(problem.base + c @ problem.S, form.lower, form.upper)
     parts = zip(runtime.problem.agents, runtime.problem.split(x), strict=True)
     rows = [[support_message(agent, own, u, y) for u in candidates] for agent, own in parts]
-    total = runtime.total(np.array(rows).reshape(runtime.n, -1)).reshape(-1, DIRECTION_SCALARS)
+    total = runtime.allreduce_sum(np.array(rows).reshape(runtime.n, -1)).reshape(
+        -1, DIRECTION_SCALARS
+    )
     for u, numbers in zip(candidates, total, strict=True):
         if proves_infeasible(h, u, numbers, y):
             return u

@@ -159,7 +159,7 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
                     asked[self.request - 1] = 1.0
 
         self.products += self.variables if phase == POINT else 0
-        return self.runtime.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
+        return self.runtime.allreduce_filled(int(cuts[-1]) + REQUESTS, fill, least=1)
 
     def _read_sum(self, total: Array) -> tuple[Array, Array]:
         """Numbers of the point, product of the base; products and quadratic part on the faces."""

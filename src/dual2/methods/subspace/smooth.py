@@ -147,7 +147,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
                 if i == 0 and self.request:
                     asked[self.request - 1] = 1.0
 
-        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
+        total = rt.allreduce_filled(int(cuts[-1]) + REQUESTS, fill, least=1)
         head, tilts, along, bends, lengths, asked = split_at(total, cuts)
         self._asked, current.variables = read_request(asked), round(float(head[VARIABLES]))
         kept, factor = independent(symmetric(lengths, count), np.zeros((count, 0)))
@@ -193,7 +193,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
                 if i == 0 and self.request:
                     asked[self.request - 1] = 1.0
 
-        total = rt.total_of(int(cuts[-1]) + REQUESTS, fill, least=1)
+        total = rt.allreduce_filled(int(cuts[-1]) + REQUESTS, fill, least=1)
         self.products += some
         return z, total
 

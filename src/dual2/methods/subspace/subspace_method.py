@@ -123,7 +123,7 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
         """Begin, where all know whether some λ or some x is not 0."""
         rt, zero = self.runtime, np.zeros(self.runtime.p)
-        multiplier = rt.total(lam) / rt.problem.n if priced else zero
+        multiplier = rt.allreduce_sum(lam) / rt.problem.n if priced else zero
         no, none, square = zero[:0], np.zeros((0, rt.p)), np.zeros((0, 0))
         self.current = self.state_type(
             multiplier, zero, zero, no, no, square, none, zero, zero, no, square, no

@@ -21,7 +21,7 @@ from dual2.methods.registry import find_method
 from dual2.processes.parties.party import Party
 from dual2.processes.parties.status import Board, serve
 from dual2.processes.parties.study import versions_in_words
-from dual2.runtime import Share
+from dual2.runtime import LocalProblem
 from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.connection_manager import ConnectionManager, Place
@@ -270,7 +270,7 @@ def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:
 
 def _solve(party: Party, transport: Parties, agent: Any, board: Board) -> Result:
     public = party.study.public
-    share = Share({party.me: agent}, public.h, public.network.n)
+    share = LocalProblem({party.me: agent}, public.h, public.network.n)
     options: dict[str, Any] = public.options | {"record": False, "progress": False}
     return solve(share, public.network, runtime=transport, callback=board.tell, **options)
 

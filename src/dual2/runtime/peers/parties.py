@@ -14,6 +14,7 @@ import numpy as np
 from dual2.engine.fixed_point import add_words
 from dual2.errors import CapabilityError, PeerError
 from dual2.network import AnyNetwork, Network
+from dual2.runtime.comm_mode import SETUP, CommMode, NanPolicy
 from dual2.runtime.exact import Decode, Encode
 from dual2.runtime.peers.aborts import Reason
 from dual2.runtime.peers.connection_manager import ConnectionManager
@@ -150,10 +151,10 @@ class Parties(TreeSums):
         """Largest levels, by masked sums."""
         return self._largest(levels.astype(np.uint64), 9).astype(np.int64)
 
-    def max(self, rows: Array, network: AnyNetwork) -> Array:
+    def max(self, rows: Array, network: AnyNetwork, mode: CommMode = SETUP) -> Array:
         """Largest doubles, by masked sums: exact, and nothing else is shown."""
         values = np.max(np.asarray(rows, dtype=np.float64), axis=0)
-        values = without_nan(values) if self.strict else values
+        values = without_nan(values) if mode.nan_policy is NanPolicy.RAISE else values
         return unordered(self._largest(ordered(values), 64))
 
     def _largest(self, values: Array, bits: int) -> Array:
@@ -255,11 +256,11 @@ class Parties(TreeSums):
             found[number], data = data[8 : 8 + length], data[8 + length :]
         return found
 
-    def everyone(self, own: Array, kind: str, seconds: float | None = None) -> Array:
+    def allgather(self, own: Array, kind: str, seconds: float | None = None) -> Array:
         """Not between organisations."""
         raise CapabilityError("Parties tell nobody else their own numbers; use sums.")
 
-    def collect(self, own: Array, kind: str) -> Array | None:
+    def gather(self, own: Array, kind: str) -> Array | None:
         """Not between organisations."""
         raise CapabilityError("Parties do not gather their answers; each keeps its own.")
 
