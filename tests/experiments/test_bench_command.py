@@ -62,6 +62,10 @@ def test_a_benchmark_prints_tables_writes_files_and_continues(tmp_path, capsys):
         "runs",
         "summary.csv",
         "summary.png",
+        "summary.tex",
+        "curves.pdf",
+        "curves.png",
+        "bench.json",
         "studies.csv",
         "studies.png",
     }

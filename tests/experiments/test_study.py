@@ -13,7 +13,7 @@ from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.study import exponents_csv, fit_power, growth, study_figure
 from dual2.experiments.summary import summarise, summary_csv, summary_figure
 
-COUNTS = ("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT", "prox_h")
+COUNTS = ("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT", "prox_h", "floats")
 
 
 def run(q, cost, status="CONVERGED", label="iD2A", seed=0, **more):

@@ -11,13 +11,15 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands.options import Force, plain_table
-from dual2.errors import Dual2Error
+from dual2.errors import Dual2Error, counted
 from dual2.experiments import peers
+from dual2.experiments.bands import bands_figure
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.claims import claims
 from dual2.experiments.config import Config, read_config
 from dual2.experiments.figures import draw
 from dual2.experiments.harness import LINES, Outcome, run_cases
+from dual2.experiments.latex import latex_table
 from dual2.experiments.peer_report import (
     peers_csv,
     peers_figure,
@@ -25,7 +27,8 @@ from dual2.experiments.peer_report import (
     peers_markdown,
     standing,
 )
-from dual2.experiments.store import Store
+from dual2.experiments.provenance import provenance, remark, reproduce_bench, write_provenance
+from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.study import (
     SYMBOLS,
     TITLES,
@@ -57,20 +60,31 @@ WIDTH = 88
 
 def bench(
     config: Annotated[
-        str, typer.Argument(metavar="CONFIG", help="TOML file, or one that comes along by name.")
-    ],
+        str | None,
+        typer.Argument(metavar="CONFIG", help="TOML file, or one that comes along by name."),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder; results/NAME if left out.")
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Make finished runs again.")] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Of peers: fewer, shorter runs.")] = False,
+    reproduce: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Run a stored benchmark again, compare the counts."),
+    ] = None,
 ) -> None:
     """Run problems × networks × methods × seeds; continues where an earlier run stopped.
 
     CONFIG may be peers (ours beside rivals), paper (its three experiments) or scaling (growth with
     κ_f, κ_C, n and p).
     """
+    if reproduce is not None:
+        if config is not None or out is not None or force or quick:
+            raise Dual2Error("--reproduce DIR goes with --workers only: DIR has its config.")
+        raise typer.Exit(_reproduce(reproduce, workers))
+    if config is None:
+        raise Dual2Error("CONFIG is missing; expected a TOML file, a name, or --reproduce DIR.")
     require("matplotlib")
     if config == peers.NAME and not Path(config).exists():
         raise typer.Exit(bench_peers(out, workers, force, quick))
@@ -84,7 +98,10 @@ def bench(
     runs = [store.load(case) for case in plan.cases if store.has(case)]
     lines = summarise(runs)
     if lines:
+        record = provenance(plan, runs, folder)
+        write_provenance(folder, record)
         _write(plan, folder, lines, growth(plan.studies, runs))
+        _write_for_print(folder, lines, runs, remark(record))
     _tell(outcome, folder)
     raise typer.Exit(outcome.exit_code)
 
@@ -111,7 +128,24 @@ def bench_peers(out: Path | None, workers: int | None, force: bool, quick: bool)
     return outcome.exit_code
 
 
-TABLES = {"summary": ("csv", "png"), "studies": ("csv", "png")}
+def _reproduce(folder: Path, workers: int | None) -> int:
+    """Run a benchmark again; 3 if a run fails or differs."""
+    found = reproduce_bench(folder, workers=workers, progress=LINES)
+    for change in found.changes:
+        print(f"changed since: {change}")
+    for difference in found.differences:
+        print(f"differs: {difference}")
+    total = found.outcome.ran + found.outcome.missing
+    print(f"{found.same} of {counted(total, 'run')} with the same status, data and counts.")
+    return found.outcome.exit_code or (3 if found.differences else 0)
+
+
+TABLES = {
+    "summary": ("csv", "png", "tex"),
+    "studies": ("csv", "png"),
+    "curves": ("pdf", "png"),
+    "bench": ("json",),
+}
 
 
 def _refuse_foreign(
@@ -136,6 +170,14 @@ def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -
         print(FITTED)
         write_atomically(folder / "studies.csv", exponents_csv(grown))
         write_figure(study_figure(grown, plan.title), folder / "studies.png")
+
+
+def _write_for_print(folder: Path, lines: list[Line], runs: list[StoredRun], made: str) -> None:
+    """The table for LaTeX and the figure with bands; each says what it was made from."""
+    write_atomically(folder / "summary.tex", latex_table(lines, made))
+    figure = bands_figure(runs)
+    for suffix in ("pdf", "png"):
+        write_figure(figure, folder / f"curves.{suffix}", made)
 
 
 def _table(lines: list[Line], title: str) -> Table:

@@ -12,9 +12,10 @@ import inspect
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin
 
 from dual2.errors import Dual2Error, unknown_name
+from dual2.experiments.imported import find_function, hints_of, is_imported
 
 WORDS = {
     int: "a whole number",
@@ -103,14 +104,25 @@ class Builders:
     known: Mapping[str, Callable[..., Any]]  # the functions
     fixed: str  # their first argument, which comes from elsewhere
     error: type[Dual2Error]  # of the errors about what they are asked for
+    # makes one of them from a function of the user's and its name
+    adapt: Callable[[Callable[..., Any], str], Callable[..., Any]] = lambda function, _: function
+
+    def find(self, name: str) -> Callable[..., Any]:
+        """The function of that name, or the user's own if it is ``module:function``."""
+        if is_imported(name):
+            return self.adapt(find_function(name, self.fixed), name)
+        if name not in self.known:
+            more = f" A {self.what} of your own is 'module:function'."
+            raise self.error(unknown_name(self.what, name, self.known) + more)
+        return self.known[name]
 
     def arguments(self, name: str) -> tuple[dict[str, Any], tuple[str, ...]]:
         """Kinds of a builder's arguments, and those without a default."""
-        if name not in self.known:
-            raise self.error(unknown_name(self.what, name, self.known))
-        hints = get_type_hints(self.known[name], include_extras=True)
-        parameters = inspect.signature(self.known[name]).parameters.values()
-        own = [one for one in parameters if one.name != self.fixed]
+        function = self.find(name)
+        hints = hints_of(function)
+        open_ended = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+        _, *rest = inspect.signature(function).parameters.values()
+        own = [one for one in rest if one.kind not in open_ended]
         needed = tuple(one.name for one in own if one.default is one.empty)
         return {one.name: hints.get(one.name, Any) for one in own}, needed
 
@@ -124,4 +136,4 @@ class Builders:
                     f"expected {', '.join(kinds) or 'none'}."
                 )
         check_table(options, kinds, needed)
-        return self.known[name](first, **options)
+        return self.find(name)(first, **options)

@@ -1,8 +1,9 @@
 """Problem builders: a name and its arguments in, a :class:`Setting` out."""
 
+import functools
 import hashlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
 from dual2.experiments.experiment import Experiment
+from dual2.experiments.imported import call, find_function, hints_of
 from dual2.experiments.peer_problems import MAKERS
 from dual2.experiments.topologies import build_network
 from dual2.functions import (
@@ -138,6 +140,24 @@ def _paper(found: Experiment) -> Setting:
     return Setting(found.problem, found.network, found.reference, facts)
 
 
+def user_problem(name: str, seed: int, options: Mapping[str, Any]) -> Problem:
+    """What a function of the user's makes, if it is a problem."""
+    found = call(name, find_function(name, "seed"), seed, options)
+    if not isinstance(found, Problem):
+        raise ProblemError(f"{name} returned a {type(found).__name__}; expected a dual2.Problem.")
+    return found
+
+
+def _of_user(make: Callable[..., Any], name: str) -> Callable[..., Setting]:
+    """A builder from a function of the user's."""
+
+    def checked(seed: int, **options: Any) -> Problem:
+        return user_problem(name, seed, options)
+
+    functools.update_wrapper(checked, make)
+    return _on_network(checked)
+
+
 def _on_network(make: Callable[..., Problem]) -> Callable[..., Setting]:
     """A builder with a network from a maker of problems, whose arguments stay as they are."""
 
@@ -152,8 +172,8 @@ def _on_network(make: Callable[..., Problem]) -> Callable[..., Setting]:
         parameters=[first, place.replace(annotation=dict[str, Any]), *rest],
         return_annotation=Setting,
     )
-    build.__annotations__ = make.__annotations__ | {"network": dict[str, Any], "return": Setting}
-    build.__name__, build.__doc__ = make.__name__, make.__doc__
+    build.__annotations__ = hints_of(make) | {"network": dict[str, Any], "return": Setting}
+    build.__name__, build.__doc__ = getattr(make, "__name__", "problem"), make.__doc__
     return build
 
 
@@ -168,7 +188,7 @@ BUILDERS: dict[str, Callable[..., Setting]] = {
 }
 """Each takes the seed first, then the case's ``problem_options``."""
 
-PROBLEMS = Builders("problem", BUILDERS, "seed", ProblemError)
+PROBLEMS = Builders("problem", BUILDERS, "seed", ProblemError, _of_user)
 """The same with a check of the arguments."""
 
 

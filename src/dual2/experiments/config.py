@@ -36,7 +36,7 @@ import itertools
 import json
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -44,12 +44,13 @@ from typing import Any
 
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.arguments import Count, Weight, check_table
-from dual2.experiments.builders import BUILDERS, PROBLEMS, fingerprint
+from dual2.experiments.builders import PROBLEMS, fingerprint, user_problem
 from dual2.experiments.case import Case
 from dual2.experiments.config_checks import FOR_ALL, FOR_SOME, Checks, Table, Variants
+from dual2.experiments.imported import code_digests, is_imported, method_called, search_in
 from dual2.experiments.topologies import NETWORKS, build_network
 from dual2.files import parse_toml, read_text
-from dual2.methods import find_method
+from dual2.methods.method import Method
 from dual2.solving.storage import load_problem
 from dual2.solving.tuning import tune
 
@@ -78,6 +79,8 @@ class Config:
     # every run. notes tell the entry (problem), problem and network.
     cases: tuple[Case, ...]
     studies: tuple[Study, ...] = ()  # what to fit afterwards
+    text: str = ""  # the TOML that it was read from
+    folder: Path | None = None  # where its paths start; None for one that comes with the package
 
 
 def shipped_configs() -> list[str]:
@@ -96,9 +99,9 @@ def read_config(path: str | os.PathLike[str]) -> Config:
     ('Scaling study', ['kappa_C', 'kappa_f', 'n', 'p'])
     """
     file = Path(path)
-    if not file.suffix and not file.exists() and str(path) in shipped_configs():
+    if not file.suffix and not file.is_file() and str(path) in shipped_configs():
         source = resources.files("dual2.experiments") / "configs" / f"{path}.toml"
-        return parse_config(source.read_text(encoding="utf-8"), str(path))
+        return replace(parse_config(source.read_text(encoding="utf-8"), str(path)), folder=None)
     try:
         text = read_text(file)
     except Dual2Error as error:
@@ -114,7 +117,8 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     ``text``: TOML; ``name``: what errors call it: a path, or any other name; ``folder``: where the
     paths of problem folders start.
     """
-    return _Reader(name, folder, parse_toml(text, name)).config()
+    found = _Reader(name, folder, parse_toml(text, name)).config()
+    return replace(found, text=text, folder=folder)
 
 
 class _Reader(Checks):
@@ -123,6 +127,7 @@ class _Reader(Checks):
     def __init__(self, name: str, folder: Path, document: Table) -> None:
         super().__init__(name, document)
         self.folder = folder
+        search_in(folder)
         self.explain("", check_table, document, dict.fromkeys(PARTS, Any))
 
     def config(self) -> Config:
@@ -166,14 +171,20 @@ class _Reader(Checks):
         self.explain("[solve]", check_table, common, FOR_ALL)
         found: dict[str, Table] = {}
         for where, table in self.entries("methods"):
-            method = self.explain(where, find_method, self.text(table, "method", where))
-            own = [name for names in method.sources for name in names.split(", ")]
-            free = dict.fromkeys(("label", "problems", "tune", *FOR_SOME), Any)
-            self.explain(where, check_table, table, free | FOR_ALL | dict.fromkeys(own, Any))
+            method = self.explain(where, method_called, self.text(table, "method", where))
+            free: tuple[str, ...] = ("method", "label", "problems")
+            if isinstance(method, Method):
+                own = [name for names in method.sources for name in names.split(", ")]
+                free = (*free, "tune", *FOR_SOME, *own)
+            self.explain(where, check_table, table, dict.fromkeys(free, Any) | FOR_ALL)
+            name = method.name if isinstance(method, Method) else method
             solve = {k: v for k, v in table.items() if k not in ("label", "problems", "tune")}
-            self.parameters(solve, where)
-            label = self.fresh(self.text(table, "label", where, _label(solve)), found, where)
-            notes: Table = {"reconstructed": True} if method.reconstructed else {}
+            self.parameters(solve, name, where)
+            short = solve | {"method": name} if is_imported(solve["method"]) else solve
+            label = self.fresh(self.text(table, "label", where, _label(short)), found, where)
+            notes: Table = {}
+            if isinstance(method, Method) and method.reconstructed:
+                notes["reconstructed"] = True
             if "tune" in table:
                 self.explain(f"{where}, tune", check_table, table["tune"], _tuning())
                 notes["tune"] = table["tune"] or {"budget": 2000}
@@ -199,6 +210,9 @@ class _Reader(Checks):
             for seed in seeds if problem["free"] else seeds[:1]:
                 told = {"entry": problem["name"], **notes, **method["notes"]}
                 solved = method["label"], problem["build"], options, method["solve"]
+                place = options.get("network", {}).get("build", "")
+                code = code_digests([problem["build"], place, method["solve"]["method"]])
+                told |= {"code": code} if code else {}
                 yield Case(group, *solved, seed, told)
 
     def settings(
@@ -217,12 +231,19 @@ class _Reader(Checks):
             self.fail(problem["where"], "this problem needs at least one entry in [[networks]].")
         wanted = self.names(problem["networks"], list(networks), "network", problem["where"])
         places = [variant for name in wanted for variant in networks[name]]
-        default = inspect.signature(BUILDERS[problem["build"]]).parameters["n"].default
         for (name, options), (place, network) in itertools.product(problem["variants"], places):
-            where, n = f"{problem['where']} on {place}", options.get("n", default)
+            where = f"{problem['where']} on {place}"
+            n = self.explain(problem["where"], self.agents, problem["build"], options)
             self.explain(where, _buildable, n, json.dumps(network))
             notes = {"problem": name, "network": place}
             yield f"{name} on {place}", options | {"network": network}, notes
+
+    def agents(self, build: str, options: Table) -> int:
+        """How many agents a problem has; one of the user's own is built once to see."""
+        if is_imported(build):
+            return _size(build, self.seeds()[0], json.dumps(options))
+        default = inspect.signature(PROBLEMS.find(build)).parameters["n"].default
+        return options.get("n", default)
 
     def seeds(self) -> list[int]:
         seeds = self.document.get("seeds", [0])
@@ -236,6 +257,12 @@ class _Reader(Checks):
 def _buildable(n: int, network: str) -> None:
     """Build a network once, to see whether there is one of n agents."""
     build_network(n, **json.loads(network))
+
+
+@cache
+def _size(build: str, seed: int, options: str) -> int:
+    """Agents of a problem of the user's own."""
+    return user_problem(build, seed, json.loads(options)).n
 
 
 def _tuning() -> Table:

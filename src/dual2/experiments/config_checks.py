@@ -8,7 +8,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error, unknown_name
 from dual2.experiments.arguments import Builders, Count, Weight, check_table
-from dual2.methods import find_method
+from dual2.experiments.imported import is_imported
 from dual2.methods.gossip.accuracy import Options
 from dual2.methods.subsolvers import find_subsolver, read_costs
 
@@ -98,7 +98,7 @@ class Checks:
             found.append((f"{name} ({words})" if words else name, given | chosen))
         return name, found
 
-    def parameters(self, solve: Table, where: str) -> None:
+    def parameters(self, solve: Table, name: str, where: str) -> None:
         """Refuse parameters of a method that it would refuse itself, on whatever problem."""
         self.explain(where, find_subsolver, solve.get("subsolver", "auto"))
         self.explain(where, read_costs, solve.get("cost", "communication"))
@@ -108,9 +108,9 @@ class Checks:
         if constants not in ("tight", "paper"):
             self.fail(where, f"constants = {constants!r} found; expected 'tight' or 'paper'.")
         own = {k: v for k, v in solve.items() if k in Options.__annotations__ and v != "auto"}
-        if find_method(solve["method"]).name in ("iD2A", "MiD2A"):
+        if name in ("iD2A", "MiD2A"):
             self.explain(where, lambda: Options(**own))
-        for key, value in solve.items():
+        for key, value in solve.items() if not is_imported(solve["method"]) else ():
             if isinstance(value, str) and key not in TEXTS:
                 self.fail(where, f"{key} = {value!r} found; expected a number.")
 

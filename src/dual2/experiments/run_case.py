@@ -11,10 +11,13 @@ from typing import Any
 from dual2.errors import CapabilityError, Dual2Error
 from dual2.experiments.builders import build_setting
 from dual2.experiments.case import Case, Setting
+from dual2.experiments.imported import method_called
 from dual2.experiments.store import FAILED, SKIPPED, StoredRun
 from dual2.experiments.topologies import build_network
 from dual2.files import locked
 from dual2.kernel_cache import cache_directory
+from dual2.methods.method import Method
+from dual2.methods.registry import AUTO
 from dual2.network import Network
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
@@ -30,12 +33,20 @@ LIMITS = ("method", "tol", "max_rounds", "time_limit")
 Watch = Callable[[dict[str, Any]], Any]
 
 
-def run_case(case: Case, machine: dict[str, Any], watch: Watch | None = None) -> StoredRun:
+def run_case(
+    case: Case,
+    machine: dict[str, Any],
+    watch: Watch | None = None,
+    *,
+    build: Callable[[Case], Setting] = build_setting,
+    method: Method | None = None,
+) -> StoredRun:
     """Make one run; whatever happens ends in the record, except an interrupt.
 
     ``case``: what to run; ``machine``: kept with the run; see
     :class:`dual2.experiments.store.StoredRun`; ``watch``: ``callback`` of ``solve``: called after
-    each stopping test, the clock stopped.
+    each stopping test, the clock stopped; ``build``: makes the setting; ``method``: the method, if
+    its name does not say which.
 
     The run is ``SKIPPED`` with the reason if the method cannot solve the problem, ``FAILED`` with
     the message of any other error. An interrupt is raised: half a run is none.
@@ -50,8 +61,9 @@ def run_case(case: Case, machine: dict[str, Any], watch: Watch | None = None) ->
     """
     setting = None
     try:
-        setting = build_setting(case)
-        return _measured(case, setting, machine, watch)
+        setting = build(case)
+        chosen = method or method_called(case.solve.get("method", AUTO))
+        return _measured(case, chosen, setting, machine, watch)
     except CapabilityError as error:
         status, reason = SKIPPED, str(error)
     except Exception as error:
@@ -61,11 +73,16 @@ def run_case(case: Case, machine: dict[str, Any], watch: Watch | None = None) ->
 
 
 def _measured(
-    case: Case, setting: Setting, machine: dict[str, Any], watch: Watch | None
+    case: Case,
+    method: Method | str,
+    setting: Setting,
+    machine: dict[str, Any],
+    watch: Watch | None,
 ) -> StoredRun:
     problem, network = setting.problem, setting.network
-    tuned = _tuned(case, setting)
-    arguments: dict[str, Any] = {"seed": case.seed, **case.solve, **(tuned or {})}
+    tuned = _tuned(case, method, setting)
+    chosen = {**case.solve, "method": method}
+    arguments: dict[str, Any] = {"seed": case.seed, **chosen, **(tuned or {})}
     with _alone():
         _whole(solve(problem, network, **{**arguments, **WARM_UP}).status)
     measured = {"reference": setting.reference, "progress": False, "callback": watch}
@@ -86,19 +103,19 @@ def _alone() -> AbstractContextManager[None]:
     return nullcontext() if folder is None else locked(folder / "compiling.lock")
 
 
-def _tuned(case: Case, setting: Setting) -> Tuned | None:
+def _tuned(case: Case, method: Method | str, setting: Setting) -> Tuned | None:
     """The search that ``notes["tune"]`` asks for, maybe on a ``network`` of another kind."""
     wishes = dict(case.notes.get("tune", {}))
     if not wishes:
         return None
     other = wishes.pop("network", None)
-    method = case.solve.get("method", "auto")
     fixed = {name: value for name, value in case.solve.items() if name not in LIMITS}
     wishes = {"tol": case.solve.get("tol", 1e-8), "seed": case.seed, **fixed, **wishes}
     if other is None:
         return _searched(setting, setting.network, method, wishes)
     data = {name: value for name, value in case.problem_options.items() if name != "network"}
-    key = json.dumps([case.problem, data, other, method, wishes], sort_keys=True)
+    name = case.solve.get("method", AUTO)
+    key = json.dumps([case.problem, data, other, name, wishes], sort_keys=True)
     if key not in _KNOWN:
         network = build_network(setting.problem.n, other)
         _KNOWN[key] = _searched(setting, network, method, wishes)
@@ -109,7 +126,9 @@ _KNOWN: dict[str, Tuned] = {}
 """Searches on a network that is not the case's own: the same for cases that differ in it alone."""
 
 
-def _searched(setting: Setting, network: Network, method: str, wishes: dict[str, Any]) -> Tuned:
+def _searched(
+    setting: Setting, network: Network, method: Method | str, wishes: dict[str, Any]
+) -> Tuned:
     found = tune(setting.problem, network, method, **wishes)
     _whole(*(trial.status for trial in found.trials))
     return found

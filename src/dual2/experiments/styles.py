@@ -8,9 +8,11 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
+from dual2.experiments.imported import is_imported
 from dual2.experiments.store import StoredRun
 from dual2.methods import METHODS, find_method
 from dual2.methods.registry import AUTO
@@ -65,6 +67,9 @@ def style(run: StoredRun) -> Style:
     """
     solve = run.case.solve
     asked = str(solve.get("method", AUTO))
+    if is_imported(asked):
+        turn = crc32(asked.encode())
+        return Style(OTHERS[turn % len(OTHERS)], marker=MARKERS[turn % len(MARKERS)], width=1.4)
     name = AUTO if asked.lower() == AUTO else find_method(asked).name
     if run.case.notes.get("ours"):
         return replace(OURS, dash=OUR_DASHES.get(name, "solid"))
@@ -95,6 +100,33 @@ def styles(runs: Iterable[StoredRun]) -> list[Style]:
         if run.trace:
             taken.add(found[-1])
     return found
+
+
+PRINT_COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#000000", "#8a5a00", "#5b3fb5")
+"""Colours of a comparison in print; all of them dark enough on white paper."""
+
+PRINT_MARKERS = ("o", "s", "^", "D", "v", "X", "P", "<", ">", "p", "h")
+"""Shapes that a print in black and white tells apart."""
+
+
+def print_styles(names: Iterable[str]) -> dict[str, Style]:
+    """A look for each name of one comparison: no two share a marker and a colour.
+
+    Examples
+    --------
+    >>> looks = print_styles(f"variant {k}" for k in range(77))
+    >>> len({(look.colour, look.marker) for look in looks.values()})
+    77
+    """
+    return {
+        name: Style(
+            PRINT_COLOURS[k % len(PRINT_COLOURS)],
+            DASHES[k % len(DASHES)],
+            PRINT_MARKERS[k % len(PRINT_MARKERS)],
+            1.3,
+        )
+        for k, name in enumerate(names)
+    }
 
 
 def points(look: Style) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from dual2.experiments.costs import COUPLING, LOCAL
 from dual2.experiments.store import StoredRun
-from dual2.experiments.styles import draw_costs, name_rows, styles
+from dual2.experiments.styles import draw_costs, name_rows, print_styles
 from dual2.files import to_csv
 from dual2.solving.plotting import new_panels
 from dual2.solving.result import Status
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COSTS = {name: (name,) for name in ("rounds", "agree_rounds")}
-COSTS |= {"local": LOCAL, "coupling": COUPLING}
+COSTS |= {"local": LOCAL, "coupling": COUPLING, "floats": ("floats",)}
 """Kinds of cost: the counts that each adds up."""
 
 
@@ -34,6 +34,7 @@ class Line:
     # kind of cost, or seconds → median over the seeds of what it took to converge, runs that
     # did not converge counted as infinite
     costs: dict[str, float]
+    rounds: tuple[float, float, float]  # lower quartile, median and upper quartile
     sample: StoredRun  # one of the runs, for its style
 
     @property
@@ -49,7 +50,7 @@ def summarise(runs: Iterable[StoredRun]) -> list[Line]:
     --------
     >>> from dual2.experiments.case import Case
     >>> counts = [dict.fromkeys(("rounds", "agree_rounds", "grad_f", "prox_g", "A", "AT",
-    ...           "prox_h"), k) for k in (10, 40, 20)]
+    ...           "prox_h", "floats"), k) for k in (10, 40, 20)]
     >>> runs = [StoredRun(Case("net", "iD2A", "random", seed=k), "CONVERGED", counts=counts[k])
     ...         for k in range(3)]
     >>> line, = summarise(runs)
@@ -67,7 +68,23 @@ def _line(runs: Sequence[StoredRun]) -> Line:
     kinds = (*COSTS, "seconds")  # infinite costs cannot be averaged: the larger middle one
     costs = {kind: median_high(cost(run, kind) for run in runs) for kind in kinds}
     where = str(case.notes.get("problem", case.group)), str(case.notes.get("network", ""))
-    return Line(*where, case.label, dict(Counter(run.status for run in runs)), costs, runs[0])
+    statuses = dict(Counter(run.status for run in runs))
+    rounds = quartiles([cost(run, "rounds") for run in runs])
+    return Line(*where, case.label, statuses, costs, rounds, runs[0])
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Lower quartile, median and upper quartile, each one of the values: some may be infinite.
+
+    Of two middle values the median is the larger one; the quartiles are rounded outwards.
+
+    Examples
+    --------
+    >>> quartiles([4.0, 1.0, math.inf, 2.0, 3.0]), quartiles([1.0, 2.0])
+    ((2.0, 3.0, 4.0), (1.0, 2.0, 2.0))
+    """
+    ordered, last = sorted(values), len(values) - 1
+    return ordered[last // 4], ordered[len(values) // 2], ordered[math.ceil(3 * last / 4)]
 
 
 def cost(run: StoredRun, kind: str) -> float:
@@ -85,11 +102,12 @@ def summary_csv(lines: Sequence[Line]) -> str:
     for line in lines:
         told = "; ".join(f"{number} {status}" for status, number in line.statuses.items())
         found = line.statuses.get(Status.CONVERGED, 0)
-        costs = [value if math.isfinite(value) else "" for value in line.costs.values()]
+        values = (*line.costs.values(), line.rounds[0], line.rounds[2])
+        costs = [value if math.isfinite(value) else "" for value in values]
         total = sum(line.statuses.values())
         rows.append([line.problem, line.network, line.method, total, found, told, *costs])
     head = ["problem", "network", "method", "runs", "converged", "statuses", *COSTS, "seconds"]
-    return to_csv(head, rows)
+    return to_csv([*head, "rounds_q1", "rounds_q3"], rows)
 
 
 def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
@@ -97,7 +115,7 @@ def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
     places = list(dict.fromkeys(line.place for line in lines))
     methods = {line.method: line.sample for line in reversed(lines)}
     methods = {name: methods[name] for name in dict.fromkeys(line.method for line in lines)}
-    looks = dict(zip(methods, styles(methods.values()), strict=True))
+    looks = print_styles(methods)
     height = 1.6 + 0.3 * len(places) + 0.25 * math.ceil(len(methods) / 3)
     figure = new_panels(1, 1, (9, max(height, 3)))
     panel = figure.axes[0]

@@ -1,5 +1,6 @@
 """Networks by name, for configs: a name and its arguments in, a network of n agents out."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import numpy as np
 
 from dual2.errors import NetworkError
 from dual2.experiments.arguments import Builders, Count, Range, Size
+from dual2.experiments.imported import call
 from dual2.network import Network
 
 TRIES = 1000
@@ -95,7 +97,22 @@ DENSE = ("complete", "erdos_renyi", "geometric", "conditioned")
 MOST_PAIRS = 1_000_000
 """Most pairs of agents that a config may ask for: the graph takes some 500 bytes for each."""
 
-NETWORKS = Builders("network", TOPOLOGIES, "n", NetworkError)
+
+def _of_user(make: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """A function of the user's, which must make a network of n agents."""
+
+    @functools.wraps(make)
+    def build(n: int, **options: Any) -> Network:
+        found = call(name, make, n, options)
+        network = found if isinstance(found, Network) else Network(found)
+        if network.n != n:
+            raise NetworkError(f"{name} returned a network of {network.n}; expected {n} agents.")
+        return network
+
+    return build
+
+
+NETWORKS = Builders("network", TOPOLOGIES, "n", NetworkError, _of_user)
 """The same with a check of the arguments."""
 
 
@@ -115,4 +132,5 @@ def build_network(n: int, build: str, **options: Any) -> Network:
             f"n = {n} found; expected fewer agents: {build!r} would look at {pairs} pairs of them, "
             f"more than {MOST_PAIRS}."
         )
-    return Network(NETWORKS.build(build, n, options))
+    found = NETWORKS.build(build, n, options)
+    return found if isinstance(found, Network) else Network(found)

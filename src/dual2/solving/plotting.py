@@ -214,13 +214,18 @@ def _finish(panel: Any, label: str) -> None:
     panel.set_ylim(top=min(panel.get_ylim()[1], TOP))
 
 
-def write_figure(figure: "Figure", path: str | os.PathLike[str]) -> None:
-    """Write a figure atomically, the suffix decides the format; same figure, same bytes."""
+def write_figure(figure: "Figure", path: str | os.PathLike[str], made_from: str = "") -> None:
+    """Write a figure atomically, the suffix decides the format; same figure, same bytes.
+
+    ``made_from`` goes into the file's own data, where no reader sees it.
+    """
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
     suffix = os.path.splitext(path)[1].lstrip(".") or "png"
-    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix)
-    with rc_context({"svg.hashsalt": "dual2"}):
-        figure.savefig(buffer, format=suffix, metadata=undated)
+    undated = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(suffix, {})
+    key = {"pdf": "Subject", "png": "Description", "svg": "Description"}.get(suffix)
+    named = {key: made_from} if made_from and key else {}
+    with rc_context({"svg.hashsalt": "dual2", "pdf.fonttype": 42}):
+        figure.savefig(buffer, format=suffix, metadata=undated | named or None)
     write_atomically(path, buffer.getvalue())
