@@ -61,9 +61,10 @@ def test_objective_and_duals_are_those_of_linopy(blocks, sense):
     assert answer.variables["power[north, 0]"] == float(solution["power"][0, 0])
 
 
-def test_the_interior_point_method_keeps_private_rows():
-    model = zone_model()
-    objective, _ = centrally(zone_model())
+@pytest.mark.parametrize("curvature", [0.0, 0.05])
+def test_the_interior_point_method_keeps_private_rows(curvature):
+    model = zone_model(curvature=curvature)
+    objective, _ = centrally(zone_model(curvature=curvature))
     problem = from_linopy(model, "zone", rest="grid")
     answer = problem.assign(d2.solve(problem, method="interior-point"))
     assert answer.status == "CONVERGED"
