@@ -171,19 +171,14 @@ def test_files_that_are_no_models(tmp_path):
 
 
 def test_an_infeasible_file(tmp_path):
-    """The sample as scipy.optimize.linprog sees it; nothing meets it."""
-    model = read_mps(write(tmp_path, FULL.replace(" MI BND  Y\n", "")))
-    rows = np.vstack([model.A.toarray()[1:], -model.A.toarray()[1:]])
-    ends = np.concatenate([model.row_upper[1:], -model.row_lower[1:]])
-    found = scipy.optimize.linprog(
-        [-1, 3, 0, 0],
-        rows,
-        ends,
-        [[1, 1, 0, 0]],
-        [4],
-        [(None, -1), (0, None), (None, None), (-2, -1)],
-    )
-    assert found.status == 2  # x ≤ -1 and 2x + w ≥ 5 exclude each other
+    """x + 2y ≤ 2 and y + 2z ≥ 5 with z = -1; linprog agrees."""
+    text = small(rows=" G low\n", columns=" y low 1\n z low 2\n", bounds=" UP x 9\n FX z -1\n")
+    text = text.replace("RHS\n", "RHS\n R r 2 low 5\n")
+    model = read_mps(write(tmp_path, text))
+    A, b = model.A.toarray(), np.array([model.row_upper[0], -model.row_lower[1]])
+    bounds = np.column_stack([model.lower, model.upper])
+    found = scipy.optimize.linprog(model.c, np.array([A[0], -A[1]]), b, bounds=bounds)
+    assert found.status == 2
     problem, owned = model.to_problem(agents=2, private_rows=False)
     answer = owned.answer(d2.solve(problem, owned.network()))
-    assert answer.status == "INFEASIBLE"
+    assert answer.status == "INFEASIBLE" and set(answer.conflict) == {"r", "low"}
