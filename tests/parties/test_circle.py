@@ -236,7 +236,7 @@ def forget_made_again(patch) -> None:
         start(self, manager, journal, *rest)
 
     patch.setattr(Parties, "__init__", begin)
-    patch.setattr(ReliableChannel, "make", make_frame)
+    patch.setattr(ReliableChannel, "enqueue", make_frame)
 
 
 def count_received(patch) -> None:
@@ -247,7 +247,7 @@ def count_received(patch) -> None:
 def forget_on_ack(patch) -> None:
     """(C) A frame is forgotten when it has arrived."""
     right = ReliableChannel.on_ack
-    patch.setattr(ReliableChannel, "hear", lambda self, ack, stable: right(self, ack, ack))
+    patch.setattr(ReliableChannel, "on_ack", lambda self, ack, stable: right(self, ack, ack))
 
 
 def never_sync(patch) -> None:
@@ -439,7 +439,9 @@ def test_words_under_a_mask_are_never_replaced(make, monkeypatch):
     found = run()
     assert isinstance(found[2], Dual2Error) and "computed again with another value" in str(found[2])
     assert all(isinstance(one, PeerError) for k, one in enumerate(found) if k != 2)
-    monkeypatch.setattr(Journal, "say", say_before_it_is_on_the_disk)  # a planted bug is found
+    monkeypatch.setattr(
+        Journal, "append_said", say_before_it_is_on_the_disk
+    )  # a planted bug is found
     assert not any("computed again" in str(one) for one in run())
 
 

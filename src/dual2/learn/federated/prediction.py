@@ -80,13 +80,14 @@ def predict(
     them in ``state/predictions-NAME.csv``. A model whose training has not converged is refused
     unless ``accept="unsolved"``; then the notice stands first.
     """
-    model = load_model(own)
-    if not model.solved:
-        if accept is None:
-            raise Dual2Error(
-                f"{model.notice} Nothing is predicted; --accept-unsolved predicts all the same."
-            )
-        report(model.notice)
+    try:
+        notice = "" if (model := load_model(own)).solved else model.notice
+    except Refusal:
+        notice = ""  # the run begins, and the others are told that this model cannot be used
+    if notice and accept is None:
+        raise Dual2Error(f"{notice} Nothing is predicted; --accept-unsolved predicts all the same.")
+    if notice:
+        report(notice)
     own = replace(own, read=lambda: read_new(new))
     if not NAME.fullmatch(name):
         raise Dual2Error(f"--name {name!r} found; expected letters, digits, - _ and dots.")
