@@ -4,7 +4,7 @@ import pytest
 
 from dual2.errors import Dual2Error
 from dual2.experiments.captions import ABOUT
-from dual2.experiments.catalogue import EXPERIMENTS, cases, groups
+from dual2.experiments.catalogue import EXPERIMENTS, LITERAL, cases, groups
 from dual2.experiments.claims import AIMS, ORDERS
 from dual2.methods import find_method
 
@@ -81,3 +81,15 @@ def test_every_group_has_its_words():
     for group, about in ABOUT.items():
         assert about.title and about.words and about.formula
         assert ("active" in about.title) == ("active" in group)
+
+
+def test_the_printed_runs_have_twins_in_literal_mode():
+    """They differ in label and accuracy alone; without being asked for they are not made."""
+    plain, both = cases(["all"]), cases(["all"], literal=True)
+    assert both[: len(plain)] == plain
+    twins = both[len(plain) :]
+    printed = [case for case in plain if case.solve.get("accuracy") == "paper"]
+    assert [case.label for case in twins] == [case.label + LITERAL for case in printed]
+    for one, other in zip(printed, twins, strict=True):
+        assert other.solve == one.solve | {"accuracy": "literal"}
+        assert (one.group, one.notes) == (other.group, other.notes)

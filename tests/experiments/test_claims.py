@@ -7,6 +7,7 @@ import pytest
 
 from dual2.experiments.captions import ABOUT
 from dual2.experiments.case import Case
+from dual2.experiments.catalogue import LITERAL
 from dual2.experiments.claims import AIMS, ORDERS, claims
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.verdicts import Cost, Order, judge, less
@@ -173,3 +174,32 @@ def test_constants_can_fail(tmp_path, change, text):
     chosen = text in ("κ_C = 25", "κ_A = 8")
     assert before[text] == ("cannot be decided" if chosen else "reproduced")
     assert after[text] == "not reproduced"
+
+
+def _exp1_store(tmp_path, scales):
+    store = Store(tmp_path)
+    for label, scale in scales.items():
+        store.save(stored("exp1", label, scale))
+    return [claim for claim in claims(store) if "more communication than iD2A" in claim.text]
+
+
+def test_both_verdicts_are_told_where_the_literal_mode_decides_otherwise(tmp_path):
+    order = next(order for order in ORDERS["exp1"] if "more communication" in order.text)
+    (iD2A,), (MiD2A,) = order.lower, order.higher
+    scales = {iD2A: 10, MiD2A: 100, iD2A + LITERAL: 100, MiD2A + LITERAL: 10}
+    literal, sparse = _exp1_store(tmp_path, scales)
+    assert (literal.verdict, sparse.verdict) == ("not reproduced", "reproduced")
+    assert literal.where.endswith("literal mode") and "every tenth iteration" in sparse.where
+    assert literal.printed and not sparse.printed, "a claim counts once"
+    assert LITERAL in literal.measured and LITERAL not in sparse.measured
+
+
+def test_one_row_where_both_modes_agree(tmp_path):
+    order = next(order for order in ORDERS["exp1"] if "more communication" in order.text)
+    (iD2A,), (MiD2A,) = order.lower, order.higher
+    (claim,) = _exp1_store(
+        tmp_path, {iD2A: 10, MiD2A: 100, iD2A + LITERAL: 20, MiD2A + LITERAL: 90}
+    )
+    assert claim.verdict == "reproduced" and "the same verdict" in claim.reason
+    (claim,) = _exp1_store(tmp_path / "2", {iD2A: 10, MiD2A: 100})
+    assert "literal" not in claim.where + claim.reason

@@ -51,6 +51,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A gap of 1e-4 instead of 1e-8, smaller limits.")
     ] = False,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="Literal mode, too: nothing spared, slower.")
+    ] = False,
     force: Force = False,
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
 ) -> None:
@@ -59,7 +62,13 @@ def reproduce(
     What was run before in DIR is kept, unless --force; an interrupted command continues.
     """
     found = run_experiments(
-        experiment, out, quick=quick, force=force, workers=workers, progress=LINES
+        experiment,
+        out,
+        quick=quick,
+        force=force,
+        literal=literal,
+        workers=workers,
+        progress=LINES,
     )
     console = Console()
     console.width = max(console.width, WIDTH)

@@ -49,16 +49,20 @@ TUNING, QUICK_TUNING = 20_000, 4_000
 
 PAPER = {"constants": "paper", "accuracy": "paper"}
 
+LITERAL = ", literal"
+"""End of the label of a run with ``accuracy="literal"``: printed rules without any saving."""
+
 
 EXPERIMENTS = {"exp1": ("exp1",), "exp2": ("exp2", "exp2-active"), "exp3": ("exp3", "exp3-active")}
 """Groups of runs that belong to each experiment."""
 
 
-def cases(names: Iterable[str], quick: bool = False) -> list[Case]:
+def cases(names: Iterable[str], quick: bool = False, literal: bool = False) -> list[Case]:
     """The runs of some experiments.
 
     ``names``: of :data:`EXPERIMENTS`, or ``"all"``; ``quick``: whether to aim at a gap of 1e-4 with
-    smaller limits.
+    smaller limits; ``literal``: whether to make the runs of the paper's methods in literal mode,
+    too.
 
     Examples
     --------
@@ -69,7 +73,8 @@ def cases(names: Iterable[str], quick: bool = False) -> list[Case]:
     ['exp1', 'exp2', 'exp2-active', 'exp3', 'exp3-active']
     """
     chosen = groups(names)
-    return [case for group in chosen for case in _MAKERS[group.partition("-")[0]](group, quick)]
+    found = [case for group in chosen for case in _MAKERS[group.partition("-")[0]](group, quick)]
+    return found + [_literal(case) for case in found if literal and _is_printed(case)]
 
 
 def groups(names: Iterable[str]) -> list[str]:
@@ -80,6 +85,16 @@ def groups(names: Iterable[str]) -> list[str]:
             raise Dual2Error(unknown_name("experiment", name, [*EXPERIMENTS, "all"]))
     chosen = [name for name in EXPERIMENTS if name in wanted or "all" in wanted]
     return [group for name in chosen for group in EXPERIMENTS[name]]
+
+
+def _is_printed(case: Case) -> bool:
+    """Whether a run uses a printed accuracy schedule."""
+    return case.solve.get("accuracy") == PAPER["accuracy"]
+
+
+def _literal(case: Case) -> Case:
+    """The same run, with the inner test at every iteration and nothing spared."""
+    return replace(case, label=case.label + LITERAL, solve=case.solve | {"accuracy": "literal"})
 
 
 # -- the runs ----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from dual2.experiments.captions import ABOUT, Constant, read_toml
+from dual2.experiments.catalogue import LITERAL
 from dual2.experiments.store import Store, StoredRun
 from dual2.experiments.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Order, judge
 
@@ -35,6 +36,9 @@ ORDERS = {group: _orders("orders", group.partition("-")[0]) for group in ABOUT}
 
 AIMS = {group: _orders("aims", group) for group in _FILE["aims"]}
 """Not claims of the paper but our own aims, judged alike."""
+
+SPARSE = "With the inner test at every tenth iteration"
+"""How the runs with ``accuracy="paper"`` differ most from the printed text."""
 
 OPEN: dict[str, dict[str, str]] = _FILE["open"]
 """Claims that these runs cannot decide, and why."""
@@ -70,11 +74,33 @@ def _group_claims(group: str, runs: dict[str, StoredRun]) -> Iterator[Claim]:
         yield _conjugate("h* is p-smooth but not strongly convex.", False, group, where, facts)
         yield _full_rank(group, where, facts)
     for order in ORDERS[group]:
-        yield replace(judge(order, group, where, runs), printed=not variant)
+        yield from _both_modes(order, group, where, runs, not variant)
     for text, reason in OPEN.get(group, {}).items():
         yield Claim(text, where, "", UNDECIDED, reason, group)
     for order in AIMS.get(group, ()):
         yield replace(judge(order, group, "Our own aim, not in the paper", runs), printed=False)
+
+
+def _both_modes(
+    order: Order, group: str, where: str, runs: dict[str, StoredRun], printed: bool
+) -> Iterator[Claim]:
+    """The verdict, in literal mode if it was run; the other one as well if it differs."""
+    sparse = replace(judge(order, group, where, runs), printed=printed)
+    twin = replace(order, lower=_twins(order.lower, runs), higher=_twins(order.higher, runs))
+    if twin == order:
+        yield sparse
+        return
+    literal = judge(twin, group, f"{where}, literal mode", runs)
+    same = literal.verdict == sparse.verdict
+    more = f" {SPARSE}: the same verdict." if same else ""
+    yield replace(literal, printed=printed, reason=literal.reason + more)
+    if not same:
+        yield replace(sparse, where=f"{where}. {SPARSE}", printed=False)
+
+
+def _twins(names: tuple[str, ...], runs: dict[str, StoredRun]) -> tuple[str, ...]:
+    """The runs in literal mode, where there are any."""
+    return tuple(name + LITERAL if name + LITERAL in runs else name for name in names)
 
 
 def _constant(constant: Constant, group: str, where: str, facts: dict) -> Claim:

@@ -33,6 +33,7 @@ def reproduce(
     *,
     quick: bool = False,
     force: bool = False,
+    literal: bool = False,
     workers: int | None = None,
     progress: bool | str | None = None,
 ) -> Reproduction:
@@ -52,6 +53,8 @@ def reproduce(
         Aim at a gap of 1e-4 instead of 1e-8, with smaller limits.
     force : bool
         Make every run again, and replace the figures of an earlier reproduction.
+    literal : bool
+        Make the runs of iD2A and MiD2A in literal mode, too, and judge the claims by these.
     workers : int, optional
         Processes, by default as many as cores.
     progress : bool or "lines", optional
@@ -59,7 +62,7 @@ def reproduce(
     """
     require("jinja2", "matplotlib", "plotly")
     wanted = [names] if isinstance(names, str) else list(names)
-    chosen, store, planned = groups(wanted), Store(out), cases(wanted, quick)
+    chosen, store, planned = groups(wanted), Store(out), cases(wanted, quick, literal)
     for group in chosen:
         own = force or _shows_only(store, group, planned)
         for suffix in SUFFIXES:
