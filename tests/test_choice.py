@@ -218,3 +218,21 @@ def test_an_f_that_no_method_takes_is_told_where_it_belongs(method):
     result = d2.solve(problem(d2.Zero(), loss), d2.Network([(0, 1)]), record=False)
     assert result.status == "CONVERGED"
     assert result.x[1] == pytest.approx(1.0) and result.x[0] == pytest.approx(0.0, abs=1e-8)
+
+
+def test_the_next_method_goes_on_where_one_stalls(monkeypatch):
+    """Newton's steps are taken away, so that it stalls."""
+    from dual2.methods.dual_newton.algorithm import Newton
+
+    def stall(self):
+        self.current.sums += 1
+        self.current.status = "STALLED"
+
+    monkeypatch.setattr(Newton, "_sum", stall)
+    result = d2.solve(made(), PATH, record=False)
+    assert result.status == "CONVERGED"
+    assert result.parameters["method"] == ("interior-point", "auto")
+    assert "interior-point, since Newton stalled after 4 rounds" in result.explain()
+    assert result.counts.sums > 10
+    named = d2.solve(made(), PATH, method="Newton", record=False)
+    assert named.status == "STALLED"

@@ -147,3 +147,11 @@ def test_pieces_join_a_diagonal_quadratic_where_they_begin():
     assert form.offset.tolist() == [1.0]
     assert form.H.tolist() == [3.0, 3.0] and form.q.tolist() == [2.0, 4.0]
     assert form.lower.tolist() == [-np.inf, 0.0] and form.upper.tolist() == [0.0, np.inf]
+
+
+def test_an_unbounded_program_is_proved_so():
+    agents = [d2.Agent([[1.0, -1.0]], d2.Zero().tilt([-1.0, 0.5]), d2.IndicatorNonnegative())] * 4
+    result = d2.solve(d2.Problem(agents, d2.IndicatorAtMost([1.0])), NETWORK, **EXACT)
+    ray = np.concatenate(result.certificate.ray)
+    assert result.status == "UNBOUNDED" and (ray >= 0).all()
+    assert (-1.0 * ray[::2] + 0.5 * ray[1::2]).sum() < 0 and (ray[::2] - ray[1::2]).sum() <= 1e-9

@@ -19,6 +19,7 @@ from scipy.sparse.linalg import LinearOperator
 from dual2.errors import counted
 from dual2.functions.derivatives import hessian, prox_jacobian
 from dual2.functions.lowering import Kind, prox_blocks
+from dual2.methods.interior_point.plan import block_f, block_g, block_h
 from dual2.methods.message import Layout, triangle_size
 from dual2.methods.method import Method
 from dual2.methods.newton import MAX_DUAL_ROWS, PANOC_NEEDS, PRIMAL_NEEDS, prefers_primal
@@ -36,6 +37,8 @@ _SUMS, _FLAT_SUMS = 8.0, 30.0
 """Sums of Newton's method: with strong convexity, and without."""
 _TRIALS, _MANY = 20, 100_000
 """Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
+_INTERIOR_SUMS = 45.0
+"""Sums of the interior-point method, whatever the problem."""
 _LBFGS_SUMS, _LBFGS_TRIALS = 80.0, 12
 """Sums of L-BFGS, and prices in each."""
 _GOSSIP = 10.0
@@ -57,7 +60,7 @@ class Size:
     ``local`` is Σ d_i³ over the agents that have systems of their own size to solve, or 100·p·d_i
     where the A_i of such an agent must be written out; ``closed`` says that the prox of h has no
     derivative, ``primal`` that Newton takes its primal mode; ``unvalued``
-    is how many functions came without values.
+    is how many functions came without values, ``formless`` how many have no block form.
     """
 
     n: int
@@ -72,6 +75,7 @@ class Size:
     closed: bool = False
     primal: bool = False
     unvalued: int = 0
+    formless: int = 0
 
 
 class Forecast(NamedTuple):
@@ -89,21 +93,27 @@ class Forecast(NamedTuple):
 class Candidate(NamedTuple):
     """A row of the table: what speaks against the method (empty: nothing), and what it costs.
 
-    ``complete`` says that the method needs no more than the first of these asks for.
+    ``complete`` says that the method needs no more than the first of these asks for, and so that
+    it may go on where another one stalls; one that does not ``lead`` is there for that alone.
     """
 
     method: str
     against: Callable[[Size], str]
     predict: Callable[[Size], Forecast]
     complete: bool = False
+    lead: bool = True
 
 
 class Choice(NamedTuple):
-    """A method, why it is this one, and whether the problem is known to be in its class."""
+    """A method, why it is this one, and whether the problem is known to be in its class.
+
+    ``others`` are the methods that go on, one after the other, where this one stalls.
+    """
 
     method: Method
     reason: str = ""
     able: bool = False
+    others: tuple[Method, ...] = ()
 
 
 # -- the table ---------------------------------------------------------------------------------
@@ -130,6 +140,18 @@ def _predict_newton(size: Size) -> Forecast:
     return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
 
 
+def _against_interior(size: Size) -> str:
+    if size.formless:
+        return f"{counted(size.formless, 'function')} without block form"
+    if size.p > MAX_DUAL_ROWS:
+        return f"{size.p} rows, more than {MAX_DUAL_ROWS}"
+    return ""
+
+
+def _predict_interior(size: Size) -> Forecast:
+    return Forecast(2.0 * size.height * _INTERIOR_SUMS, triangle_size(size.p) + 5.0 * size.p)
+
+
 def _against_lbfgs(size: Size) -> str:
     if not size.flat or not (size.underived or size.closed):
         return "for problems that no other method can"
@@ -153,6 +175,7 @@ CANDIDATES = (
     Candidate("Newton", _against_newton, _predict_newton, complete=True),
     Candidate("iD2A", _against_gossip, _predict_gossip),
     Candidate("L-BFGS", _against_lbfgs, _predict_lbfgs, complete=True),
+    Candidate("interior-point", _against_interior, _predict_interior, complete=True, lead=False),
 )
 """A further method that auto may choose is one more row here."""
 _LAST = "iD2A"
@@ -207,10 +230,10 @@ def _wishes(settings: Settings) -> list[str]:
 
 
 def _by_wishes(wishes: list[str]) -> Choice:
-    for method in (METHODS[row.method] for row in CANDIDATES):
+    for method in (METHODS[row.method] for row in CANDIDATES if row.lead):
         if set(wishes) <= set(method.options):
             return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
-    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
+    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES if row.lead])
 
 
 def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
@@ -225,12 +248,13 @@ def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
     primal = primal and bool(prefers_primal(share))
     sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
     unvalued = round(float(found[6])) + bool(PANOC_NEEDS.h.lack(share.h))
-    return Size(*sizes, closed, primal, unvalued)
+    formless = round(float(found[7])) + bool(block_h(share.h))
+    return Size(*sizes, closed, primal, unvalued, formless)
 
 
 def _numbers_of_all(share: LocalProblem) -> Array:
-    """(agents, 7): those of :func:`_numbers`."""
-    rows = np.zeros((len(share.agents), 7))
+    """(agents, 8): those of :func:`_numbers`."""
+    rows = np.zeros((len(share.agents), 8))
     for group in share.groups:
         if group.plain:
             L, mu = group.f.L, group.f.mu
@@ -243,7 +267,10 @@ def _numbers_of_all(share: LocalProblem) -> Array:
 
 
 def _numbers(agent: Agent) -> list[float]:
-    """No derivatives, flat, d, local work, (L/μ)², not for the primal mode, without values."""
+    """No derivatives, flat, d, local work, (L/μ)², not for the primal mode, without values.
+
+    The last one is how many functions have no block form.
+    """
     d, L, mu = agent.dim, agent.f.L, agent.f.mu
     known, coupled = math.isfinite(L) and agent.f.form is not None, False
     if not (known and agent.g.form is not None):
@@ -259,13 +286,16 @@ def _numbers(agent: Agent) -> list[float]:
     ratio = 0.0 if flat else min(L / mu, 1e8)
     unfit = bool(PRIMAL_NEEDS.f.lack(agent) or PRIMAL_NEEDS.g.lack(agent))
     silent = bool(PANOC_NEEDS.f.lack(agent)) + bool(PANOC_NEEDS.g.lack(agent))
-    return [float(not known), float(flat), float(d), local, ratio**2, float(unfit), float(silent)]
+    formless = bool(block_f(agent)) + bool(block_g(agent))
+    marks = float(unfit), float(silent), float(formless)
+    return [float(not known), float(flat), float(d), local, ratio**2, *marks]
 
 
 def _by_cost(size: Size) -> Choice:
     """The candidate of least cost."""
-    against = {row.method: row.against(size) for row in CANDIDATES}
-    able = [row for row in CANDIDATES if not against[row.method]]
+    leading = [row for row in CANDIDATES if row.lead]
+    against = {row.method: row.against(size) for row in leading}
+    able = [row for row in leading if not against[row.method]]
     refused = "; ".join(f"not {name}: {why}" for name, why in against.items() if why)
     if not able:
         return Choice(METHODS[_LAST], f"{_LAST}, as far as it can ({refused})")
@@ -278,7 +308,13 @@ def _by_cost(size: Size) -> Choice:
     )
     reason = f"{best.method}, for the shortest wait: {numbers}; predicted {forecasts}"
     reason = f"{reason}; {refused}" if refused else reason
-    return Choice(METHODS[best.method], reason, best.complete)
+    later = [row for row in CANDIDATES if row.complete and row is not best]
+    later = sorted(
+        (row for row in later if not row.against(size)), key=lambda r: r.predict(size).cost
+    )
+    return Choice(
+        METHODS[best.method], reason, best.complete, tuple(METHODS[row.method] for row in later)
+    )
 
 
 def _told(name: str, forecast: Forecast) -> str:

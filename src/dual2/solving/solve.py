@@ -22,6 +22,7 @@ from dual2.runtime import Transport, find_communicator, find_transport, local_pr
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
 from dual2.solving.choice import Choice, choose
+from dual2.solving.continuation import continue_after_stall
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
@@ -164,36 +165,34 @@ def solve(
         choice = choose(share, network, settings, tol, start)
     else:
         choice = Choice(find_method(method))
-    found = choice.method
-    settings = replace(settings, method=found.name, parameters=dict(found.parameters) | parameters)
-    plan = plan_for(choice, share, network, settings, reduce, scale)
-    plan = replace(plan, explanation=f"{plan.explanation} {note}".strip())
     flat = None if reference is None else flatten(share, reference, "reference")
-    driver = Driver(
-        plan,
-        tol,
-        atol,
-        int(max_rounds),
-        time_limit,
-        flat,
-        record,
-        callback,
-        checkpoints,
-    )
-    driver.mark = fingerprint(plan, found)
-    begin(driver, share, start)
-    _log.info("%s", plan.explanation)
     watched = sys.stderr.isatty() if progress is None else progress
-    if watched and share.comm.rank == 0:
-        from dual2.solving.progress import Bar  # the terminal library, only where someone watches
+    watched = watched and share.comm.rank == 0
 
-        with Bar(found.name, tol) as bar:
-            outcome = driver.run(bar.update)
-    else:
-        outcome = driver.run()
-    with np.errstate(over="ignore", invalid="ignore"):
-        result = _assemble(driver, plan, share.whole, outcome, (tol, atol))
-    result = replace(result, setting=_setting(found.name, problem.p, network))
+    def attempt(choice: Choice, start: Start, rounds: int, seconds: float | None) -> Result:
+        """One method's run, from its plan to its answer."""
+        found = choice.method
+        given = dict(found.parameters) | parameters
+        named = replace(settings, method=found.name, parameters=given)
+        plan = plan_for(choice, share, network, named, reduce, scale)
+        plan = replace(plan, explanation=f"{plan.explanation} {note}".strip())
+        driver = Driver(plan, tol, atol, rounds, seconds, flat, record, callback, checkpoints)
+        driver.mark = fingerprint(plan, found)
+        begin(driver, share, start)
+        _log.info("%s", plan.explanation)
+        if watched:
+            from dual2.solving.progress import Bar  # the terminal library, only for a watcher
+
+            with Bar(found.name, tol) as bar:
+                outcome = driver.run(bar.update)
+        else:
+            outcome = driver.run()
+        with np.errstate(over="ignore", invalid="ignore"):
+            result = _assemble(driver, plan, share.whole, outcome, (tol, atol))
+        return replace(result, setting=_setting(found.name, problem.p, network))
+
+    result = attempt(choice, start, int(max_rounds), time_limit)
+    result = continue_after_stall(result, choice, attempt, int(max_rounds), time_limit)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)

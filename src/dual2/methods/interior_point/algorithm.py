@@ -244,10 +244,10 @@ class InteriorPoint(Run):
         wanted = min(max(PART * self.tol, FINEST), LOOSEST)
         if residuals.relative < wanted:
             self._end_iterations()
-        elif residuals.infeasible:
-            self.current = replace(now, status="INFEASIBLE", separator=self._user_dual(now.dual))
-        elif residuals.unbounded and self._is_ray():
-            self.current = replace(now, status="UNBOUNDED")
+        elif (residuals.infeasible and self._check_separator()) or (
+            residuals.unbounded and self._check_ray()
+        ):
+            return True
         elif now.iterations - now.best_at > (BEYOND_BEST if now.best < NEARLY else MOST_IDLE):
             self._end_iterations()
         elif now.iterations >= self.max_iterations:

@@ -21,6 +21,7 @@ from dual2.methods.interior_point.schur import solver
 from dual2.methods.interior_point.state import Phase, State
 from dual2.methods.interior_point.units import ROUNDS
 from dual2.methods.method import TerminationReport
+from dual2.problem.impossible import proves_infeasible, proves_unbounded
 from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
 
@@ -130,9 +131,26 @@ class Run(ExactSumMethod):
         size = max(abs(now.objective), LEAST_OBJECTIVE * now.magnitude)
         return now.curved or abs(value - now.objective) <= SAME * max(size, 1e-300)
 
-    def _is_ray(self) -> bool:
-        """Whether the iterate, as a direction, is one of unboundedness by the definitions."""
-        return False
+    def _check_separator(self) -> bool:
+        """Whether λ, as a direction, proves by the definitions that there is no feasible point."""
+        direction = self._user_dual(self.current.dual)
+        if not proves_infeasible(self.runtime.problem, direction):
+            return False
+        self.current = replace(self.current, status="INFEASIBLE", separator=direction)
+        return True
+
+    def _check_ray(self) -> bool:
+        """Whether x, as a direction, proves by the definitions that the objective is unbounded."""
+        agents, problem = self.agents, self.runtime.problem
+        origin = agents.x([np.zeros_like(point.v) for point in agents.points])
+        ray = agents.x([point.v for point in agents.points]) - origin
+        size = float(
+            problem.largest(np.full((len(problem.agents), 1), np.abs(ray).max(initial=0.0)))[0]
+        )
+        if not (size > 0 and proves_unbounded(problem, problem.split(ray / size))):
+            return False
+        self._ray, self.current = ray / size, replace(self.current, status="UNBOUNDED")
+        return True
 
     # -- answers ----------------------------------------------------------------------------------
     def _user_dual(self, dual: Array) -> Array:
@@ -155,7 +173,8 @@ class Run(ExactSumMethod):
     def _report(self) -> TerminationReport:
         proof = self.current.separator if self.current.status == "INFEASIBLE" else None
         now = self.current
-        return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof)
+        ray = self._ray if now.status == "UNBOUNDED" else None
+        return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof, ray)
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent."""
@@ -178,7 +197,7 @@ class Run(ExactSumMethod):
             d_dual=rows, best_dual=rows, separator=np.zeros(self.runtime.p),
         )  # fmt: skip
         self._best = self._best_before = self._before = agents.points
-        self._x = x.copy()
+        self._x, self._ray = x.copy(), np.zeros_like(x)
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
