@@ -13,7 +13,8 @@ import scipy.sparse as sp
 from cvxpy.reductions.solvers.conic_solvers.clarabel_conif import dims_to_solver_cones
 
 from common.report import Report, parse, report_parts
-from dual2.applications import dispatch, mpc
+from dual2 import mpc
+from dual2 import power as dispatch
 
 CASES = ("case14", "case30", "case57", "case118", "case300")
 DAYS = ("case118", "case300")

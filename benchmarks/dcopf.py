@@ -18,9 +18,9 @@ import numpy as np
 from scipy.optimize import linprog
 
 from common.report import Report, parse, report_parts
-from dual2.applications import dispatch
-from dual2.applications.dispatch.case_file import read_case
+from dual2 import power as dispatch
 from dual2.errors import ProblemError
+from dual2.power.case_file import read_case
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "tests"))

@@ -24,11 +24,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common import interpreter
 from common.report import Report, parse
 from dual2.learn import VerticalLogisticRegression
-from dual2.learn.federated.example import PARTIES, write_example
-from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.label_noise import keep_probability, randomise
-from dual2.learn.federated.party_file import LearnParty, read_learn_party
-from dual2.learn.federated.prediction import predict
+from dual2.learn.vertical.example import PARTIES, write_example
+from dual2.learn.vertical.fitting import align, fit
+from dual2.learn.vertical.label_noise import keep_probability, randomise
+from dual2.learn.vertical.party_file import LearnParty, read_learn_party
+from dual2.learn.vertical.prediction import predict
 from dual2.runtime.peers.audit import verify
 from dual2.runtime.peers.tls_transport import Connection
 from learning_offices import Offices, World, done

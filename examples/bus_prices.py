@@ -12,10 +12,10 @@ generator an agent that keeps its cost to itself. Needs the extras power and plo
 import matplotlib.pyplot as plt
 import pandapower.networks
 
-from dual2.applications import dispatch
+from dual2 import power
 
 net = pandapower.networks.case5()
-case = dispatch.from_pandapower(net)
+case = power.from_pandapower(net)
 answer = case.solve()
 print(answer)
 
@@ -23,7 +23,7 @@ print(answer)
 # The price of a bus is an energy part that is the same everywhere, and what congestion adds.
 
 prices = {bus: float(price[0]) for bus, price in answer.bus_prices().items()}
-free = dispatch.from_pandapower(net, line_limits=False).solve()
+free = power.from_pandapower(net, line_limits=False).solve()
 print("with limits   ", {bus: round(price, 2) for bus, price in prices.items()})
 print("without limits", round(float(free.price[0]), 2), f"cost {free.cost:.0f}, {answer.cost:.0f}")
 

@@ -12,13 +12,13 @@ along the lines of the grid and agree on 24 hourly prices. Needs the extras powe
 import numpy as np
 import pandapower.networks
 
-from dual2.applications import dispatch
+from dual2 import power
 
 hours = np.arange(24)
 profile = 1.1 + 0.35 * np.sin((hours - 9) * np.pi / 12) + 0.1 * np.sin((hours - 6) * np.pi / 6)
 
 net = pandapower.networks.case118()
-case = dispatch.from_pandapower(net, profile=profile, ramp=0.08)
+case = power.from_pandapower(net, profile=profile, ramp=0.08)
 answer = case.solve()
 print(answer)
 

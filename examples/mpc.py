@@ -12,7 +12,7 @@ Needs the extra plot.
 
 import networkx as nx
 
-from dual2.applications import mpc
+from dual2 import mpc
 
 subsystems, states, weather = mpc.heated_buildings(8)
 controller = mpc.Controller(subsystems, horizon=15, limit=85.0, graph=nx.cycle_graph(8))

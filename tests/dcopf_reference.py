@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import linprog
 
-from dual2.applications.dispatch.case_file import read_case
+from dual2.power.case_file import read_case
 
 LIMITS = {"matpower": 2 * np.pi, "powermodels": np.pi / 2}
 ISOLATED = 4

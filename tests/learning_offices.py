@@ -15,7 +15,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from dual2.learn.federated.party_file import LearnParty, read_learn_party
+from dual2.learn.vertical.party_file import LearnParty, read_learn_party
 from dual2.runtime.peers.identity import make_trial
 from party_offices import free_ports
 

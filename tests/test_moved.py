@@ -19,6 +19,21 @@ def test_an_old_path_gives_the_present_module_and_a_warning(old):
     del sys.modules[old]
 
 
+def test_old_names_of_the_applications_lead_to_the_present_packages():
+    import dual2.applications
+    import dual2.mpc
+    import dual2.power
+
+    for name in ("dispatch", "mpc"):  # which an import by the old path has set
+        vars(dual2.applications).pop(name, None)
+    with pytest.warns(DeprecationWarning, match=r"dual2\.power"):
+        assert dual2.applications.dispatch is dual2.power
+    with pytest.warns(DeprecationWarning, match=r"dual2\.mpc"):
+        assert dual2.applications.mpc is dual2.mpc
+    with pytest.raises(AttributeError):
+        dual2.applications.nothing_like_this  # noqa: B018
+
+
 def test_a_name_that_never_was_is_an_import_error():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("dual2.methods.nothing_like_this")

@@ -18,7 +18,7 @@ import networkx as nx
 import numpy as np
 
 import dual2 as d2
-from dual2.applications import dispatch
+from dual2 import power as dispatch
 from dual2.kernel_cache import cache_directory
 
 SUBSOLVERS = ("iDAPG", "exact", "PDPG", "LPD", "APDG", "ABPD-PGS", "Salim")

@@ -71,8 +71,8 @@ PAGES: dict[str, tuple[Part, ...]] = {
         Part("What estimators share", "Fitting and predicting.", "dual2.learn", BASES),
     ),
     "applications": (
-        Part("Dispatch", "See [the guide](../dispatch.md).", "dual2.applications.dispatch"),
-        Part("Model predictive control", "See [the guide](../mpc.md).", "dual2.applications.mpc"),
+        Part("Dispatch", "See [the guide](../dispatch.md).", "dual2.power"),
+        Part("Model predictive control", "See [the guide](../mpc.md).", "dual2.mpc"),
     ),
     "models": (Part("Models", "See [the guide](../models.md).", "dual2.models"),),
     "experiments": (

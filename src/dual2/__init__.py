@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from dual2 import applications as applications
     from dual2 import functions as functions
     from dual2 import learn as learn
+    from dual2 import mpc as mpc
+    from dual2 import parties as parties
+    from dual2 import power as power
     from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
     from dual2.functions import *
     from dual2.methods import METHODS, Method, saddle
@@ -127,6 +130,9 @@ _PACKAGES = {
     "functions": "functions",
     "learn": "learn",
     "models": "models",
+    "mpc": "mpc",
+    "parties": "parties",
+    "power": "power",
     "saddle": "methods.saddle",
 }
 """Public names that are modules."""

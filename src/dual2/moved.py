@@ -19,6 +19,13 @@ _GOSSIP = (
 _ALLREDUCE = "cocoa fista sharing sum_loop vector_free"
 MOVED = {f"dual2.methods.{name}": f"dual2.methods.gossip.{name}" for name in _GOSSIP.split()}
 MOVED |= {f"dual2.methods.{name}": f"dual2.methods.allreduce.{name}" for name in _ALLREDUCE.split()}
+MOVED |= {
+    "dual2.applications.dispatch": "dual2.power",
+    "dual2.applications.mpc": "dual2.mpc",
+    "dual2.applications.participants": "dual2.participants",
+    "dual2.learn.federated": "dual2.learn.vertical",
+    "dual2.processes.parties": "dual2.parties",
+}
 """Old paths of packages and modules, and where they are now."""
 
 

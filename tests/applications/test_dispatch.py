@@ -9,7 +9,7 @@ import pytest
 
 import dual2 as d2
 import nets
-from dual2.applications import dispatch
+from dual2 import power as dispatch
 from dual2.solving.storage import load_problem
 
 HOURS = np.arange(24)

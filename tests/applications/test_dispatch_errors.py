@@ -6,7 +6,7 @@ import pytest
 
 import dual2 as d2
 import nets
-from dual2.applications import dispatch
+from dual2 import power as dispatch
 
 COAL = dispatch.Generator("coal", (0.01, 20.0), p_max=100.0, bus=0)
 GAS = dispatch.Generator("gas", (0.02, 30.0), p_min=10.0, p_max=50.0, bus=1)

@@ -9,7 +9,7 @@ import pytest
 
 import dual2 as d2
 import nets
-from dual2.applications import dispatch
+from dual2 import power as dispatch
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "grids"
 EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)

@@ -9,8 +9,8 @@ import pytest
 import dual2 as d2
 import nets
 from dcopf_reference import angle_solution
-from dual2.applications import dispatch
-from dual2.applications.dispatch.case_file import parse_case, read_case
+from dual2 import power as dispatch
+from dual2.power.case_file import parse_case, read_case
 
 FOLDER = Path(__file__).resolve().parents[1] / "data" / "grids"
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.applications import mpc
+from dual2 import mpc
 from dual2.solving.storage import load_problem
 
 

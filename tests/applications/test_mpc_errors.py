@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.applications import mpc
+from dual2 import mpc
 
 GOOD = {"A": [[0.9, 0.1], [0.0, 0.8]], "B": [[0.0], [1.0]], "Q": 1.0, "R": 1.0, "resource": [[1.0]]}
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.applications import mpc
+from dual2 import mpc
 
 K = 7
 EXACT = dict.fromkeys(("tol_gap_abs", "tol_gap_rel", "tol_feas"), 1e-11)

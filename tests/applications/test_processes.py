@@ -5,14 +5,15 @@ import json
 import numpy as np
 import pytest
 
-from dual2.applications import dispatch, mpc
+from dual2 import mpc
+from dual2 import power as dispatch
 from dual2.errors import ProblemError
 from mpi_runs import run_cli, run_script
 
 OBJECTS = """
 import networkx as nx
 import numpy as np
-from dual2.applications import dispatch, mpc
+from dual2 import power as dispatch, mpc
 from dual2.learn import VerticalLasso
 
 subsystems, states, weather = mpc.heated_buildings(3)

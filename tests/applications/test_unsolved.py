@@ -4,7 +4,8 @@ import re
 
 import pytest
 
-from dual2.applications import dispatch, mpc
+from dual2 import mpc
+from dual2 import power as dispatch
 from dual2.errors import ProblemError
 
 STOPPED = [{"max_rounds": 1}, {"max_rounds": 2, "tol": 1e-14}, {"time_limit": 1e-9}]

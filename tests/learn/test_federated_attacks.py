@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 
 from dual2.errors import PeerError, PeerRefused, Refusal
-from dual2.learn.federated import alignment, row_limits
-from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.ids import cut
-from dual2.learn.federated.intersection import MAX_MESSAGE_BYTES, Cipher
+from dual2.learn.vertical import alignment, row_limits
+from dual2.learn.vertical.fitting import align, fit
+from dual2.learn.vertical.ids import cut
+from dual2.learn.vertical.intersection import MAX_MESSAGE_BYTES, Cipher
 from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.masks import Randomness
 from dual2.runtime.peers.parties import Parties

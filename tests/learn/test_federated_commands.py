@@ -18,13 +18,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 
 from dual2.cli import main
-from dual2.learn.federated.example import PARTIES, write_example
-from dual2.learn.federated.fitting import align
-from dual2.learn.federated.model import load_model
-from dual2.learn.federated.party_file import LearnParty, read_learn_party
-from dual2.learn.federated.prediction import Predictions, predict
-from dual2.learn.federated.session import Report
-from dual2.learn.federated.tables import read_file
+from dual2.learn.vertical.example import PARTIES, write_example
+from dual2.learn.vertical.fitting import align
+from dual2.learn.vertical.model import load_model
+from dual2.learn.vertical.party_file import LearnParty, read_learn_party
+from dual2.learn.vertical.prediction import Predictions, predict
+from dual2.learn.vertical.session import Report
+from dual2.learn.vertical.tables import read_file
 from learning_offices import preparation
 from mpi_runs import variables
 from party_offices import LIMIT, free_ports

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from dual2.errors import Dual2Error, Refusal
-from dual2.learn.federated.ids import read_ids
-from dual2.learn.federated.party_file import read_learn_party
-from dual2.learn.federated.preparation import (
+from dual2.learn.vertical.ids import read_ids
+from dual2.learn.vertical.party_file import read_learn_party
+from dual2.learn.vertical.preparation import (
     CATEGORY,
     FREQUENT,
     MEAN,
@@ -17,8 +17,8 @@ from dual2.learn.federated.preparation import (
     learn_preparation,
     read_preparation,
 )
-from dual2.learn.federated.session import demand_consent, is_over, summary
-from dual2.learn.federated.tables import as_table, read_file, read_sql
+from dual2.learn.vertical.session import demand_consent, is_over, summary
+from dual2.learn.vertical.tables import as_table, read_file, read_sql
 from learning_offices import Offices, make_world
 
 SEARCH = '[search]\nparameter = "C"\nvalues = [1.0]\n'

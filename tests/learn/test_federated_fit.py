@@ -15,11 +15,11 @@ from sklearn.svm import LinearSVC
 
 from dual2.errors import Dual2Error, Refusal
 from dual2.learn import Party, VerticalHuberRegressor, VerticalLinearSVC
-from dual2.learn.federated.alignment import load_rows
-from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.model import load_model
-from dual2.learn.federated.party_file import LearnParty
-from dual2.learn.federated.prediction import Predictions, predict
+from dual2.learn.vertical.alignment import load_rows
+from dual2.learn.vertical.fitting import align, fit
+from dual2.learn.vertical.model import load_model
+from dual2.learn.vertical.party_file import LearnParty
+from dual2.learn.vertical.prediction import Predictions, predict
 from dual2.runtime.peers.connection_manager import ConnectionManager
 from learning_offices import Offices, World, done, joined, make_world, preparation
 

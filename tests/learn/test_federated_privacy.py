@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dual2.learn.federated import fitting, prediction
-from dual2.learn.federated.alignment import load_rows
-from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.intersection import Cipher
-from dual2.learn.federated.label_noise import keep_probability, randomise
-from dual2.learn.federated.party_file import read_learn_party
-from dual2.learn.federated.prediction import predict
-from dual2.learn.federated.tables import as_table
+from dual2.learn.vertical import fitting, prediction
+from dual2.learn.vertical.alignment import load_rows
+from dual2.learn.vertical.fitting import align, fit
+from dual2.learn.vertical.intersection import Cipher
+from dual2.learn.vertical.label_noise import keep_probability, randomise
+from dual2.learn.vertical.party_file import read_learn_party
+from dual2.learn.vertical.prediction import predict
+from dual2.learn.vertical.tables import as_table
 from dual2.runtime.peers.masks import Randomness
 from dual2.runtime.peers.tls_transport import Connection
 from learning_offices import Offices, done, joined, make_world

@@ -6,13 +6,13 @@ import os
 import pytest
 
 from dual2.errors import Dual2Error, PeerError, Refusal
-from dual2.learn.federated import intersection
-from dual2.learn.federated.alignment import load_rows
-from dual2.learn.federated.fitting import align, fit
-from dual2.learn.federated.intersection import Cipher
-from dual2.learn.federated.model import load_model
-from dual2.learn.federated.party_file import read_learn_party
-from dual2.learn.federated.prediction import predict
+from dual2.learn.vertical import intersection
+from dual2.learn.vertical.alignment import load_rows
+from dual2.learn.vertical.fitting import align, fit
+from dual2.learn.vertical.intersection import Cipher
+from dual2.learn.vertical.model import load_model
+from dual2.learn.vertical.party_file import read_learn_party
+from dual2.learn.vertical.prediction import predict
 from learning_offices import Offices, done, make_world
 
 quiet = {"report": lambda text: None}

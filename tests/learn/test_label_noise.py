@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from dual2.errors import Dual2Error, Refusal
-from dual2.learn.federated.label_noise import keep_probability, randomise
-from dual2.learn.federated.labels import read_labels
-from dual2.learn.federated.party_file import read_learn_party
+from dual2.learn.vertical.label_noise import keep_probability, randomise
+from dual2.learn.vertical.labels import read_labels
+from dual2.learn.vertical.party_file import read_learn_party
 from learning_offices import Offices, make_world, write_csv
 
 ROWS, ATTEMPTS = 1500, 9

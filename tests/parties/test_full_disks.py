@@ -11,8 +11,8 @@ import pytest
 from dual2.cli import _exit_code
 from dual2.commands import NOT_WRITTEN
 from dual2.errors import StateError
-from dual2.processes.parties.session import _public
-from dual2.processes.parties.status import Board
+from dual2.parties.session import _public
+from dual2.parties.status import Board
 from dual2.runtime.peers import audit as audits
 from dual2.runtime.peers import log as logs
 from dual2.runtime.peers.aborts import Reason

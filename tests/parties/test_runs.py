@@ -19,10 +19,10 @@ import pytest
 import dual2 as d2
 from dual2.cli import main
 from dual2.errors import Dual2Error
-from dual2.processes.parties.checking import check_party
-from dual2.processes.parties.party import read_party
-from dual2.processes.parties.session import make_transport, open_manager, run_party
-from dual2.processes.parties.study import read_study
+from dual2.parties.checking import check_party
+from dual2.parties.party import read_party
+from dual2.parties.session import make_transport, open_manager, run_party
+from dual2.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.journal import Journal
 from party_offices import Offices, bits, loopback_hosts
@@ -262,7 +262,7 @@ def test_a_check_reaches_a_neighbour_and_compares_clocks(files, monkeypatch):
         found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
         assert found["party0"].fine and found["party0"].words.endswith("same study")
         assert "dials this party" in found["party2"].words
-        monkeypatch.setattr("dual2.processes.parties.checking._MAX_CLOCK_SKEW_SECONDS", -1)
+        monkeypatch.setattr("dual2.parties.checking._MAX_CLOCK_SKEW_SECONDS", -1)
         found = {one.what: one for one in check_party(read_party(files.file(1)), 20)}
         assert not found["party0"].fine and "its clock is" in found["party0"].words
         assert not manager.connections and manager.failure is None

@@ -13,7 +13,7 @@ OLD_WORDS = re.compile(
 
 def test_old_words_are_gone():
     source = Path(dual2.__file__).parent
-    folders = ("runtime/peers", "processes", "learn/federated")
+    folders = ("runtime/peers", "processes", "learn/vertical", "parties")
     files = [file for folder in folders for file in (source / folder).rglob("*.py")]
     assert len(files) > 40
     found = {

@@ -1,11 +1,19 @@
-"""Problems that practitioners have, stated in their own words and solved over a network.
+"""The applications have packages of their own: :mod:`dual2.power` and :mod:`dual2.mpc`.
 
-``dispatch``
-    Who produces how much: generators, storage, demand, reserves, ramps, prices.
-``mpc``
-    Distributed model predictive control: linear subsystems that share resources.
+This one keeps the old paths for one release; see :mod:`dual2.moved`.
 """
 
-from dual2.applications import dispatch, mpc
+import warnings
+from importlib import import_module
+from types import ModuleType
 
-__all__ = ["dispatch", "mpc"]
+_PRESENT = {"dispatch": "dual2.power", "mpc": "dual2.mpc"}
+
+
+def __getattr__(name: str) -> ModuleType:
+    """The present package in the place of the old one."""
+    if name not in _PRESENT:
+        raise AttributeError(f"module 'dual2.applications' has no attribute {name!r}")
+    message = f"dual2.applications.{name} has moved to {_PRESENT[name]}; the old path goes soon."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return import_module(_PRESENT[name])

@@ -32,7 +32,7 @@ def example(
 ) -> None:
     """Write three folders, as three organisations would have them, to try things out."""
     with _needs_sklearn():
-        from dual2.learn.federated.example import PARTIES, write_example
+        from dual2.learn.vertical.example import PARTIES, write_example
     write_example(folder, force, hosts)
     print(f"{folder}: {', '.join(PARTIES)}. In each of the three folders, at about the same time:")
     for line in ("summary", "align", "fit"):
@@ -44,7 +44,7 @@ def example(
 def summary(file: PartyFile) -> None:
     """What the study does, and what each party learns of the others; computes nothing."""
     own = _read(file, None)
-    from dual2.learn.federated.session import summary as words
+    from dual2.learn.vertical.session import summary as words
 
     print(words(own))
 
@@ -59,7 +59,7 @@ def align(
 ) -> None:
     """Find the rows that all parties have, without showing others; STATE/rows.json."""
     own = _read(file, patience)
-    from dual2.learn.federated.fitting import align as find_rows
+    from dual2.learn.vertical.fitting import align as find_rows
 
     with telling(quiet) as report:
         find_rows(own, resume, force, report)
@@ -75,7 +75,7 @@ def fit(
 ) -> None:
     """Train with the other parties; the own part of the model is in STATE/model.json."""
     own = _read(file, patience)
-    from dual2.learn.federated.fitting import fit as train
+    from dual2.learn.vertical.fitting import fit as train
 
     with telling(quiet) as report:
         model = train(own, resume, force, report)
@@ -97,7 +97,7 @@ def predict(
 ) -> None:
     """Predict for new rows; who the study names finds STATE/predictions-NAME.csv."""
     own = _read(file, patience)
-    from dual2.learn.federated.prediction import predict as tell
+    from dual2.learn.vertical.prediction import predict as tell
 
     with telling(quiet) as report:
         tell(own, rows, name, resume, force, report, "unsolved" if accept_unsolved else None)
@@ -107,7 +107,7 @@ def _read(file: Path, patience: float | None) -> Any:
     """The party, read by a part of the package that needs scikit-learn."""
     forbid_core_dumps()
     with _needs_sklearn():
-        from dual2.learn.federated.party_file import read_learn_party
+        from dual2.learn.vertical.party_file import read_learn_party
     own = read_learn_party(file)
     return replace(own, party=with_patience(own.party, patience))
 

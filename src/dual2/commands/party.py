@@ -12,11 +12,11 @@ import typer
 from dual2.commands.options import EXIT, Force
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing
-from dual2.processes.parties.checking import check_party
-from dual2.processes.parties.party import Party, read_party
-from dual2.processes.parties.session import run_party
-from dual2.processes.parties.status import read_status
-from dual2.processes.parties.study import NAME
+from dual2.parties.checking import check_party
+from dual2.parties.party import Party, read_party
+from dual2.parties.session import run_party
+from dual2.parties.status import read_status
+from dual2.parties.study import NAME
 from dual2.runtime.peers.audit import verify
 from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.identity import (

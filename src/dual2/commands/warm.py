@@ -16,7 +16,7 @@ import numpy as np
 import typer
 
 import dual2 as d2
-from dual2.applications import dispatch
+from dual2 import power as dispatch
 from dual2.commands.options import Force
 from dual2.errors import counted
 from dual2.files import refuse_existing, write_atomically

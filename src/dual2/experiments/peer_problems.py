@@ -5,8 +5,8 @@ from typing import Annotated, Any
 import networkx as nx
 import numpy as np
 
-from dual2.applications import dispatch as power
-from dual2.applications import mpc as control
+from dual2 import mpc as control
+from dual2 import power
 from dual2.errors import ProblemError
 from dual2.experiments.arguments import Range, Size, Weight
 from dual2.experiments.exp1 import experiment1

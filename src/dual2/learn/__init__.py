@@ -11,7 +11,6 @@ except ImportError as error:
 
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
-from dual2.learn.federated.party import Party
 from dual2.learn.inference import Summary
 from dual2.learn.path import Models, Path, enet_path, lasso_path, regularisation_path
 from dual2.learn.regression import (
@@ -25,6 +24,7 @@ from dual2.learn.robust import (
     VerticalPoissonRegressor,
     VerticalQuantileRegressor,
 )
+from dual2.learn.vertical.party import Party
 
 __all__ = [
     "Models",

@@ -1,0 +1,161 @@
+"""The labels: who holds them, what others learn of them, and randomised response before the run.
+
+With K classes a label is kept with probability e^ε/(e^ε + K - 1), else it becomes one of the others
+at random: ε-differential privacy of each label (Warner 1965; K classes: Kairouz, Oh & Viswanath
+2014). Whatever is computed from such labels, over any number of sums, is post-processing. The noise
+of a row belongs to the table (:mod:`dual2.learn.vertical.label_noise`), so that repeated runs show
+no more than one.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dual2.errors import ProblemError, Refusal
+from dual2.learn.vertical.label_noise import (
+    LabelKey,
+    keep_probability,
+    randomise,
+    row_name,
+    walks_of,
+)
+from dual2.learn.vertical.party_file import LearnParty
+from dual2.learn.vertical.study import Learning
+from dual2.learn.vertical.tables import Table, number_of, word_of
+from dual2.runtime.peers.parties import Parties
+
+Array = np.ndarray
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What enters training, the same at every party: numbers, or codes of ``count`` classes.
+
+    ``names`` and ``true`` are known to the holder alone: the classes, and its own labels where
+    those that enter training are randomised.
+    """
+
+    values: Array
+    count: int = 0
+    names: tuple[str, ...] = ()
+    true: Array | None = None
+
+
+def what_labels_show(learning: Learning) -> str:
+    """What the parties can learn about labels, in words, before anything runs."""
+    if learning.epsilon is not None:
+        sure = keep_probability(learning.epsilon, 2)
+        return (
+            f"Labels: randomised before the run, ε = {learning.epsilon:g}. Every party sees the "
+            f"randomised ones; of two classes such a label is the true one with probability "
+            f"{sure:.3f}. All that is computed changes the odds of a row's true label by at most "
+            f"a factor {math.exp(learning.epsilon):.3g}, whatever else is known. What the model "
+            "predicts for a row from its features is not hidden: that is its purpose."
+        )
+    return (
+        "Labels: every party learns the label of every training row. In each step all see the "
+        "price λ and the joint score s of each row, and these tell it: by the sign of λ for "
+        "classes, by y = s - λ/scale for a squared loss. Masks do not hide it. Accept it with "
+        "labels.accept_leakage = true, or (for classes) randomise labels: labels.epsilon = 2."
+    )
+
+
+def read_labels(own: LearnParty, table: Table, index: Array, release: bool = True) -> Labels:
+    """The holder's labels of some rows, as they enter training.
+
+    With ``release`` the ledger of the table counts them as shown; without it they stay here.
+    """
+    assert own.label is not None, "checked before"
+    learning, column = own.study.learning, table.column(own.label)
+    values = [column[k] for k in index]
+    missing = sum(value is None for value in values)
+    if missing:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} lacks {missing} of {len(values)} values in "
+            "the common rows. Remove those rows from the table and align again.",
+            "some labels are missing.",
+        )
+    numbers = _numbers(values)
+    if not learning.classifier:
+        if numbers is None:
+            raise Refusal(
+                f"{table.where}: the label {own.label!r} has values that are no finite numbers, "
+                f"which {learning.model} needs.",
+                "its labels are no numbers.",
+            )
+        _demand_targets(own, table, numbers)
+        return Labels(numbers)
+    found = np.array([str(value) for value in values]) if numbers is None else numbers
+    names, codes = np.unique(found, return_inverse=True)
+    if len(names) < 2:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} has one class only in the common rows.",
+            "its labels are all the same.",
+        )
+    words = tuple(word_of(name) for name in names.tolist())
+    if learning.epsilon is None:
+        return Labels(codes.astype(np.float64), len(words), words)
+    noisy = _randomised(own, table, index, codes, words, release)
+    gone = len(words) - len(np.unique(noisy))
+    if gone:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} has {gone} of {len(words)} classes so rare "
+            "that none of its rows is left when labels are randomised. Merge classes.",
+            "a class of its labels is too rare to be randomised.",
+        )
+    return Labels(noisy.astype(np.float64), len(words), words, codes.astype(np.float64))
+
+
+def _randomised(
+    own: LearnParty, table: Table, index: Array, codes: Array, words: tuple[str, ...], release: bool
+) -> Array:
+    """Randomised response by the noise of each row, if the budget of the study allows it."""
+    learning = own.study.learning
+    assert learning.epsilon is not None and own.label_key is not None
+    if own.id not in table.columns:
+        raise Refusal(
+            f"{table.where} has no column {own.id!r}. labels.epsilon needs the ids of the rows, so "
+            "that every row keeps its noise. Add the column, or name it in table.id.",
+            "its table has no ids, which randomised labels need.",
+        )
+    rows = [row_name(table.column(own.id)[k]) for k in index]
+    if len(set(rows)) < len(rows):
+        raise Refusal(
+            f"{table.where}: {len(rows) - len(set(rows))} of {len(rows)} ids in the column "
+            f"{own.id!r} repeat another one (written differently, as 07 and 7, or not). Ids must "
+            "be unique where labels are randomised.",
+            "its ids are not unique.",
+        )
+    keeper = LabelKey(own.label_key)
+    key = keeper.read()
+    walks = walks_of(codes, rows, words, key)
+    keeper.spend(walks, learning.epsilon, learning.budget or learning.epsilon, release)
+    return randomise(codes, rows, words, learning.epsilon, key)
+
+
+def _demand_targets(own: LearnParty, table: Table, numbers: Array) -> None:
+    """Refuse numbers that the model does not take, as counts below 0."""
+    try:
+        own.study.learning.estimator()._targets(numbers)
+    except ProblemError as error:
+        raise Refusal(
+            f"{table.where}: the label {own.label!r}: {error}", "its labels do not suit the model."
+        ) from error
+
+
+def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, rows: int) -> Labels:
+    """Everybody's labels for training: the holder adds them to a sum, the others add zeros."""
+    part = np.zeros((1, rows + 1))
+    if labels is not None:
+        part[0, 0], part[0, 1:] = labels.count, labels.values
+    total = transport.sum(part, own.study.network)
+    if labels is None:
+        return Labels(total[1:], int(total[0]))
+    return labels
+
+
+def _numbers(values: Sequence[object]) -> Array | None:
+    found = np.array([number_of(value) for value in values])
+    return found if np.isfinite(found).all() else None

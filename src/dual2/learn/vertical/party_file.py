@@ -1,0 +1,188 @@
+"""``party.toml`` of a learning study: what belongs to one party alone.
+
+::
+
+    name = "lab"
+    study = "study.toml"
+    key = "lab.key"
+    certificate = "lab.pem"
+    state = "state"
+    listen = "0.0.0.0:7443"
+
+    [peers.hospital]
+    address = "dual2.hospital.example:7443"
+
+    [table]
+    file = "lab.csv"                  # or .parquet; or sql = "SELECT …" with url = "postgresql://…"
+    id = "patient_no"                 # where it is called otherwise than in the study
+    missing = "median"                # for all numbers, unless a column says otherwise
+
+    [table.columns]
+    age = "number"
+    smoker = "category"
+    crp = { type = "number", missing = "mean" }
+
+The holder of the labels adds ``label = "stroke"``. The noise key of randomised labels is beside the
+table (``lab.csv.label-key``), or where ``label_key`` says. It must stay with the table.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from dual2.errors import Dual2Error, Refusal, unknown_name
+from dual2.files import read_toml
+from dual2.learn.vertical.preparation import (
+    KINDS,
+    NUMBER,
+    POLICIES,
+    REFUSE,
+    Column,
+)
+from dual2.learn.vertical.study import GIVEN, HASHES, LearnStudy, read_learn_study
+from dual2.learn.vertical.tables import UNREADABLE, Table, read_file, read_sql
+from dual2.parties.party import NEEDED, OPTIONAL, Party, party_of
+from dual2.parties.study import entries
+
+_NEEDED = {name: kind for name, kind in NEEDED.items() if name != "data"} | {"table": dict}
+_TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key")
+
+
+@dataclass(frozen=True)
+class LearnParty:
+    """A party's file, read and checked."""
+
+    party: Party  # its links, keys and state folder
+    study: LearnStudy  # what all have agreed on
+    columns: tuple[Column, ...]  # features of this party
+    id: str  # name of the column
+    label: str | None  # name of the column, at the holder alone
+    row_key: Path | None  # secret of all parties for keyed hashes, where the study wants them
+    label_key: Path | None  # secret of the label table, at the holder alone
+    read: Callable[[], Table]  # reads the party's own table, or that of new rows
+
+    @cached_property
+    def table(self) -> Table:
+        """The party's own table; that it cannot be read is told to the others."""
+        try:
+            return self.read()
+        except Refusal:
+            raise
+        except Dual2Error as error:
+            raise Refusal(str(error), UNREADABLE) from error
+
+    @property
+    def holds_labels(self) -> bool:
+        """Whether this is the party that the study names."""
+        return self.party.me == self.study.learning.holder
+
+    def at(self, phase: str) -> Party:
+        """The party in one of the runs of the study, with a state folder for it."""
+        state = self.party.state / phase
+        return replace(self.party, study=self.study.at(phase), state=state)
+
+    def used(self, labelled: bool = True) -> list[str]:
+        """Columns of the table that are read."""
+        names = [column.name for column in self.columns]
+        names += [self.id] if self.study.learning.rows.policy != GIVEN else []
+        return names + ([self.label] if labelled and self.label else [])
+
+    def check_label(self) -> None:
+        """The label is at the party that the study names, and only there."""
+        holder = self.study.names[self.study.learning.holder]
+        if self.label is not None and not self.holds_labels:
+            raise Refusal(
+                f"{self.party.file}: table.label is {self.label!r}, but {holder} holds the labels "
+                "of this study. Remove it, or change the study for all.",
+                f"it has a label too, but {holder} holds the labels of this study.",
+            )
+        if self.label is None and self.holds_labels:
+            raise Refusal(
+                f"{self.party.file} lacks table.label: {holder} holds the labels of this study.",
+                "it holds the labels, but its own file does not say in which column.",
+            )
+
+
+def read_learn_party(file: Path) -> LearnParty:
+    """Read ``party.toml`` and the study; an error says what is wrong and where."""
+    where = str(file)
+    optional = {name: kind for name, kind in OPTIONAL.items() if name != "data"}
+    table = entries(read_toml(file), where, _NEEDED, optional)
+    study = read_learn_study(file.parent / table["study"])
+    party = party_of(table | {"data": file.name}, file, study)
+    kinds = dict.fromkeys(_TABLE, str) | {"columns": dict}
+    own = entries(table["table"], f"{where}: table", {}, kinds)
+    label = own.get("label")
+    columns = _columns(own, where)
+    if not columns and label is None:
+        raise Dual2Error(f"{where}: table.columns is empty; expected at least one feature.")
+    for name in {label, own.get("id", study.learning.rows.id)} & {c.name for c in columns}:
+        raise Dual2Error(f"{where}: {name!r} is the id or the label, and a feature as well.")
+    if study.learning.rows.policy == HASHES and "row_key" not in own:
+        raise Dual2Error(
+            f"{where} lacks table.row_key: the file with the secret of all parties, from which "
+            "hashes of ids are made. One party makes it: openssl rand -hex 32 > rows.key"
+        )
+    return LearnParty(
+        party,
+        study,
+        columns,
+        own.get("id", study.learning.rows.id),
+        label,
+        file.parent / own["row_key"] if "row_key" in own else None,
+        _label_key(own, file) if label is not None else None,
+        _source(own, file),
+    )
+
+
+def _label_key(own: dict[str, Any], file: Path) -> Path:
+    """Where the noise key of the labels is: beside the table, whichever study reads it."""
+    if "label_key" in own:
+        return file.parent / own["label_key"]
+    if "file" in own:
+        table = file.parent / own["file"]
+        return table.with_name(f"{table.name}.label-key")
+    return file.parent / "labels.label-key"
+
+
+def _columns(own: dict[str, Any], where: str) -> tuple[Column, ...]:
+    found = []
+    default = own.get("missing", REFUSE)
+    for name, entry in own.get("columns", {}).items():
+        at = f"{where}: table.columns.{name}"
+        entry = {"type": entry} if isinstance(entry, str) else entry
+        given = entries(entry, at, {"type": str}, {"missing": str})
+        kind = given["type"]
+        if kind not in KINDS:
+            raise Dual2Error(f"{at}: {unknown_name('type', kind, KINDS)}")
+        policy = given.get("missing", default if default in POLICIES[kind] else REFUSE)
+        if policy not in POLICIES[kind]:
+            raise Dual2Error(f"{at}: {unknown_name('policy', policy, POLICIES[kind])}")
+        found.append(Column(name, kind, policy))
+    if default not in POLICIES[NUMBER]:
+        raise Dual2Error(f"{where}: table.{unknown_name('missing', default, POLICIES[NUMBER])}")
+    return tuple(found)
+
+
+def _source(own: dict[str, Any], file: Path) -> Callable[[], Table]:
+    if ("file" in own) == ("sql" in own):
+        raise Dual2Error(f"{file}: table needs either file or sql (with url).")
+    if "file" in own:
+        return lambda: read_file(file.parent / own["file"])
+    if "url" not in own:
+        raise Dual2Error(
+            f"{file} lacks table.url: the address of the database, or the name of a variable of "
+            "the environment that has it: url = '$LAB_DATABASE'."
+        )
+    return lambda: read_sql(_address(own["url"], file), own["sql"])
+
+
+def _address(url: str, file: Path) -> str:
+    if not url.startswith("$"):
+        return url
+    if url[1:] not in os.environ:
+        raise Dual2Error(f"{file}: table.url is {url}, which the environment does not have.")
+    return os.environ[url[1:]]

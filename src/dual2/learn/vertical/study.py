@@ -1,0 +1,375 @@
+"""``study.toml`` of a learning study: what all parties have agreed on, the same bytes everywhere.
+
+::
+
+    run = "stroke-2026-03"
+
+    [learn]
+    model = "LogisticRegression"      # an estimator of dual2.learn
+    options = { C = 0.5 }             # its parameters
+    standardize = true                # numbers, by each party alone
+    network = "star"                  # around the label's holder; or path, cycle, complete, pairs
+    tol = 1e-8
+
+    [rows]
+    policy = "psi"                    # or "keyed hashes", "given"
+    id = "patient"                    # name of the column
+    type = "text"                     # or "integer"
+    minimum = 50                      # fewer common rows are refused
+    maximum = 1000000                 # most ids of a party
+    ratio = 10.0                      # most ids of another party, as a multiple of one's own
+    attempts = 20                     # most alignments of the same ids
+
+    [labels]
+    holder = "hospital"
+    epsilon = 2.0                     # randomised response; or accept_leakage = true
+    budget = 2.0                      # most ε that earlier studies and this one may show of a label
+
+    [predictions]
+    to = ["hospital"]
+
+    [search]                          # optional: cross-validation
+    parameter = "C"
+    values = [0.1, 1.0, 10.0]
+    folds = 5
+    seed = 0
+
+    [[parties]]
+    name = "hospital"
+    certificate = "hospital.pem"
+    fingerprint = "b52c…"
+"""
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+
+from dual2.errors import Dual2Error, unknown_name
+from dual2.files import read_bytes, read_toml
+from dual2.functions import Zero
+from dual2.learn.base import VerticalModel
+from dual2.learn.classification import (
+    VerticalClassifier,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+)
+from dual2.learn.parties import GRAPHS
+from dual2.learn.regression import VerticalElasticNet, VerticalLasso, VerticalRidge
+from dual2.learn.robust import (
+    VerticalHuberRegressor,
+    VerticalPoissonRegressor,
+    VerticalQuantileRegressor,
+)
+from dual2.learn.training import needs_curvature
+from dual2.methods.registry import METHODS, find_method
+from dual2.network import Network
+from dual2.parties.study import (
+    Member,
+    Study,
+    check_members,
+    entries,
+    read_carrier,
+    read_members,
+    shows_matrices,
+)
+from dual2.runtime.peers.frames import MARK
+from dual2.solving.storage.folder import Public
+
+MODELS: dict[str, type[VerticalModel]] = {
+    kind.__name__.removeprefix("Vertical"): kind
+    for kind in (
+        VerticalElasticNet,
+        VerticalHuberRegressor,
+        VerticalLasso,
+        VerticalLinearSVC,
+        VerticalLogisticRegression,
+        VerticalPoissonRegressor,
+        VerticalQuantileRegressor,
+        VerticalRidge,
+    )
+}
+"""Models of a study, by the names of the estimators without ``Vertical``."""
+PSI, HASHES, GIVEN = "psi", "keyed hashes", "given"
+POLICIES = (PSI, HASHES, GIVEN)
+TEXT, INTEGER = "text", "integer"
+MAX_SUMS = 150
+"""Most sums of Newton's method for one model."""
+_ELSEWHERE = {"parties", "network", "method", "runtime", "warm_start", "standardize", "tol"}
+_ELSEWHERE |= {"max_iter"}
+
+
+@dataclass(frozen=True)
+class RowPolicy:
+    """How rows are matched, between bounds on what a list of guesses could find.
+
+    ``maximum`` and ``ratio`` bound another party's set, absolutely and relative to one's own;
+    ``attempts`` bounds how often the same ids are matched.
+    """
+
+    policy: str = PSI
+    id: str = "id"
+    type: str = TEXT
+    minimum: int = 1
+    maximum: int = 1_000_000
+    ratio: float = 10.0
+    attempts: int = 20
+
+
+@dataclass(frozen=True)
+class Search:
+    """Values of one parameter that cross-validation chooses from."""
+
+    parameter: str
+    values: tuple[float, ...]
+    folds: int = 5
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Learning:
+    """The part of a study about learning; parties are numbers.
+
+    ``epsilon`` is that of the labels' randomised response, ``budget`` the most that a label may
+    have been shown with, earlier studies included; ``accepted`` says whether all accept what is
+    shown of labels otherwise.
+    """
+
+    model: str
+    options: dict[str, Any]
+    standardize: bool
+    tol: float
+    rows: RowPolicy
+    holder: int
+    epsilon: float | None
+    accepted: bool
+    receivers: tuple[int, ...]
+    search: Search | None = None
+    budget: float | None = None
+
+    @property
+    def classifier(self) -> bool:
+        """Whether labels are classes."""
+        return issubclass(MODELS[self.model], VerticalClassifier)
+
+    def estimator(self, **changes: Any) -> VerticalModel:
+        """The estimator that says what loss and penalty are."""
+        return MODELS[self.model](**self.options | changes, tol=self.tol)
+
+
+@dataclass(frozen=True)
+class LearnStudy(Study):
+    """A study that was read and checked; ``phase`` is which of its runs is meant."""
+
+    learning: Learning
+    phase: str = "fit"
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the study's file."""
+        return hashlib.sha256(read_bytes(self.file)).digest()
+
+    @property
+    def run(self) -> bytes:
+        """16 bytes that name this run of this study."""
+        text = f"{self.name}\0{self.phase}\0".encode() + self.digest
+        return hashlib.blake2b(text, digest_size=MARK).digest()
+
+    def at(self, phase: str) -> "LearnStudy":
+        """The same study, another of its runs."""
+        return replace(self, phase=phase)
+
+
+def read_learn_study(file: Path) -> LearnStudy:
+    """Read a learning study; an error says what is wrong with it."""
+    where = str(file)
+    needed = {"run": str, "parties": list, "learn": dict, "labels": dict}
+    optional = {"sums": dict, "carrier": str, "rows": dict, "predictions": dict, "search": dict}
+    table = entries(read_toml(file), where, needed, optional)
+    members = read_members(table["parties"], where, file.parent)
+    sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
+    kinds = {"options": dict, "standardize": bool, "tol": float, "method": str}
+    graph = table["learn"].pop("network", "star")
+    learn = entries(table["learn"], f"{where}: learn", {"model": str}, kinds)
+    learning = _learning(table, learn, [member.name for member in members], where)
+    options = _method(learn.get("method", "auto"), where, sums.get("matrices", False))
+    study = LearnStudy(
+        file,
+        table["run"],
+        file.parent,
+        members,
+        sums.get("masked", True),
+        sums.get("matrices", False),
+        Public(Zero(), _network(graph, members, learning.holder, where), options),
+        read_carrier(table, where),
+        learning,
+    )
+    check_members(study, where)
+    _check_links(study, where)
+    study.public.options["tol"] = learning.tol
+    return study
+
+
+def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], where: str) -> Any:
+    kinds = {"accept_leakage": bool, "epsilon": float, "budget": float}
+    labels = entries(table["labels"], f"{where}: labels", {"holder": str}, kinds)
+    told = entries(table.get("predictions", {}), f"{where}: predictions", {}, {"to": list})
+    model = str(learn["model"]).removeprefix("Vertical")
+    if model not in MODELS:
+        raise Dual2Error(f"{where}: learn.model: {unknown_name('model', model, MODELS)}")
+    tol = float(learn.get("tol", 1e-8))
+    if not 1e-14 <= tol <= 0.1:
+        raise Dual2Error(f"{where}: learn.tol is {tol:g}; expected a number from 1e-14 to 0.1.")
+    holder = _number(labels["holder"], names, f"{where}: labels.holder")
+    found = Learning(
+        model,
+        dict(learn.get("options", {})),
+        learn.get("standardize", True),
+        tol,
+        _rows(table.get("rows", {}), where),
+        holder,
+        _epsilon(labels, model, where),
+        labels.get("accept_leakage", False),
+        tuple(_number(name, names, f"{where}: predictions.to") for name in told.get("to", []))
+        or (holder,),
+        budget=_budget(labels, where),
+    )
+    _check_options(found, where)
+    if "search" in table:
+        found = replace(found, search=_search(table["search"], found, where))
+    return found
+
+
+def _number(name: Any, names: list[str], where: str) -> int:
+    if name not in names:
+        raise Dual2Error(f"{where}: {unknown_name('party', str(name), names)}")
+    return names.index(name)
+
+
+def _rows(table: dict[str, Any], where: str) -> RowPolicy:
+    kinds: dict[str, type] = {"policy": str, "id": str, "type": str, "ratio": float}
+    kinds |= dict.fromkeys(("minimum", "maximum", "attempts"), int)
+    found = RowPolicy(**entries(table, f"{where}: rows", {}, kinds))
+    for name, value, known in (
+        ("policy", found.policy, POLICIES),
+        ("type", found.type, (TEXT, INTEGER)),
+    ):
+        if value not in known:
+            raise Dual2Error(f"{where}: rows.{unknown_name(name, value, known)}")
+    for name in ("minimum", "maximum", "ratio", "attempts"):
+        value = getattr(found, name)
+        if not 1 <= value < math.inf:
+            raise Dual2Error(f"{where}: rows.{name} is {value}; expected at least 1.")
+    if found.maximum < found.minimum:
+        raise Dual2Error(
+            f"{where}: rows.maximum is {found.maximum}; expected at least rows.minimum, "
+            f"{found.minimum}."
+        )
+    return found
+
+
+def _epsilon(labels: dict[str, Any], model: str, where: str) -> float | None:
+    if "epsilon" not in labels:
+        return None
+    epsilon = float(labels["epsilon"])
+    if not 0 < epsilon < math.inf:
+        raise Dual2Error(f"{where}: labels.epsilon is {epsilon:g}; expected a number > 0.")
+    if not issubclass(MODELS[model], VerticalClassifier):
+        raise Dual2Error(
+            f"{where}: labels.epsilon is for classes; {model} has real targets, which randomised "
+            "response does not protect. Remove it and decide on accept_leakage = true."
+        )
+    return epsilon
+
+
+def _budget(labels: dict[str, Any], where: str) -> float | None:
+    """The budget of the labels' noise, which must leave room for this study."""
+    if "budget" not in labels:
+        return None
+    budget, epsilon = float(labels["budget"]), float(labels.get("epsilon", math.inf))
+    if not epsilon <= budget < math.inf:
+        raise Dual2Error(
+            f"{where}: labels.budget is {budget:g}; expected a number of at least labels.epsilon."
+        )
+    return budget
+
+
+def _check_options(found: Learning, where: str) -> None:
+    """Refuse options that the estimator does not have or does not accept."""
+    known = sorted(set(MODELS[found.model]().get_params()) - _ELSEWHERE)
+    for name in found.options:
+        if name not in known:
+            raise Dual2Error(f"{where}: learn.options.{unknown_name('option', name, known)}")
+    if found.options.get("class_weight") not in (None, "balanced"):
+        raise Dual2Error(f'{where}: learn.options.class_weight: expected "balanced" or nothing.')
+    try:
+        found.estimator()._penalty()
+    except (Dual2Error, TypeError) as error:
+        raise Dual2Error(f"{where}: learn.options: {error}") from error
+
+
+def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
+    kinds = {"folds": int, "seed": int}
+    needed = {"parameter": str, "values": list}
+    search = Search(**entries(table, f"{where}: search", needed, kinds))
+    search = replace(search, values=tuple(search.values))
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in search.values):
+        raise Dual2Error(f"{where}: search.values: expected numbers.")
+    if not search.values or search.folds < 2 or search.seed < 0:
+        raise Dual2Error(f"{where}: search needs values, folds of at least 2, and a seed ≥ 0.")
+    for value in search.values:
+        options = found.options | {search.parameter: value}
+        _check_options(replace(found, options=options), f"{where}: search")
+    return search
+
+
+def _method(name: str, where: str, matrices: bool) -> dict[str, Any]:
+    """Method and its parameters, as options of ``solve``."""
+    if name.lower() == "auto":
+        return {"method": "Newton", "mode": "primal", "max_sums": MAX_SUMS}
+    method = find_method(name)
+    if needs_curvature(method):
+        fit = [m.name for m in METHODS.values() if not needs_curvature(m)]
+        raise Dual2Error(
+            f"{where}: learn.method: {method.name} needs a quadratic in every coefficient, which "
+            f"models do not have. Expected auto or one of {', '.join(fit)}."
+        )
+    if shows_matrices(method.name, {}) and not matrices:
+        raise Dual2Error(
+            f"{where}: learn.method: {method.name} sums p × p matrices, whose differences can show "
+            "a column of somebody's data. Use auto, or allow it with sums.matrices = true."
+        )
+    return {"method": method.name}
+
+
+def _network(asked: Any, members: tuple[Member, ...], holder: int, where: str) -> Network:
+    names = [member.name for member in members]
+    if isinstance(asked, list):
+        pairs = [pair for pair in asked if isinstance(pair, list) and len(pair) == 2]
+        if len(pairs) < len(asked) or not pairs:
+            raise Dual2Error(f'{where}: learn.network: expected pairs of names, [["a", "b"], …].')
+        graph = nx.empty_graph(len(names))
+        for pair in pairs:
+            graph.add_edge(*(_number(one, names, f"{where}: learn.network") for one in pair))
+        return Network(graph)
+    if asked == "star":
+        return Network([(holder, i) for i in range(len(names)) if i != holder])
+    if asked not in GRAPHS:
+        raise Dual2Error(f"{where}: learn.{unknown_name('network', str(asked), GRAPHS)}")
+    return Network(GRAPHS[asked](len(names)))
+
+
+def _check_links(study: LearnStudy, where: str) -> None:
+    """Rows are matched between the label's holder and each other party, without a third one."""
+    holder, rows = study.learning.holder, study.learning.rows
+    far = set(range(len(study.members))) - {holder} - set(study.neighbours(holder))
+    if rows.policy != GIVEN and far:
+        names = ", ".join(study.names[i] for i in sorted(far))
+        raise Dual2Error(
+            f"{where}: rows are matched over links to {study.names[holder]}, the holder of the "
+            f'labels; {names} has none. Use network = "star", or add links.'
+        )

@@ -1,0 +1,237 @@
+"""The receding horizon loop, and what it leaves behind."""
+
+import os
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array
+from dual2.mpc.condensed import Infeasible
+from dual2.mpc.reading import read_disturbances, read_references
+from dual2.solving.result import NotSolved, Status
+from dual2.solving.unsolved import ACCEPT, check_accept, not_solved
+
+if TYPE_CHECKING:
+    from dual2.mpc.controller import Controller, ControlPlan
+
+DIVERGED = 1e6
+"""States this many times larger than at the start (and than 1) end a simulation."""
+
+
+@dataclass
+class Simulation:
+    """A closed loop, step by step.
+
+    Attributes
+    ----------
+    states : list of ndarray (steps + 1, n_x)
+        Measured states of each subsystem.
+    inputs : list of ndarray (steps, n_u)
+        Applied inputs.
+    usage, price, limit : ndarray (steps, n_r)
+        Use, price and availability of the shared resources at each step.
+    cost : float
+        Sum of the stage costs along the way.
+    rounds : ndarray (steps,)
+        Exchanges with the neighbours that each plan took.
+    sums, latency : ndarray (steps,)
+        Sums over all subsystems, and all exchanges waited for: rounds and those for agreements.
+    floats : ndarray (steps,)
+        Numbers that all subsystems together have sent.
+    statuses : list of Status
+        How each plan ended.
+    failure : ProblemError or None
+        Why the loop ended early: an :class:`Infeasible`, or a closed loop that diverged.
+    """
+
+    controller: "Controller" = field(repr=False)
+    states: list[Array] = field(default_factory=list)
+    inputs: list[Array] = field(default_factory=list)
+    usage: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    price: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    limit: Array = field(default_factory=lambda: np.zeros((0, 1)))
+    cost: float = 0.0
+    rounds: Array = field(default_factory=lambda: np.zeros(0, int))
+    sums: Array = field(default_factory=lambda: np.zeros(0, int))
+    latency: Array = field(default_factory=lambda: np.zeros(0, int))
+    floats: Array = field(default_factory=lambda: np.zeros(0, int))
+    statuses: list[Status] = field(default_factory=list)
+    failure: ProblemError | None = None
+
+    @property
+    def steps(self) -> int:
+        """Number of steps made."""
+        return len(self.statuses)
+
+    @property
+    def unsolved(self) -> list[int]:
+        """Steps whose plan did not converge; its inputs were applied all the same."""
+        return [t for t, status in enumerate(self.statuses) if status != Status.CONVERGED]
+
+    @property
+    def _head(self) -> str:
+        return f"{Status.CONVERGED}:" if self.failure is None else "before that:"
+
+    def __str__(self) -> str:
+        late = self.unsolved
+        worst = f"NOT SOLVED ({self.statuses[late[0]]} in {len(late)} of" if late else self._head
+        bound = int((self.price > 1e-9).any(axis=1).sum()) if self.steps else 0
+        text = (
+            f"{worst} {self.steps} steps{')' if late else ''}, cost {self.cost:.8g}, "
+            f"{int(np.sum(self.rounds))} rounds; a shared limit bound in {bound} steps"
+        )
+        return text if self.failure is None else f"ENDED EARLY: {self.failure}\n{text}"
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """States, inputs, shared resources and prices; see :func:`plot_simulation`."""
+        from dual2.mpc.figure import plot_simulation
+
+        return plot_simulation(self, path)
+
+
+def simulate(
+    controller: "Controller",
+    states: list[Array],
+    steps: int,
+    *,
+    warm: bool = True,
+    forecast: Callable[[int], Any] | None = None,
+    disturbance: Callable[[int], Any] | None = None,
+    reference: Callable[[int], Any] | None = None,
+    previous: Any = None,
+    accept: str | None = None,
+    **options: Any,
+) -> Simulation:
+    """Plan, apply the first inputs, measure, and start the next plan from the shifted last one.
+
+    A plan that did not converge ends the loop: its inputs are not applied, and ``failure`` says
+    what they violate. ``accept="unsolved"`` applies them, too, with a warning at the end;
+    ``throw=True`` raises :class:`dual2.NotSolved` instead.
+
+    Parameters
+    ----------
+    controller : Controller
+        Who plans.
+    states : list of vectors
+        Where the subsystems start.
+    steps : int
+        How many steps to make.
+    warm : bool
+        Whether each plan starts from the last one, shifted by one step; else from zero.
+    forecast : callable, optional
+        ``forecast(t)``: disturbances known at time t, as for :meth:`Controller.plan`.
+    disturbance : callable, optional
+        ``disturbance(t)``: what really acts at time t, one vector per subsystem; by default the
+        first step of the forecast.
+    reference : callable, optional
+        ``reference(t)``: where the states should be from time t on, as for
+        :meth:`Controller.plan`.
+    previous : sequence of vectors, optional
+        Inputs before the first step, for limits of their rates.
+    accept : {None, "unsolved"}
+        ``"unsolved"`` applies inputs of plans that did not converge.
+    **options
+        Options of :func:`dual2.solve`.
+    """
+    if not isinstance(steps, int | np.integer) or steps < 0:
+        raise ProblemError(f"simulate: steps = {steps!r}; expected an integer ≥ 0.")
+    functions = {"forecast": forecast, "disturbance": disturbance, "reference": reference}
+    for name, given in functions.items():
+        if given is not None and not callable(given):
+            raise ProblemError(
+                f"simulate: {name} is {type(given).__name__}; expected a function of the step, "
+                f"for instance {name}=lambda t: values."
+            )
+    log, last, path, rows = Simulation(controller), None, [list(states)], []
+    size = max(1.0, *(float(np.abs(x).max()) for x in states))
+    check_accept("simulate", accept)
+    for t in range(steps):
+        known = read_disturbances(controller, None if forecast is None else forecast(t))
+        wanted = read_references(controller, None if reference is None else reference(t))
+        given = {"previous": previous, "references": None if reference is None else wanted}
+        try:
+            start = last if warm else None
+            last = controller.plan(
+                path[-1], known, start=start, time=t, accept=ACCEPT, **given, **options
+            )
+        except Infeasible as error:
+            error.add_note(f"in step {t} of the simulation")
+            log.failure = error
+            break
+        except NotSolved as error:
+            error.add_note(f"in step {t} of the simulation")
+            raise
+        if not last.solved and accept is None:
+            log.failure = _unsolved(last, t)
+            break
+        real = known if disturbance is None else read_disturbances(controller, disturbance(t))
+        previous = [u[0] for u in last.inputs]
+        now = list(zip(controller.subsystems, path[-1], previous, real, wanted, strict=True))
+        path.append([s.step(x, u, w[0]) for s, x, u, w, _ in now])
+        log.cost += sum(s.stage_cost(x, u, None if r is None else r[0]) for s, x, u, _, r in now)
+        rows.append(_row(last, controller.available(t)[0]))
+        log.failure = _diverged(controller, path[-1], size, t)
+        if log.failure is not None:
+            break
+    _close(log, path, rows)
+    if last is not None and not last.solved and accept is None:
+        warnings.warn(str(log.failure), stacklevel=3)
+    if log.unsolved:
+        first = log.unsolved[0]
+        warnings.warn(
+            f"{len(log.unsolved)} of {log.steps} plans did not converge (the first in step "
+            f"{first}: {log.statuses[first]}), and their inputs were applied. Raise max_rounds or "
+            "loosen tol; throw=True stops there.",
+            stacklevel=3,
+        )
+    return log
+
+
+def _unsolved(plan: "ControlPlan", t: int) -> ProblemError:
+    """Why the loop ends at a plan that has not converged."""
+    text = not_solved(Status(plan.result.status), plan.violations, "price", "plan")
+    return ProblemError(
+        f"{text} Its inputs were not applied in step {t}. Raise max_rounds or loosen tol; "
+        f'accept="{ACCEPT}" applies them.'
+    )
+
+
+def _diverged(
+    controller: "Controller", states: list[Array], size: float, t: int
+) -> ProblemError | None:
+    for s, x in zip(controller.subsystems, states, strict=True):
+        if not np.abs(x).max() <= DIVERGED * size:
+            return ProblemError(
+                f"The closed loop is unstable: {s!s} has reached |x| = {np.abs(x).max():.3g} after "
+                f"step {t}. Its inputs may be too weak for its disturbances, the horizon too "
+                "short, or the terminal cost too small."
+            )
+    return None
+
+
+def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
+    """What is kept of a plan: its first step, and how it ended."""
+    counts, status = plan.result.counts, plan.result.status
+    inputs = [u[0] for u in plan.inputs]
+    sent = counts.rounds, counts.sums, counts.latency, counts.floats
+    return plan.usage[0], plan.price[0], available, inputs, sent, status
+
+
+def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
+    """Turn the states and the rows into arrays."""
+    systems, count = log.controller.subsystems, log.controller.limit.shape[1]
+    columns = list(zip(*rows, strict=True)) or [[]] * 6
+    log.states = [np.array([step[i] for step in path]) for i in range(len(systems))]
+    log.inputs = [
+        np.array([step[i] for step in columns[3]]).reshape(-1, s.n_u) for i, s in enumerate(systems)
+    ]
+    log.usage, log.price, log.limit = (
+        np.array(column, dtype=float).reshape(-1, count) for column in columns[:3]
+    )
+    sent = np.array(columns[4], dtype=int).reshape(-1, 4).T
+    log.rounds, log.sums, log.latency, log.floats = sent
+    log.statuses = list(columns[5])

@@ -1,0 +1,342 @@
+"""``dual2 party run``: one party's part of a run, from its files to its answer.
+
+Three threads: this one listens to the operator; one computes and, where it waits, runs the links;
+one runs them while it computes.
+"""
+
+import hashlib
+import os
+import signal
+import ssl
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal, StateError
+from dual2.files import read_bytes, read_json
+from dual2.methods.registry import find_method
+from dual2.parties.party import Party
+from dual2.parties.status import Board, serve
+from dual2.parties.study import versions_in_words
+from dual2.runtime import LocalProblem
+from dual2.runtime.peers.aborts import Reason
+from dual2.runtime.peers.audit import Audit
+from dual2.runtime.peers.connection_manager import ConnectionManager, Place
+from dual2.runtime.peers.folder import create
+from dual2.runtime.peers.grpc_transport import GrpcTransport
+from dual2.runtime.peers.hello import PROTOCOL, SessionIdentity
+from dual2.runtime.peers.identity import (
+    load_key,
+    parse_certificate,
+    read_certificate,
+    read_private,
+    validity,
+)
+from dual2.runtime.peers.journal import KEY_FILE, Journal
+from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
+from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.tls_transport import TlsTransport, make_context
+from dual2.runtime.peers.tree_sums import CHUNK_WORDS
+from dual2.runtime.peers.wire_transport import WireTransport
+from dual2.solving.result import Result, Status
+from dual2.solving.solve import solve
+from dual2.solving.storage import to_json
+from dual2.solving.storage.folder import load_agent
+
+ANSWER = "answer.json"
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
+
+
+class ShutdownRequested(KeyboardInterrupt):
+    """The process is to end, the run is not: the others wait for its return."""
+
+
+@dataclass
+class Outcome:
+    """What the computing thread ended with."""
+
+    result: Any = None
+    error: BaseException | None = None
+    missing: list[str] = field(default_factory=list)
+    done: threading.Event = field(default_factory=threading.Event)
+
+
+def run_party(party: Party, resume: bool = False, report: Callable[[str], None] = print) -> Status:
+    """Take part in a run; the status that all parties end with.
+
+    The answer is in ``state/answer.json``. Errors of this party are ``Dual2Error``, those of others
+    ``PeerError``; in both cases the state is kept.
+    """
+    finished = _finished(party, resume)
+    if finished is not None:
+        report(f"{party.state / ANSWER}: the run is over ({finished}).")
+        return finished
+    warn(party, report)
+    agent = load_agent(party.data)
+
+    def work(transport: Parties, board: Board) -> Result:
+        result = _solve(party, transport, agent, board)
+        transport.confirm()
+        document = {"party": party.name, "agent": party.me} | result.as_dict()
+        create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
+        return result
+
+    data = hashlib.sha256(read_bytes(party.data)).hexdigest()
+    result = take_part(party, work, data, int(agent.A.shape[0]), resume, report)
+    report(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    return result.status
+
+
+def take_part(
+    party: Party,
+    work: Callable[[Parties, Board], Any],
+    data: str,
+    width: int,
+    resume: bool,
+    report: Callable[[str], None],
+) -> Any:
+    """Do some work together with the other parties; what it answers.
+
+    Parameters
+    ----------
+    party : Party
+        Who takes part, in which study; its state folder is that of this run alone.
+    work : callable
+        What is computed, and written: it must do the same after a restart.
+    data : str
+        Hash of the party's data, which a restart must find again; it travels nowhere.
+    width : int
+        Numbers in the longest row that goes to a neighbour.
+    resume : bool
+        Whether to go on with what the state folder has.
+    report : callable
+        Told how it goes.
+    """
+    journal = Journal(party.state, _about(party, data), resume, party.sync)
+    audit = Audit(party.state / "audit.jsonl", party.study.name)
+    board = Board(party.state / "status.json", party)
+    manager = open_manager(party, audit, max(1, width))
+    try:
+        audit("start", party=party.name, resumed=bool(journal.frames))
+        outcome = Outcome()
+        transport, secret = make_transport(party, manager, journal)
+        board.transport = transport
+        with serve(party.status, board):
+            manager.start()
+            program = threading.Thread(
+                target=_compute, args=(party, transport, secret, work, board, outcome), daemon=True
+            )
+            program.start()
+            _attend(party, manager, board, outcome, report)
+            program.join(10.0)
+        return _end(party, outcome, audit, report)
+    finally:
+        manager.stop()
+        board.finish()
+        audit.close()
+        journal.close()
+
+
+def _finished(party: Party, resume: bool) -> Status | None:
+    """How the run ended, if it is over for this party and for its neighbours."""
+    file = party.state / ANSWER
+    if not file.exists() or (party.state / "journal").exists():
+        return None
+    if not resume:
+        raise Dual2Error(
+            f"{file} is the answer of a run that is over. A new one needs a new name of the run "
+            "(run = … in the study) and another state folder."
+        )
+    (party.state / KEY_FILE).unlink(missing_ok=True)
+    return Status(read_json(file)["status"])
+
+
+def _about(party: Party, data: str) -> dict[str, str]:
+    """What a journal belongs to. The hash of the data stays here: it travels nowhere."""
+    threads = " ".join(f"{name}={os.environ.get(name, '')}" for name in _THREADS)
+    return {
+        "run": party.study.run.hex(),
+        "study file": party.study.digest.hex(),
+        "protocol": str(PROTOCOL),
+        "data file": data,
+        "set of library versions": versions_in_words(),
+        "number of threads": f"{os.cpu_count()} {threads}",
+    }
+
+
+def warn(party: Party, report: Callable[[str], None]) -> None:
+    """What the study lets others see beyond masked sums; a certificate that soon ends."""
+    if soon := validity(read_certificate(party.certificate)):
+        report(f"The certificate of {party.name} {soon}.")
+    method = find_method(party.study.public.options["method"])
+    if not party.study.masked:
+        report("Sums are not masked: a parent in the tree sees the part of each of its children.")
+    if method.name not in ("Newton", "L-BFGS"):
+        report(
+            f"{method.name} sends vectors to neighbours, which are not masked; they see: "
+            f"{method.reveals or 'every dual vector'}."
+        )
+
+
+def open_manager(party: Party, audit: Callable[..., None], p: int) -> ConnectionManager:
+    """The links of a party, not yet started."""
+    limit = max(8 * (CHUNK_WORDS + 64), 8 * p, 512 * len(party.study.members))
+    place = Place(
+        party.listen if any(one.address is None for one in party.neighbours) else None,
+        open_carrier(party, limit),
+    )
+    session = SessionIdentity(party.study.run, party.study.digest, versions_in_words())
+    return ConnectionManager(party.me, list(party.neighbours), session, place, party.timing, audit)
+
+
+def open_carrier(party: Party, limit: int) -> WireTransport:
+    """What the study says, with this party's key and the certificates of its neighbours."""
+    members, dead = party.study.members, party.timing.dead
+    pins = {one.number: members[one.number].ders for one in party.neighbours}
+    if party.study.carrier == "grpc":
+        own = ssl.DER_cert_to_PEM_cert(read_certificate(party.certificate)).encode()
+        return GrpcTransport(read_private(party.key), own, pins, limit, dead)
+    trusted = [der for ders in pins.values() for der in ders]
+    server, client = (
+        make_context(party.key, party.certificate, trusted, one) for one in (True, False)
+    )
+    return TlsTransport(server, client, limit, dead)
+
+
+# -- the computing thread --------------------------------------------------------------------------
+def _compute(
+    party: Party,
+    transport: Parties,
+    secret: Secret,
+    work: Callable[[Parties, Board], Any],
+    board: Board,
+    outcome: Outcome,
+) -> None:
+    try:
+        transport.pairs = agree_on_masks(party, transport, secret)
+        transport.masks = transport.pairs if party.study.masked else None
+        outcome.result = work(transport, board)
+        outcome.missing = transport.leave()
+        if not outcome.missing:
+            transport.journal.erase()
+            secret.erase()
+    except BaseException as error:
+        outcome.error = error
+        transport.manager.fail(party.name, *_public(party.name, error))
+    finally:
+        outcome.done.set()
+
+
+def make_transport(
+    party: Party, manager: ConnectionManager, journal: Journal
+) -> tuple[Parties, Secret]:
+    """The transport of a party, its links filled with what the journal has, and its keys."""
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    study, key = party.study, load_key(party.key)
+    if journal.has_spoken and not (party.state / KEY_FILE).exists():
+        raise Dual2Error(
+            f"{party.state / KEY_FILE} is missing, but words were said under its masks. Restore "
+            "it; a new attempt needs a new name of the run and another state folder."
+        )
+    secret = Secret(
+        party.state,
+        message_of(study.run, study.digest, party.me),
+        lambda text: key.sign(text, ECDSA(SHA256())),
+    )
+    return Parties(manager, journal, study.network, study.names, secret.own), secret
+
+
+def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:
+    """Masks whose keys are signed by the certificates of the study, whoever passed them on."""
+    study = party.study
+    known = transport.exchange_keys(secret.entry)
+    publics = {
+        i: demand_signed(
+            known[i],
+            message_of(study.run, study.digest, i),
+            [parse_certificate(der) for der in member.ders],
+            member.name,
+        )
+        for i, member in enumerate(study.members)
+        if i != party.me
+    }
+    return Masks(secret, party.me, publics, study.run, study.digest)
+
+
+def _solve(party: Party, transport: Parties, agent: Any, board: Board) -> Result:
+    public = party.study.public
+    share = LocalProblem({party.me: agent}, public.h, public.network.n)
+    options: dict[str, Any] = public.options | {"record": False, "progress": False}
+    return solve(share, public.network, runtime=transport, callback=board.tell, **options)
+
+
+def _public(name: str, error: BaseException) -> tuple[str, Reason]:
+    """What the others are told of an error here: nothing about this party's data."""
+    if isinstance(error, PeerError):
+        return str(error), Reason.FAULT
+    if isinstance(error, StateError):
+        return f"{name} has no room for its state.", Reason.LEFT
+    if isinstance(error, Refusal):
+        return f"{name} had to stop: {error.public_message}", Reason.REFUSED
+    if isinstance(error, CapabilityError):
+        text = f"{name} cannot take part: its functions do not meet what the method needs."
+        return text, Reason.FAILED
+    kind = "its input was refused" if isinstance(error, Dual2Error) else "its program failed"
+    return f"{name} had to stop: {kind}. Its own messages say why.", Reason.FAILED
+
+
+# -- the operator's thread -------------------------------------------------------------------------
+def _attend(
+    party: Party,
+    manager: ConnectionManager,
+    board: Board,
+    outcome: Outcome,
+    report: Callable[[str], None],
+) -> None:
+    """Tell how it goes, and listen to signals, until the computing thread ends."""
+    before = {}
+
+    def leave(number: int, frame: object) -> None:
+        raise ShutdownRequested
+
+    if threading.current_thread() is threading.main_thread():
+        before = {s: signal.signal(s, leave) for s in (signal.SIGTERM, signal.SIGHUP)}
+    told, pause = 0.0, 1.0 if sys.stderr.isatty() else 10.0
+    try:
+        while not outcome.done.wait(0.25):
+            line = board.refresh(manager)
+            if time.monotonic() - told >= pause and line:
+                told = time.monotonic()
+                report(line)
+    except ShutdownRequested:
+        manager.fail(party.name, f"{party.name} was asked to end.", Reason.LEFT)
+        outcome.done.wait(5.0)
+        raise
+    except KeyboardInterrupt:
+        text = f"{party.name} was stopped by its operator: the run is over for all."
+        manager.fail(party.name, text, Reason.STOPPED)
+        outcome.done.wait(5.0)
+        raise
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end(party: Party, outcome: Outcome, audit: Audit, report: Callable[[str], None]) -> Any:
+    if outcome.error is not None:
+        audit("end", status="ERROR")
+        raise outcome.error
+    status = getattr(outcome.result, "status", Status.CONVERGED)
+    audit("end", status=str(status))
+    if outcome.missing:
+        report(
+            f"{', '.join(outcome.missing)} did not say goodbye within "
+            f"{party.timing.patience:g} s and may lack this party's last messages. They are kept: "
+            "the same command with --resume serves them."
+        )
+    return outcome.result

@@ -1,0 +1,34 @@
+"""Economic dispatch: generators and storage meet a demand at least cost, each keeping its data.
+
+State the units and the demand (:class:`Dispatch`), or read a case (:func:`from_pandapower`,
+:func:`from_matpower`), then :meth:`Dispatch.solve`: the :class:`Answer` has tables of
+units, lines and buses with their prices. Cases that are read keep the limits of their lines in
+the linear (DC) model of power flow.
+"""
+
+from dual2.power.answer import Answer
+from dual2.power.case import Dispatch
+from dual2.power.costs import PiecewiseLinear
+from dual2.power.figure import plot_dispatch
+from dual2.power.flows import Grid, Line
+from dual2.power.grid import Interface, agent_graph
+from dual2.power.matpower import from_matpower
+from dual2.power.net_results import write_results
+from dual2.power.pandapower import from_pandapower
+from dual2.power.units import Generator, Storage
+
+__all__ = [
+    "Answer",
+    "Dispatch",
+    "Generator",
+    "Grid",
+    "Interface",
+    "Line",
+    "PiecewiseLinear",
+    "Storage",
+    "agent_graph",
+    "from_matpower",
+    "from_pandapower",
+    "plot_dispatch",
+    "write_results",
+]

@@ -1,0 +1,343 @@
+"""What a dispatch comes to: power, cost and binding limits of each unit, and the prices."""
+
+import os
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.errors import ProblemError
+from dual2.functions.arguments import Array
+from dual2.power.costs import PiecewiseLinear, marginal
+from dual2.power.line_rows import LineRows, Row
+from dual2.power.tables import bus_table, line_table
+from dual2.power.units import Storage
+from dual2.power.violated import violations_of
+from dual2.power.zones import zone_table
+from dual2.solving.result import Result, Status
+from dual2.solving.unsolved import Violation, is_solved, not_solved
+
+if TYPE_CHECKING:
+    from dual2.power.case import Dispatch
+
+BINDS = 1e-6
+"""A limit binds if it is met up to this fraction of max(1, |limit|)."""
+
+ROUNDING = 1e-5
+"""Powers and costs below this are shown as 0."""
+
+PARTS = ("total", "energy", "congestion")
+
+
+class Answer:
+    """Schedule, prices and cost of a solved dispatch.
+
+    Parameters
+    ----------
+    case : Dispatch
+        What was solved.
+    result : Result
+        The outcome of :func:`dual2.solve`.
+    active : sequence of Row
+        The limits of lines that the problem had.
+
+    Attributes
+    ----------
+    power : ndarray (units, T)
+        Power of each unit: what a generator feeds in, what a storage takes.
+    reserve : ndarray (units, T)
+        Reserve that each unit holds.
+    cost : float
+        Cost of all units together.
+    price : ndarray (T,)
+        What one more MWh of demand would cost, for each period; with a grid, of demand that is
+        shared among the buses as the demand is.
+    reserve_price : ndarray (T,) or None
+        What one more MW of reserve would cost.
+    flows, flow_prices : dict of str to ndarray (T,)
+        Flow through each interface, and what relaxing its binding limit by one MW would save
+        (negative where the lower limit binds).
+    energy : dict of str to ndarray (T,)
+        Energy after each period of every storage that has a limit of it.
+    line_flows, line_prices : ndarray (lines, T)
+        The same for the lines of the grid; :attr:`lines` is the table.
+    unserved : dict of bus to ndarray (T,)
+        Demand that is not met, where ``shed`` allows it.
+    """
+
+    def __init__(self, case: "Dispatch", result: Result, active: Sequence[Row] = ()) -> None:
+        self.case, self.result, self.active = case, result, tuple(active)
+        self.injection = case.injections(result.x)
+        signs = [-1.0 if isinstance(unit, Storage) else 1.0 for unit in case.units]
+        self.power = np.array(signs)[:, None] * self.injection
+        self._x = case.by_unit(result.x)
+        pairs = list(zip(case.models, self._x, strict=True))
+        self.reserve = np.array([model.reserve @ x for model, x in pairs])
+        self.energy: dict[str, Array] = {
+            unit.name: unit.initial + model.stored @ x
+            for unit, (model, x) in zip(case.units, pairs, strict=True)
+            if isinstance(unit, Storage)
+            and model.stored is not None
+            and np.isfinite(unit.energy).any()
+        }
+        base = -result.dual[: case.base_rows].reshape(-1, case.periods)
+        blocks = dict(zip(case.row_names(), base, strict=True))
+        self.price: Array = blocks["demand"]
+        self.reserve_price: Array | None = None
+        if case.reserve is not None:
+            self.reserve_price = case._reserve_scale * blocks["reserve"]
+        self.flow_prices = {i.name: -blocks[i.name] for i in case.interfaces}
+        self.flows = {i.name: self._flow(i.weights) for i in case.interfaces}
+        self._nodes = np.zeros((0, case.periods))
+        self.line_flows = self.line_prices = self._nodes
+        if case.line_rows is not None:
+            self._read_lines(case.line_rows)
+        self.unserved = {
+            unit.bus: self.power[i]
+            for i, unit in enumerate(case.units)
+            if case.shed is not None and unit.name == f"shed {unit.bus}"
+        }
+
+    def _read_lines(self, line_rows: LineRows) -> None:
+        """Flows and prices of lines, and the price at every node; its mean by demand."""
+        duals = self.result.dual[self.case.base_rows :]
+        self.line_flows = line_rows.base + line_rows.factors @ self.injection
+        self.line_prices = line_rows.line_prices(self.active, duals)
+        self._nodes = line_rows.node_prices(self.active, self.line_prices)
+        total, taken = line_rows.demand, line_rows.taken
+        known = np.abs(total) > 0
+        share = np.where(known, taken / np.where(known, total, 1.0), 1.0 / len(taken))
+        mean = (share * self._nodes).sum(axis=0)
+        self.price, self._nodes = self.price + mean, self._nodes - mean
+
+    def _flow(self, weights: dict[Any, float]) -> Array:
+        case = self.case
+        made = sum(
+            weights.get(u.bus, 0.0) * p for u, p in zip(case.units, self.injection, strict=True)
+        )
+        taken = sum(w * case.demand[b] for b, w in weights.items() if b in case.demand)
+        return np.asarray(made - taken)
+
+    @cached_property
+    def costs(self) -> Array:
+        """What each unit costs in all."""
+        parts = zip(self.case.models, self._x, strict=True)
+        return np.array([float(model.f.value(x)) for model, x in parts])
+
+    @cached_property
+    def cost(self) -> float:
+        """What all of them cost together."""
+        return float(self.costs.sum())
+
+    @property
+    def status(self) -> str:
+        """How the run ended."""
+        return str(self.result.status)
+
+    @property
+    def solved(self) -> bool:
+        """Whether the run converged; else nothing here may be taken for a solution."""
+        return is_solved(self.result)
+
+    @property
+    def by_unit(self) -> list[Array]:
+        """The variables of each unit."""
+        return self._x
+
+    @property
+    def notice(self) -> str:
+        """What stands first if the run has not converged; empty if it has."""
+        if self.solved:
+            return ""
+        return not_solved(Status(self.result.status), self.violations, "cost below", "schedule")
+
+    def __repr__(self) -> str:
+        what = self.notice or f"{self.status}, cost {self.cost:.8g}"
+        return f"<Answer of {len(self.case.units)} units: {what}>"
+
+    @cached_property
+    def violations(self) -> list[Violation]:
+        """What the schedule violates; see :func:`dispatch.violated.violations_of`."""
+        return violations_of(self)
+
+    @property
+    def communication(self) -> dict[str, int]:
+        """What was sent: rounds of p-vectors between neighbours, agreements, numbers in all."""
+        counts = self.result.counts
+        names = ("rounds", "agree_rounds", "sums", "floats", "latency")
+        return {name: getattr(counts, name) for name in names}
+
+    def bus_price(self, bus: Any) -> Array:
+        """Price at one bus: what one more MWh of demand there would cost, for each period."""
+        return self.price + self._congestion(bus)
+
+    def _congestion(self, bus: Any) -> Array:
+        grid = self.case.grid
+        lines = 0.0 if grid is None else self._nodes[grid.place[bus]]
+        flows = sum(
+            i.weights.get(bus, 0.0) * self.flow_prices[i.name] for i in self.case.interfaces
+        )
+        return np.asarray(np.zeros(self.case.periods) + lines - flows)
+
+    def bus_prices(self, part: str = "total") -> dict[Any, Array]:
+        """Price of every bus, (T,) each: what one more MWh of demand there would cost.
+
+        Parameters
+        ----------
+        part : {"total", "energy", "congestion"}
+            The whole price, or one of its parts: energy is :attr:`price`, the same at every bus;
+            congestion is the rest. With a grid the energy part is the mean by demand, so that the
+            loads together pay no congestion.
+        """
+        if part not in PARTS:
+            raise ProblemError(f"part = {part!r}; expected one of {', '.join(PARTS)}.")
+        energy = self.price if part != "congestion" else 0.0 * self.price
+        moved = part != "energy"
+        return {
+            bus: energy + self._congestion(bus) if moved else energy.copy()
+            for bus in self.case.buses
+        }
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        """One dict per line of the grid; see :func:`dispatch.tables.line_table`."""
+        return line_table(self)
+
+    @property
+    def buses(self) -> list[dict[str, Any]]:
+        """One dict per bus; see :func:`dispatch.tables.bus_table`."""
+        return bus_table(self)
+
+    @property
+    def zones(self) -> list[dict[str, Any]]:
+        """One dict per zone; see :func:`dispatch.zones.zone_table`."""
+        return zone_table(self)
+
+    @property
+    def congestion_rent(self) -> Array:
+        """Payments of the demand minus revenues of the units at the bus prices, for each period.
+
+        Without phase shifters and interfaces it equals Σ μ_l·flow_l, summed over the lines.
+        """
+        paid = sum(self.bus_price(bus) * power for bus, power in self.case.demand.items())
+        pairs = zip(self.case.units, self.injection, strict=True)
+        return np.asarray(paid - sum(self.bus_price(unit.bus) * power for unit, power in pairs))
+
+    def limits(self, unit: int) -> list[tuple[str, int]]:
+        """The limits of one unit that bind, each with its period."""
+        model, x = self.case.models[unit], self._x[unit]
+        found = []
+        for limit in model.limits:
+            value = float(limit.row @ x)
+            for bound, name in ((limit.lower, limit.low_name), (limit.upper, limit.up_name)):
+                near = abs(value - bound) <= BINDS * max(1.0, abs(bound))
+                if name and np.isfinite(bound) and near:
+                    found.append((name, limit.period))
+        return found
+
+    def marginal(self, unit: int) -> Array:
+        """Marginal cost of one unit; at a kink of its cost, the slope nearest to the price."""
+        own = self.case.units[unit]
+        low, high = marginal(own.cost, self.power[unit])
+        sign = -1.0 if isinstance(own, Storage) else 1.0
+        return np.clip(sign * self.bus_price(own.bus), low, high)
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per unit: name, bus, power, cost, marginal cost, price at its bus, limits.
+
+        Power, marginal cost and price are lists over the periods, as are the reserve where the
+        case has one and the stored ``energy`` of a storage after each period. A unit with a
+        piecewise linear cost also has ``slopes``, the marginal cost to the left and to the right.
+        ``pandas.DataFrame(answer.rows)`` is the table.
+        """
+        found = []
+        for i, unit in enumerate(self.case.units):
+            row = {
+                "unit": unit.name,
+                "bus": unit.bus,
+                "power": self.power[i].tolist(),
+                "cost": float(self.costs[i]),
+                "marginal": self.marginal(i).tolist(),
+                "price": self.bus_price(unit.bus).tolist(),
+            }
+            if isinstance(unit.cost, PiecewiseLinear):
+                row["slopes"] = np.transpose(marginal(unit.cost, self.power[i])).tolist()
+            if self.case.reserve is not None:
+                row["reserve"] = self.reserve[i].tolist()
+            if unit.name in self.energy:
+                row["energy"] = self.energy[unit.name].tolist()
+            found.append(row | {"limits": self.limits(i)})
+        return found
+
+    def __str__(self) -> str:
+        one = self.case.periods == 1
+        keys = ["power", "cost", "marginal"]
+        keys += ["reserve"] if self.case.reserve is not None else []
+        keys += ["price"] if self.case.interfaces or self.active else []
+        titles = [key if one or key == "cost" else f"mean {key}" for key in keys]
+        head = ["unit", "bus", *titles, "limits" if one else "limits (periods)"]
+        cells = [head, *(_cells(row, keys, one) for row in self.rows)]
+        widths = [max(len(row[k]) for row in cells) for k in range(len(head) - 1)]
+        lines = [
+            "  ".join(
+                c.rjust(w) if k else c.ljust(w)
+                for k, (c, w) in enumerate(zip(row, [*widths, 0], strict=True))
+            ).rstrip()
+            for row in cells
+        ]
+        return "\n".join([self._headline(), *lines])
+
+    def _headline(self) -> str:
+        prices = np.array([self.bus_price(unit.bus) for unit in self.case.units])
+        if self._nodes.size:
+            prices = self.price + self._nodes
+        low, high = f"{prices.min():.6g}", f"{prices.max():.6g}"
+        price = low if low == high else f"{low} … {high}"
+        text = (
+            f"{self.status}: cost {self.cost:.8g}, price {price} per MWh; "
+            f"{self.result.counts.rounds} rounds"
+        )
+        if not self.solved:
+            text = f"{self.notice}\n{text}"
+        missing = {bus: p for bus, p in self.unserved.items() if p.max() > ROUNDING}
+        if missing:
+            total = sum(p.sum() for p in missing.values())
+            where = ", ".join(f"bus {bus}: {p.sum():.6g}" for bus, p in list(missing.items())[:6])
+            text = f"UNSERVED {total:.6g} MWh ({where}{', …' if len(missing) > 6 else ''})\n{text}"
+        full = [row["line"] for row in self.lines if max(row["price"]) > 0]
+        if full:
+            text += f"\nbinding: {', '.join(full[:6])}{', …' if len(full) > 6 else ''}"
+        return text
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Figure of the schedule and the prices; see :func:`plot_dispatch`."""
+        from dual2.power.figure import plot_dispatch
+
+        return plot_dispatch(self, path)
+
+
+def _cells(row: dict[str, Any], keys: list[str], one: bool) -> list[str]:
+    places: dict[str, list[int]] = {}
+    for name, period in row["limits"]:
+        places.setdefault(name, []).append(period)
+    shown = [name if one else f"{name} ({_ranges(where)})" for name, where in places.items()]
+    numbers = [_number(np.mean(row[key])) for key in keys]
+    return [row["unit"], str(row["bus"]), *numbers, ", ".join(shown)]
+
+
+def _number(value: Any) -> str:
+    """Six digits; what is nothing but rounding is 0."""
+    return "0" if abs(value) < ROUNDING else f"{value:.6g}"
+
+
+def _ranges(numbers: list[int]) -> str:
+    """1, 2, 3, 7 as '1-3, 7'."""
+    runs: list[list[int]] = []
+    for k in sorted(numbers):
+        if runs and k == runs[-1][1] + 1:
+            runs[-1][1] = k
+        else:
+            runs.append([k, k])
+    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
