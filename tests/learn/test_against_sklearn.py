@@ -179,7 +179,8 @@ def test_nonnegative_predictions(binding):
     """Against a quadratic program; the constraint binds once the target is shifted down."""
     cp = pytest.importorskip("cvxpy")
     X, y = SCALED[0], SCALED[1] - binding
-    found = dl.VerticalNonnegativeRegression(0.1, parties=3).fit(X, y)
+    with pytest.warns(FutureWarning, match="alpha now counts as in Ridge"):
+        found = dl.VerticalNonnegativeRegression(0.1 * len(y), parties=3).fit(X, y)
     w, b = cp.Variable(10), cp.Variable()
     cost = cp.sum_squares(X @ w + b - y) / (2 * len(y)) + 0.05 * cp.sum_squares(w)
     exact = {"tol_gap_rel": 1e-12, "tol_gap_abs": 1e-12, "tol_feas": 1e-12}

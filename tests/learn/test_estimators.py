@@ -21,6 +21,7 @@ import dual2 as d2
 import dual2.learn as dl
 from dual2.solving.storage import load_problem, save_problem
 
+pytestmark = pytest.mark.filterwarnings("ignore:VerticalNonnegativeRegression:FutureWarning")
 KINDS = [
     dl.VerticalElasticNet,
     dl.VerticalHuberRegressor,

@@ -1,7 +1,8 @@
 """Regression with a squared loss: elastic net, ridge, lasso, and nonnegative predictions."""
 
+import warnings
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -176,18 +177,33 @@ class VerticalRidge(PenalisedRegressor):
 class VerticalNonnegativeRegression(PenalisedRegressor):
     """Ridge regression whose predictions on the training rows are nonnegative.
 
-    Minimises 1/(2n)·|y - Xw - b|² + ½·alpha·|w|² subject to Xw + b ≥ 0: prices, loads or counts
-    that cannot be negative. New rows may still be predicted below zero.
+    Minimises |y - Xw - b|² + alpha·|w|² subject to Xw + b ≥ 0: prices, loads or counts that cannot
+    be negative. ``alpha`` counts as in :class:`VerticalRidge` and scikit-learn's ``Ridge`` (with
+    sample weights s the first term is Σ s_j(…)²). New rows may still be predicted below zero.
+
+    Earlier versions divided the first term by n: a FutureWarning recalls it for one release.
 
     Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
 
     Examples
     --------
     >>> X = [[0.0, 1.0], [1.0, 0.0], [2.0, 1.0], [3.0, 1.0]]
-    >>> model = VerticalNonnegativeRegression(alpha=0.01).fit(X, [-1.0, 0.0, 1.0, 3.0])
+    >>> model = VerticalNonnegativeRegression(alpha=0).fit(X, [-1.0, 0.0, 1.0, 3.0])
     >>> bool((model.predict(X) >= -1e-6).all())
     True
     """
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the model; see :meth:`VerticalModel.fit`."""
+        if self.alpha:
+            warnings.warn(
+                "VerticalNonnegativeRegression: alpha now counts as in Ridge, beside the sum of "
+                "squares and no longer beside their mean. Multiply an earlier alpha by the number "
+                "of samples for the same model.",
+                FutureWarning,
+                stacklevel=2,
+            )
+        return super().fit(X, y, sample_weight)
 
     def __sklearn_tags__(self) -> Any:
         """The constraint may keep the model from a target that is negative."""
@@ -196,9 +212,8 @@ class VerticalNonnegativeRegression(PenalisedRegressor):
         return tags
 
     def _loss(self, target: Array, weight: Array) -> Loss:
-        share = weight / weight.sum()
         size = max(float(np.linalg.norm(target)), 1e-12)
-        return Loss(lambda c: NonnegativeSquaredLoss(target, c * share), float(share.max()), size)
+        return Loss(lambda c: NonnegativeSquaredLoss(target, c * weight), float(weight.max()), size)
 
 
 def squared_loss(target: Array, scale: Array) -> Loss:
