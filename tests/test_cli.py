@@ -87,7 +87,10 @@ def test_resume_goes_on_where_it_stopped(folder, tmp_path, capsys):
     total = json.loads(whole.read_text())["counts"]["rounds"]
     assert run("solve", folder, "--tol", "1e-5", "--max-rounds", total // 2, "--out", parts) == 3
     assert json.loads(parts.read_text())["status"] == "MAX_ROUNDS"
-    assert "continue with --resume" in " ".join(capsys.readouterr().out.split())
+    said = " ".join(capsys.readouterr().out.split())
+    stopped = said[said.index("NOT SOLVED (max rounds). The coupling is off by ") :]
+    assert "what follows is no solution" in stopped and "continue with --resume" in stopped
+    assert "objective (of no solution)" in stopped
     assert run("solve", folder, "--tol", "1e-5", "--out", parts, "--resume") == 0
     one, two = (json.loads(path.read_text()) for path in (whole, parts))
     assert one["x"] == two["x"]

@@ -22,6 +22,7 @@ from dual2.runtime.waiting import TIMEOUT
 from dual2.solving.result import Result
 from dual2.solving.solve import solve as solve_problem
 from dual2.solving.storage import load_problem, save_problem
+from dual2.solving.unsolved import is_solved
 from dual2.theory import compare, complexities, condition_numbers
 
 
@@ -104,9 +105,12 @@ def _solve_folder(asked: ProcessOptions) -> tuple[Result, bool]:
 def _summary(result: Result) -> None:
     table = Table.grid(padding=(0, 2))
     certificate, counts = result.certificate, result.counts
+    solved = is_solved(result)
+    if not solved:
+        print(_not_solved(result))
     for name, value in {
         "status": f"{result.status}. {result.advice.replace('start=result', '--resume')}",
-        "objective": f"{result.objective:.12g}",
+        "objective" if solved else "objective (of no solution)": f"{result.objective:.12g}",
         "KKT residual": f"{certificate.kkt:.2e}",
         "error bound": certificate.reason
         if certificate.x_error is None
@@ -117,6 +121,17 @@ def _summary(result: Result) -> None:
     }.items():
         table.add_row(name, value)
     Console().print(table)
+
+
+def _not_solved(result: Result) -> str:
+    """The first line of an answer that is none: what is violated, by how much, and where."""
+    certificate = result.certificate
+    how = str(result.status).replace("_", " ").lower()
+    return (
+        f"NOT SOLVED ({how}). The coupling is off by {certificate.coupling:.2g} of its size in row "
+        f"{certificate.row}, the balance of forces by {certificate.stationarity:.2g} at agent "
+        f"{certificate.agent}; what follows is no solution."
+    )
 
 
 def theory(
