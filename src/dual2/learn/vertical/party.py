@@ -79,10 +79,18 @@ class Party:
         return self
 
     def predict(
-        self, table: Any, name: str = "1", resume: bool = False, force: bool = False
+        self,
+        table: Any,
+        name: str = "1",
+        resume: bool = False,
+        force: bool = False,
+        accept: str | None = None,
     ) -> Predictions:
-        """Predict for the rows of a new table (a frame, columns, or a file) that all have."""
-        return prediction.predict(self._own, table, name, resume, force, self._report)
+        """Predict for the rows of a new table (a frame, columns, or a file) that all have.
+
+        ``accept="unsolved"`` uses a model whose training has not converged.
+        """
+        return prediction.predict(self._own, table, name, resume, force, self._report, accept)
 
     @cached_property
     def model_(self) -> PartyModel:

@@ -85,7 +85,10 @@ def predict(
     except Refusal:
         notice = ""  # the run begins, and the others are told that this model cannot be used
     if notice and accept is None:
-        raise Dual2Error(f"{notice} Nothing is predicted; --accept-unsolved predicts all the same.")
+        raise Dual2Error(
+            f"{notice} Nothing is predicted; --accept-unsolved "
+            '(accept="unsolved" in Python) predicts all the same.'
+        )
     if notice:
         report(notice)
     own = replace(own, read=lambda: read_new(new))
