@@ -36,10 +36,7 @@ _FAREWELL_SECONDS = 3.0
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds: silence that ends a connection, how long to wait for a lost peer, pauses.
-
-    ``progress`` is how long to wait for a peer that is connected but sends nothing new.
-    """
+    """Seconds: silence that ends a connection, waiting for a lost or an idle peer, pauses."""
 
     dead: float = 15.0
     patience: float = 600.0
