@@ -1,5 +1,13 @@
 """The paper's theory as code: cases, constants, schedules, bounds, tables, selection."""
 
+from dual2.theory.bounds import (
+    chebyshev_bound,
+    complexity_factor,
+    convex_bound,
+    linear_bound,
+    outer_iterations,
+    primal_bound,
+)
 from dual2.theory.complexity import Comparison, Complexity, compare, complexities, table
 from dual2.theory.condition_numbers import ConditionNumbers, condition_numbers
 from dual2.theory.conditions import Acceptance, accepts, require_strong_convexity
@@ -38,18 +46,24 @@ __all__ = [
     "SaddleNumbers",
     "accepts",
     "analyse",
+    "chebyshev_bound",
     "compare",
     "complexities",
+    "complexity_factor",
     "condition_numbers",
     "constants_for",
+    "convex_bound",
     "convex_error",
     "find_case",
     "full_row_rank",
     "gather_facts",
     "initial_value_gap",
+    "linear_bound",
     "linear_schedule",
     "momentum",
     "optimal_rho",
+    "outer_iterations",
+    "primal_bound",
     "require_strong_convexity",
     "saddle_complexities",
     "saddle_errors",
