@@ -24,6 +24,8 @@ NEAR = 1e-10
 """Distance to a bound, relative to all variables, at which it holds."""
 WRONG = 1e-9
 """Part of the forces by which a multiplier may have the wrong sign."""
+DUST = 1e-14
+"""Part of an agent's largest variable below which another one is rounding."""
 CLOSE = 1e-3
 """Relative distance within which a multiplier of h is set to the slope of its piece."""
 
@@ -173,6 +175,11 @@ def _next_face(block: Block, point: Point, force: Array, dual: Array) -> Point:
 def objective_of(block: Block, point: Point) -> Array:
     """½vᵀHv + qᵀv of each agent, in scaled units."""
     return 0.5 * dot(point.v, block.curve(point.v)) + dot(block.q, point.v)
+
+
+def without_dust(v: Array) -> Array:
+    """The variables, those that are rounding of an agent's largest being 0."""
+    return np.where(np.abs(v) > DUST * np.abs(v).max(axis=1, initial=0.0)[:, None], v, 0.0)
 
 
 def exact_prices(block: Block, point: Point, dual: Array) -> Array:

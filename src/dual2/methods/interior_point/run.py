@@ -15,6 +15,7 @@ from dual2.methods.interior_point.finish import (
     linearise_face,
     objective_of,
     take_face_step,
+    without_dust,
 )
 from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
 from dual2.methods.interior_point.schur import solver
@@ -28,8 +29,8 @@ from dual2.runtime import Runtime
 Array = np.ndarray
 NEARLY = 1e-5
 """Residual of a best point that is worth a polish."""
-MOST_POLISHED, FEW_POLISHED = 8, 2
-"""Newton steps on the face: most, and enough where the tolerance is met."""
+MOST_POLISHED, FEW_POLISHED, MOST_IDLE = 8, 2, 3
+"""Newton steps on the face: most; enough where the tolerance is met; in a row without progress."""
 ENOUGH = 1e-3
 """Part of the tolerance below which no further step is tried."""
 DUST = 1e-13
@@ -71,8 +72,7 @@ class Run(ExactSumMethod):
         agents.points = [face_of(*iterate, now.best_tau) for iterate in iterates]
         dual = now.best_dual / now.best_tau
         self.current = replace(now, phase=Phase.POLISH, dual=dual, kkt=np.inf)
-        self._compare(agents.x([point.v / now.best_tau for point in self._best]), dual)
-        self._try_face()
+        self._publish([point.v / now.best_tau for point in self._best], dual)
 
     def _polish(self) -> None:
         """One Newton step on the face: one exchange, and the test of its answer."""
@@ -96,16 +96,22 @@ class Run(ExactSumMethod):
         """Keep the answer on the present face if it is better; end if it is good enough."""
         agents = self.agents
         dual = exact_prices(agents.blocks[-1], agents.points[-1], self.current.dual)
-        self._compare(agents.x([point.v for point in agents.points]), dual, moved=True)
+        before = self.current.kkt
+        self._compare(agents.x([without_dust(point.v) for point in agents.points]), dual, True)
         now = self.current
+        self.current = now = replace(now, idle=0 if now.kkt < before else now.idle + 1)
         met = now.kkt <= self.tol
         if now.kkt <= ENOUGH * self.tol or (met and now.polished >= FEW_POLISHED):
             self._end_polish()
-        elif now.polished >= MOST_POLISHED:
+        elif now.polished >= MOST_POLISHED or now.idle >= MOST_IDLE:
             self._end_polish()
 
     def _end_polish(self) -> None:
-        """What the best answer is."""
+        """What the best answer is: one on a face, or the iterate itself."""
+        now = self.current
+        if now.kkt > self.tol and now.best_tau > 0:
+            iterate = [point.v / now.best_tau for point in self._best]
+            self._compare(self.agents.x(iterate), now.best_dual / now.best_tau)
         end = "CONVERGED" if self.current.kkt <= self.tol else "STALLED"
         self.current = replace(self.current, status=end)
 

@@ -91,6 +91,7 @@ class State:
     magnitude: float = 0.0
     iterations: int = 0
     polished: int = 0
+    idle: int = 0
     refusals: int = 0
     sums: int = 0
     kkt: float = np.inf
