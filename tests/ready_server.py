@@ -28,7 +28,14 @@ from ready import PASSED_ON, PYTHON
 
 DECIDED = ("PYTHON", "LC_", "LANG", "NUMBA", "DUAL2_", "OMP_", "OPENBLAS", "MKL_", "XDG_", "HOME")
 """How names of variables begin that are read when the package is imported."""
-LOADED = ("dual2.commands", "dual2.processes", "dual2.power", "dual2.mpc", "dual2.parties", "dual2.learn")
+LOADED = (
+    "dual2.commands",
+    "dual2.processes",
+    "dual2.power",
+    "dual2.mpc",
+    "dual2.parties",
+    "dual2.learn",
+)
 
 
 def decided(environment: dict[str, str]) -> dict[str, str]:

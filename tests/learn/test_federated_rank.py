@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from dual2.errors import Dual2Error
-from dual2.learn.federated.fitting import fit
-from dual2.learn.federated.prediction import predict
+from dual2.learn.vertical.fitting import fit
+from dual2.learn.vertical.prediction import predict
 from learning_offices import Offices, done, joined, make_world, preparation
 
 quiet = {"report": lambda text: None}

@@ -32,7 +32,7 @@ SET_UP = {
     ("methods.gossip.id2a._choose", 1): "conditions of the subsolver",
     ("methods.subsolvers.idapg.IDAPG.__init__", 1): "the steepest agent",
     ("methods.gossip.id2a.ID2A.start", 1): "whether the start is warm",
-    ("methods.gossip.second_dual.SecondDual.init", 1): "whether the start is warm",
+    ("methods.gossip.second_dual.InexactOracle.init", 1): "whether the start is warm",
     ("methods.gossip.npga.NPGA.begin", 1): "whether the start is warm",
 }
 LOOP = {

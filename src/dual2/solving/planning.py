@@ -71,7 +71,7 @@ def plan_for(
         said.append(f"Method: {choice.reason}.")
     if reduction is not None:
         runtime, how = Runtime(share, network), reduction.explain(share)
-        algorithm = Reduced(algorithm, runtime, reduction)
+        algorithm = ReducedAlgorithm(algorithm, runtime, reduction)
         told = told | {"reduction": (reduction.name, how)}
         said.append(f"Reduction: {how}.")
     if balance.said:
@@ -131,7 +131,7 @@ def _reduce(method: Method, share: LocalProblem, allowed: bool) -> tuple[Reducti
     raise AssertionError("require() refuses what lack() finds lacking")
 
 
-class Reduced:
+class ReducedAlgorithm:
     """An algorithm on the problem with y that looks like one on the original problem.
 
     Parameters

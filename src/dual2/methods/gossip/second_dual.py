@@ -85,7 +85,7 @@ class Nesterov:
         return Iterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
 
 
-class Answer(NamedTuple):
+class OracleOutput(NamedTuple):
     """What an oracle tells."""
 
     mixed: Array  # 𝐂λ
@@ -140,7 +140,7 @@ def inner(a: Array, b: Array) -> Array:
     return np.einsum("ij,ij->i", a, b)
 
 
-class SecondDual(ABC):
+class InexactOracle(ABC):
     """The oracle: ``init``, then ``advance`` and ``measure`` until it answers, then ``next``."""
 
     memory: ClassVar[tuple[str, ...]] = ()
@@ -170,7 +170,7 @@ class SecondDual(ABC):
         """Work for at most so many rounds and about so many seconds; returns the rounds made."""
 
     @abstractmethod
-    def measure(self, at: Iterate) -> Answer | None:
+    def measure(self, at: Iterate) -> OracleOutput | None:
         """The answer, if it is accurate enough."""
 
     def next(self, at: Iterate) -> None:
@@ -215,7 +215,7 @@ class SecondDual(ABC):
         return initial_value_gap(self.constants, self.facts, rt.network.lambda_max, *sizes)
 
 
-class Together(SecondDual):
+class JointOracle(InexactOracle):
     """All agents iterate together, an exchange each time, until an agreed test is passed.
 
     ``check`` is where the next test is, ``tested`` where the last one was, which found
@@ -242,7 +242,7 @@ class Together(SecondDual):
         self.inner += steps
         return steps * self.per_mix
 
-    def measure(self, at: Iterate) -> Answer | None:
+    def measure(self, at: Iterate) -> OracleOutput | None:
         """Agree on the residual; end the subproblem, restart its momentum, or go on."""
         if self.inner < self.check:
             return None
@@ -256,7 +256,7 @@ class Together(SecondDual):
             if not accurate:
                 rule.missed()
             noise = _ROUNDING * size * math.sqrt(sums.z2)
-            return Answer(sub.mixed, sums.ascent if sums.ascent < -noise else 0.0)
+            return OracleOutput(sub.mixed, sums.ascent if sums.ascent < -noise else 0.0)
         if sub.restarts and sums.uphill > 0 and not self.options.literal:
             sub.restart()
             self.restarted = self.inner
@@ -317,7 +317,7 @@ class Together(SecondDual):
         self.aim(at.k)
 
 
-class Alone(SecondDual):
+class LocalOracle(InexactOracle):
     """ρ = 0: each agent iterates on its own until it is satisfied; one exchange at the end.
 
     ``scale`` is the last outer step of each agent, at first the residual after one iteration.
@@ -337,14 +337,14 @@ class Alone(SecondDual):
             self.scale = np.maximum(sub.local_size(), 1e-300)
         floor = _ROUNDING / sub.dual_step * np.sqrt(inner(sub.lam, sub.lam))
         stop = np.maximum(self.rule.local_target(at.k, self.scale), floor)
-        settled = sub.advance_local(z, stop)
+        converged = sub.advance_local(z, stop)
         self.inner += LOCAL_STEPS
-        self._done = settled or self.inner >= sub.cap
+        self._done = converged or self.inner >= sub.cap
         if self._done:
             sub.settle()
         return self.per_mix if self._done else 0
 
-    def measure(self, at: Iterate) -> Answer | None:
+    def measure(self, at: Iterate) -> OracleOutput | None:
         """What the exchange has brought."""
         if not self._done or self.scale is None:
             return None
@@ -354,10 +354,10 @@ class Alone(SecondDual):
         if self.nesterov.restarts and self.constants.outer_momentum is None and at.since > 0:
             step = self.nesterov.descend(at, sub.mixed) - at.w
             ascent = agreed(self.runtime, Ascent, ascent=inner(sub.lam, step)).ascent
-        return Answer(sub.mixed, ascent)
+        return OracleOutput(sub.mixed, ascent)
 
 
-class Compiled(SecondDual):
+class FusedOracle(InexactOracle):
     """ρ = 0 and exact local solutions: the compiled loop makes the outer steps itself."""
 
     solver: Exact
@@ -380,12 +380,12 @@ class Compiled(SecondDual):
                 at.since = 0
         return steps * self.per_mix
 
-    def measure(self, at: Iterate) -> Answer | None:
+    def measure(self, at: Iterate) -> OracleOutput | None:
         """Nothing: the steps are made."""
         return None
 
 
-def oracle_of(options: Options, solver: Subsolver) -> SecondDual:
+def oracle_of(options: Options, solver: Subsolver) -> InexactOracle:
     """The oracle for the way in which a subsolver works."""
-    alone = Alone if solver.constants.alone else Together
-    return (Compiled if solver.exact else alone)(options, solver)
+    alone = LocalOracle if solver.constants.alone else JointOracle
+    return (FusedOracle if solver.exact else alone)(options, solver)
