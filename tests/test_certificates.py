@@ -8,6 +8,7 @@ import pytest
 
 import dual2 as d2
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
+from dual2.problem.separators import near_separators
 from plain_kkt import Program, plain_kkt
 
 PAIR = d2.Network([(0, 1)])
@@ -198,6 +199,32 @@ def test_only_a_direction_that_separates_up_to_rounding_proves_that_nothing_is_f
     assert proves_infeasible(near_parallel(-1e-9).problem(), u)
     assert proves_infeasible(near_parallel(0.0).problem(), u)
     assert not proves_infeasible(near_parallel(0.0).problem(), -u)
+
+
+@pytest.mark.parametrize("off", [0.0, 1e-9, -1e-7, 1e-4])
+@pytest.mark.parametrize(("e", "proven"), [(1e-5, 0), (1e-9, 0), (1e-11, 0), (0.0, 1), (-1e-9, 1)])
+def test_a_corrected_separator_proves_nothing_of_a_feasible_program(e, proven, off):
+    problem = near_parallel(e).problem()
+    near = near_separators(problem, np.array([-1.0, -1.0 + off]))
+    assert any(proves_infeasible(problem, u) for u in near) == bool(proven)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_separator_is_put_right_where_columns_are_free(seed):
+    """Every column is orthogonal to u, as half of them must be; u comes with an error."""
+    rng = np.random.default_rng(seed)
+    u = np.concatenate([rng.uniform(0.1, 1, 6), [0.0]])
+    A = rng.standard_normal((7, 8))
+    A -= np.outer(u, u @ A) / (u @ u)
+    A[:, 4:] += np.abs(rng.standard_normal((7, 4)))  # not below 0 along u
+    lower = np.repeat([-np.inf, 0.0], 4)
+    program = linear(A, np.zeros(8), lower, np.inf, -u, -u, (3, 5))
+    rough = u * (1 + 1e-7 * rng.standard_normal(7)) + 1e-10 * rng.standard_normal(7)
+    problem = program.problem()
+    assert not proves_infeasible(problem, rough)
+    found = next(v for v in near_separators(problem, rough) if proves_infeasible(problem, v))
+    pull = -found @ A
+    assert np.abs(pull[:4]).max() < 1e-12 and pull[4:].max() < 1e-12 and found @ u > 0
 
 
 def test_only_a_direction_that_keeps_every_row_proves_that_the_objective_falls():

@@ -182,3 +182,12 @@ def test_an_infeasible_file(tmp_path):
     problem, owned = model.to_problem(agents=2, private_rows=False)
     answer = owned.answer(d2.solve(problem, owned.network()))
     assert answer.status == "INFEASIBLE" and set(answer.conflict) == {"r", "low"}
+
+
+@pytest.mark.parametrize("method", ["auto", "interior-point", "Newton"])
+def test_an_infeasible_file_with_free_columns(method, tmp_path):
+    """x ≤ -1 and 2x + w ≥ 5 exclude each other, with w ≤ -1; y has one bound, z none."""
+    model = read_mps(write(tmp_path, FULL.replace(" MI BND  Y\n", "")))
+    problem, owned = model.to_problem(agents=2, private_rows=False)
+    answer = owned.answer(d2.solve(problem, owned.network(), method=method))
+    assert answer.status == "INFEASIBLE" and "LIMIT" in answer.conflict

@@ -18,6 +18,7 @@ from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
+from dual2.problem.separators import near_separators
 from dual2.runtime import Transport, find_communicator, find_transport, local_problem
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
@@ -260,8 +261,9 @@ def _assemble(
 def _impossible(driver: Driver, problem: Problem, status: Status) -> dict[str, Any]:
     """The direction that proves the status by the plain definitions; nothing if none does."""
     if status == Status.INFEASIBLE and driver.separator is not None:
-        u = driver.separator * driver.units
-        return {"separator": u.tolist()} if proves_infeasible(problem, u) else {}
+        near = near_separators(problem, driver.separator * driver.units)
+        proof = next((u for u in near if proves_infeasible(problem, u)), None)
+        return {} if proof is None else {"separator": proof.tolist()}
     if status == Status.UNBOUNDED and driver.ray is not None:
         ray = problem.split(driver.ray * driver.lengths)
         return {"ray": [own.tolist() for own in ray]} if proves_unbounded(problem, ray) else {}
