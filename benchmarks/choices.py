@@ -1,6 +1,7 @@
 """What the choices rest on that neither the paper nor a theorem makes.
 
 Parts: ``schedules`` (c and δ of the printed accuracy schedules on the paper's experiments),
+``modes`` (c and how often the inner test is made, literal mode among them; Experiment I),
 ``penalty`` (Tracking-ADMM's rule against the best of eight penalties; Experiment III), ``plain``
 (NPGA-ED on Experiment I as a loop of NumPy that shares no code with the package).
 """
@@ -18,6 +19,8 @@ from common.report import Report, parse, report_parts
 from dual2.experiments.exp1 import experiment1
 from dual2.experiments.exp2 import experiment2
 from dual2.experiments.exp3 import experiment3
+from dual2.experiments.styles import print_styles
+from dual2.solving.plotting import new_panels, write_figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from problems import random_problem  # pyright: ignore[reportMissingImports]
@@ -62,6 +65,49 @@ def report_schedules(report: Report, options: argparse.Namespace) -> None:
         report.table(what, [name, "rounds"], rows)
         some = any(isinstance(row[1], int) for row in rows)
         report.expect(some, f"{title}: no value of {name} is good enough.")
+
+
+# -- literal mode and the inner test --------------------------------------------------------------
+MODES: dict[str, dict[str, Any]] = {
+    "literal": {"accuracy": "literal"},
+    **{f"check = {k}": {"accuracy": "paper", "check": k} for k in (1, 5, 10, 20)},
+}
+
+
+def report_modes(report: Report, options: argparse.Namespace) -> None:
+    problem = experiment1()
+    values = (1.2, 1.5, 2.0, 3.0)[: 1 if options.smoke else None]
+    found: dict[str, list[int | str]] = {}
+    for method in ("iD2A", "MiD2A"):
+        for mode, wishes in MODES.items():
+            chosen = {"method": method, "subsolver": "iDAPG", "constants": "paper", **wishes}
+            found[f"{method}, {mode}"] = [
+                rounds_for_good(problem, options.gap, options.cut, **chosen, c=c) for c in values
+            ]
+    title = f"Experiment I, ρ = ρ*: rounds until the gap stays below {options.gap:g}"
+    rows = [[name, *rounds] for name, rounds in found.items()]
+    report.table(title, ["method", *(f"c = {c:g}" for c in values)], rows)
+    some = any(isinstance(rounds, int) for row in found.values() for rounds in row)
+    report.expect(some, "Experiment I: no run is good enough.")
+    if options.figure:
+        draw_modes(found, values, options.figure)
+
+
+def draw_modes(found: dict[str, list[int | str]], values: tuple[float, ...], file: Path) -> None:
+    """Rounds over c, one line for each way to make the inner test; without runs that were cut."""
+    figure = new_panels(1, 2, (9, 3.4), sharey=True)
+    for panel, method in zip(figure.axes, ("iD2A", "MiD2A"), strict=True):
+        for mode, look in print_styles(MODES).items():
+            rounds = found[f"{method}, {mode}"]
+            points = [(c, r) for c, r in zip(values, rounds, strict=True) if isinstance(r, int)]
+            line = {"color": look.colour, "linestyle": look.dash, "marker": look.marker}
+            panel.plot(*zip(*points, strict=True), label=mode, **line)
+        panel.set(title=f"{method}, Experiment I", xlabel="c", yscale="log")
+        panel.set_xticks(values, [f"{c:g}" for c in values])
+    figure.axes[0].set_ylabel("rounds to a gap of 1e-8")
+    handles, names = figure.axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=5, frameon=False)
+    write_figure(figure, file)
 
 
 # -- the penalty of Tracking-ADMM ----------------------------------------------------------------
@@ -161,13 +207,19 @@ def compare_with_package(
     report.expect(error <= 1e-9, "the package does not follow the formulas.")
 
 
-PARTS = {"schedules": report_schedules, "penalty": report_penalty, "plain": report_plain}
+PARTS = {
+    "schedules": report_schedules,
+    "modes": report_modes,
+    "penalty": report_penalty,
+    "plain": report_plain,
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gap", type=float, default=1e-8, help="relative distance to reach")
     parser.add_argument("--cut", type=int, default=CUT, help="most rounds of a run")
+    parser.add_argument("--figure", type=Path, help="where 'modes' draws its figure")
     parser.add_argument("--problems", type=int, default=24, help="random problems of 'penalty'")
     parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
     parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
