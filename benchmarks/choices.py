@@ -100,7 +100,7 @@ def draw_modes(found: dict[str, list[int | str]], values: tuple[float, ...], fil
         for mode, look in print_styles(MODES).items():
             rounds = found[f"{method}, {mode}"]
             points = [(c, r) for c, r in zip(values, rounds, strict=True) if isinstance(r, int)]
-            line = {"color": look.colour, "linestyle": look.dash, "marker": look.marker}
+            line: Any = {"color": look.colour, "linestyle": look.dash, "marker": look.marker}
             panel.plot(*zip(*points, strict=True), label=mode, **line)
         panel.set(title=f"{method}, Experiment I", xlabel="c", yscale="log")
         panel.set_xticks(values, [f"{c:g}" for c in values])
