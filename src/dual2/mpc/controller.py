@@ -2,19 +2,19 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dual2.errors import ProblemError, counted
+from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
-from dual2.functions.arguments import Array, entries, number
+from dual2.functions.arguments import Array, number
+from dual2.mpc.arguments import read_limit, read_states, read_subsystems
 from dual2.mpc.condensed import Condensed, Infeasible
 from dual2.mpc.reading import (
     read_disturbances,
-    read_numbers,
     read_previous,
     read_references,
 )
@@ -132,11 +132,11 @@ class Controller:
                 f"Controller: formulation = {formulation!r}; expected 'local' or 'paper'."
             )
         self.horizon, self.formulation = int(horizon), formulation
-        self.limit = _read_limit(limit)
+        self.limit = read_limit(limit)
         self.price_cap = (
             None if price_cap is None else number("Controller", "price_cap", price_cap, above=0.0)
         )
-        self.subsystems = _read_subsystems(subsystems, self.limit.shape[1])
+        self.subsystems = read_subsystems(subsystems, self.limit.shape[1])
         names = distinct_names(self.subsystems, "subsystems")
         self.network = read_network(graph, names, "subsystems")
         self.models = self._models()
@@ -178,7 +178,7 @@ class Controller:
         Infeasible
             If a subsystem has no plan within its own limits; it names them.
         """
-        now, known = self._states(states), read_disturbances(self, disturbances)
+        now, known = read_states(self.subsystems, states), read_disturbances(self, disturbances)
         inputs, wanted = read_previous(self, previous), read_references(self, references)
         parts = zip(self.models, now, known, inputs, wanted, strict=True)
         agents = [m.agent(x, w, u, ref) for m, x, w, u, ref in parts]
@@ -243,7 +243,7 @@ class Controller:
         NotSolved
             With ``throw=True``, if the plan did not converge.
         """
-        now, known = self._states(states), read_disturbances(self, disturbances)
+        now, known = read_states(self.subsystems, states), read_disturbances(self, disturbances)
         problem = self.problem(now, known, time, previous=previous, references=references)
         if isinstance(start, ControlPlan):
             x, duals = self.shifted(start, now, known)
@@ -276,7 +276,7 @@ class Controller:
         Infeasible
             If the result says that there is no plan.
         """
-        now, known = self._states(states), read_disturbances(self, disturbances)
+        now, known = read_states(self.subsystems, states), read_disturbances(self, disturbances)
         result = read_result(result, len(self.subsystems))
         if result.status == Status.INFEASIBLE:
             raise self._infeasible(result)
@@ -353,7 +353,7 @@ class Controller:
 
     def simulate(self, states: Sequence[Any], steps: int, **options: Any) -> Simulation:
         """Receding horizon: plan, apply the first inputs, measure, shift; see :func:`simulate`."""
-        return simulate(self, self._states(states), steps, **options)
+        return simulate(self, read_states(self.subsystems, states), steps, **options)
 
     def save(
         self,
@@ -368,54 +368,3 @@ class Controller:
 
         problem = self.problem(states, disturbances)
         return save_problem(path, problem, self.network, {"tol": TOL} | options, force)
-
-    # -- reading --------------------------------------------------------------------------------
-
-    def _states(self, states: Sequence[Any]) -> list[Array]:
-        count = len(self.subsystems)
-        if not hasattr(states, "__len__"):
-            raise ProblemError(
-                f"Controller: states = {states!r}; expected one vector for each of the {count} "
-                "subsystems."
-            )
-        if len(states) != count:
-            raise ProblemError(
-                f"Controller: {len(states)} states were given for {count} subsystems."
-            )
-        found = []
-        for s, x in zip(self.subsystems, states, strict=True):
-            value = np.atleast_1d(np.asarray(entries(str(s), "state", x), dtype=float))
-            if value.shape != (s.n_x,):
-                raise ProblemError(
-                    f"{s!s}: its state has {value.size} entries; A has {s.n_x} rows."
-                )
-            found.append(value)
-        return found
-
-
-def _read_limit(limit: Any) -> Array:
-    value = read_numbers("Controller: limit", limit)
-    if value.ndim > 2 or value.size == 0 or not np.isfinite(value).all():
-        raise ProblemError(
-            f"Controller: limit = {limit!r}; expected a finite number, a vector (one entry per "
-            "resource) or a matrix (steps × resources)."
-        )
-    return np.atleast_2d(value)
-
-
-def _read_subsystems(given: Sequence[Subsystem], count: int) -> tuple[Subsystem, ...]:
-    systems = tuple(given)
-    for s in systems:
-        if len(s.resource) not in (0, count):
-            raise ProblemError(
-                f"{s!s}: resource has {len(s.resource)} rows; limit has {count} entries, one per "
-                "shared resource. A limit for each step is a matrix (steps × resources)."
-            )
-    if systems and not any(len(s.resource) for s in systems):
-        raise ProblemError(
-            f"Controller: limit is of {counted(count, 'resource')}, but no subsystem says what it "
-            f"takes of them. Give those that do their resource, a matrix ({count} × inputs)."
-        )
-    return tuple(
-        s if len(s.resource) else replace(s, resource=np.zeros((count, s.n_u))) for s in systems
-    )
