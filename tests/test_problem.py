@@ -200,7 +200,7 @@ BAD = {
     "type": (lambda: d2.Problem([agent(), 3], d2.Zero()), "Agent 1 is of type int"),
     "one": (lambda: d2.Problem(agent(), d2.Zero()), "given as Agent; expected a list"),
     "vector": (lambda: agent(A=np.ones(3)), r"\(3,\).*reshape"),
-    "empty": (lambda: agent(A=np.ones((3, 0))), r"\(3, 0\).*at least one"),
+    "empty": (lambda: agent(A=np.ones((0, 3))), r"\(0, 3\).*at least one row"),
     "text": (lambda: agent(A=[["a"]]), "not a matrix of numbers"),
     "complex": (lambda: agent(A=np.ones((1, 1)) * 1j), "complex"),
     "nan": (

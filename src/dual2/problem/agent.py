@@ -23,7 +23,7 @@ class Agent:
     Parameters
     ----------
     A : array_like, scipy.sparse matrix or LinearOperator, shape (p, d)
-        Maps the agent's d variables to its part of the coupling. Kept as a C-contiguous float64
+        Maps the agent's d ≥ 0 variables to its part of the coupling. Kept as a C-contiguous float64
         array, as sparse CSC, or as the operator itself (its rank then counts as unknown).
     f : Function
         Smooth convex function of x.
@@ -110,7 +110,7 @@ def canonical_matrix(A: Any) -> Any:
     """A as C-contiguous float64 array, sparse CSC or linear operator; checks that it is 2-D."""
     if isinstance(A, LinearOperator):
         matrix: Any = A
-    elif isinstance(A, sp.csc_array) and A.dtype == np.float64 and 0 not in A.shape:
+    elif isinstance(A, sp.csc_array) and A.dtype == np.float64 and A.shape[0] > 0:
         return A  # as it is, so that agents may share it
     elif sp.issparse(A):
         matrix = sp.csc_array(A)
@@ -126,8 +126,8 @@ def canonical_matrix(A: Any) -> Any:
             f"A has shape {matrix.shape}: expected a matrix (coupling length × variables). "
             "Use A.reshape(-1, 1) for one variable or A.reshape(1, -1) for one coupling row."
         )
-    if 0 in matrix.shape:
-        raise ProblemError(f"A has shape {matrix.shape}: expected at least one row and column.")
+    if matrix.shape[0] == 0:
+        raise ProblemError(f"A has shape {matrix.shape}: expected at least one row.")
     if isinstance(matrix, LinearOperator):
         return matrix
     return sp.csc_array(matrix, dtype=np.float64) if sp.issparse(matrix) else matrix

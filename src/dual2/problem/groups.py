@@ -78,7 +78,7 @@ class Forms:
         """Moduli of strong convexity."""
         form = self.form
         own = np.where(np.equal(form.lower, form.upper), np.inf, form.curvature)
-        return np.array(np.broadcast_to(own, self.shape).min(axis=1))
+        return np.array(self._spread(own).min(axis=1))
 
     @cached_property
     def L(self) -> Array:
@@ -86,8 +86,15 @@ class Forms:
         form = self.form
         rough = np.not_equal(form.slope_left, form.slope_right)
         rough = rough | np.isfinite(form.lower) | np.isfinite(form.upper)
-        top = np.broadcast_to(form.curvature, self.shape).max(axis=1)
+        top = self._spread(np.asarray(form.curvature)).max(axis=1)
         return np.where(np.broadcast_to(rough, self.shape).any(axis=1), np.inf, top)
+
+    def _spread(self, values: Array) -> Array:
+        """One row for each function; of no coordinates one number, 1 where none is known."""
+        rows, d = self.shape
+        if d == 0 and values.shape[-1:] == (0,):
+            return np.ones((rows, 1))
+        return np.broadcast_to(values, (rows, max(d, 1)))
 
 
 class Each:
@@ -312,7 +319,7 @@ def find_groups(agents: Sequence[Agent]) -> list[Group]:
         found[agent.A.shape[1], kind, agent.f.form is None, agent.g.form is None].append(i)
     groups, p = [], agents[0].A.shape[0]
     for (d, kind, *_), members in found.items():
-        most = min(SOME // max(d, p), MATRICES // (d * p) if kind == "dense" else SOME) + 1
+        most = min(SOME // max(d, p), MATRICES // max(d * p, 1) if kind == "dense" else SOME) + 1
         groups += [_group(agents, part, kind) for part in _cut(members, most)]
     return groups
 

@@ -268,12 +268,14 @@ def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
     result = Sigma(np.empty(len(matrices)), np.empty(len(matrices)))
     batches: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i, A in enumerate(matrices):
-        if is_small(A):
+        if A.shape[1] == 0:
+            result.max2[i] = result.min2[i] = 0.0
+        elif is_small(A):
             batches[A.shape].append(i)
         else:
             result.max2[i], result.min2[i] = lanczos_bound(A)
     for (p, d), members in batches.items():
-        step = max(1, DENSE_ENTRIES // (p * d))
+        step = max(1, DENSE_ENTRIES // max(p * d, 1))
         for start in range(0, len(members), step):
             chunk = members[start : start + step]
             dense = [as_dense(matrices[i]) for i in chunk]

@@ -26,6 +26,7 @@ from dual2.solving.choice import Choice, choose
 from dual2.solving.continuation import continue_after_stall
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
+from dual2.solving.empty_agents import EmptyAgents
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
@@ -161,12 +162,14 @@ def solve(
     check_requests(callback, checkpoints, {"record": record, "reduce": reduce, "throw": throw})
     show_compiling(progress)
     share = local_problem(problem, find_communicator(network, runtime, sums, start is None))
+    empty = EmptyAgents.of(share)
+    share, start, callback = empty.filled(share), empty.start(start), empty.callback(callback)
     settings = Settings("", subsolver, rho, constants, accuracy, parameters)
     if isinstance(method, str) and method.lower() == AUTO:
         choice = choose(share, network, settings, tol, start)
     else:
         choice = Choice(find_method(method))
-    flat = None if reference is None else flatten(share, reference, "reference")
+    flat = None if reference is None else flatten(share, empty.point(reference), "reference")
     watched = sys.stderr.isatty() if progress is None else progress
     watched = watched and share.comm.rank == 0
 
@@ -194,6 +197,7 @@ def solve(
 
     result = attempt(choice, start, int(max_rounds), time_limit)
     result = continue_after_stall(result, choice, attempt, int(max_rounds), time_limit)
+    result = empty.result(result)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
         raise NotSolved(result)

@@ -64,9 +64,9 @@ def _shape(value: Any, where: str, pointers: int, held: int) -> tuple[int, int]:
         raise ProblemError(f"{where} is {_short(found)}; expected two whole numbers.")
     rows, columns = found
     most = allowance(held) // 8
-    if rows + 1 != pointers or not 0 < columns <= most:
+    if rows + 1 != pointers or not 0 <= columns <= most:
         raise ProblemError(
-            f"{where} is {_short(found)}; expected {pointers - 1} rows, as indptr has, and 1 … "
+            f"{where} is {_short(found)}; expected {pointers - 1} rows, as indptr has, and 0 … "
             f"{most} columns."
         )
     return rows, columns
