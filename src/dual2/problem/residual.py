@@ -60,7 +60,7 @@ class KKT:
       largest of the first three divided by e_k: the largest price that a force justifies. The
       fourth allows forces to cancel (a line without cost has λ₁ = λ₂ at its ends and no other
       force), but λ = 10¹⁵ that nothing justifies excuses nothing. τ_k = |x_k|/φ_k; a coordinate
-      at 0 has the size 1e-12·z_k instead, see below.
+      at 0 has the size 1e-12·z_k instead, see below, and a block the size z of its step.
     - *Coupling* of row j: |s_j − y_j| relative to max(|s_j|, |y_j|, min(l_j, d_j·R)), with
       y = prox_{t·h}(s + tλ), l = Σ_i |A_i||x_i| the load and t_j = l_j/max(|λ_j|, π_j): a price
       that is nothing compared with π_j = min_k φ_k/|A_jk| is as good as 0 for every coordinate. R

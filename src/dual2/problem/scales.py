@@ -135,9 +135,11 @@ def scales_of(group: Group, told: Answers, force: Vector, rows: Rows, sizes: Vec
     reach = norms(np.maximum(size, np.broadcast_to(reach, size.shape)))
     size = norms(size)
     least = np.where(reach > 0, FLOOR * reach, TINY)
-    if not group.blocks.separate:  # iterative projections do not bear so short a step
-        least = np.where(reach > 0, reach, 1.0)
-        size = np.where(size > 0, size, least)
+    if not group.blocks.separate:
+        # A projection onto several sets ends near its faces, not on them: an x that ought to be 0
+        # comes out as 1e-11, and relative to itself every move of it is large. What counts is
+        # whether the move is felt by the rows. Iterative projections bear no shorter step either.
+        size = np.where(reach > 0, reach, 1.0)
     return Scales(
         force,
         np.maximum(size, least) if group.blocks.separate else size,
