@@ -141,7 +141,7 @@ class ExactSumMethod(SelfTerminating):
 
     def advance(self, rounds: int, seconds: float) -> None:
         """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
-        end, first = time.perf_counter() + seconds, True
+        end, first = min(time.perf_counter() + seconds, self.deadline.end), True
         while not self.current.status and self.rounds < max(rounds, 1):
             if not first and time.perf_counter() >= end:
                 break

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dual2.methods.deadline import Deadline
 from dual2.methods.parameters import Parameter, Sources
 from dual2.problem import Problem
 from dual2.runtime import Runtime
@@ -90,6 +91,8 @@ class SelfTerminating(ABC):
 
     tol, atol = 0.0, 0.0
     request = 0
+    deadline = Deadline()
+    """Set where all agents are in one process and time is limited."""
     report: TerminationReport
     growing: Mapping[str, tuple[int, ...]] = {}
     """Axes of entries of the state whose length changes during a run."""

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from dual2.methods.deadline import Deadline
 from dual2.methods.method import Plan, SelfTerminating
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import CALLS, Counts, Status
@@ -191,6 +192,8 @@ class Driver:
     def _advance_self_terminating(self, algorithm: SelfTerminating, begun: float) -> Residual:
         """One sum of an algorithm that tests its own iterates."""
         algorithm.request = self._request(self.schedule.seconds)
+        if self._alone and self.time_limit is not None:
+            algorithm.deadline = Deadline(begun + self.time_limit - self.schedule.seconds)
         self.algorithm.advance(self.algorithm.rounds + self.stride, CHUNK_SECONDS)
         self.schedule.seconds += time.perf_counter() - begun
         found = algorithm.report

@@ -11,17 +11,18 @@ from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
 from dual2.engine.pack import Block
 from dual2.engine.sparsity import sparsified
 from dual2.functions.base import Indicator
-from dual2.functions.domains import inside_value, to_barrier
+from dual2.functions.domains import to_barrier
 from dual2.functions.kernels import KINKLESS
 from dual2.functions.lowering import Kind
+from dual2.methods.deadline import Deadline
 from dual2.methods.dual_newton.recession import find_recession, recession_message
+from dual2.methods.dual_newton.trial_scalars import trial_scalars
 from dual2.methods.local.accelerated_gradient import make_local
 from dual2.methods.local.closed_form import (
     CLOSED_FORM_SOLVER,
     CONE_RTOL,
     NUMPY_SOLVER,
     POLYHEDRON_SOLVER,
-    ROUNDING,
     SCALAR_TERMS,
     SEMISMOOTH_SOLVER,
     TrialTask,
@@ -31,24 +32,15 @@ from dual2.methods.local.closed_form import (
     support_rows,
 )
 from dual2.methods.local.polyhedra import make_polyhedra, polyhedron_trials, support_polyhedra
-from dual2.methods.local.semismooth_numpy import LinearTerm, LocalPoint, SemismoothArgmin
+from dual2.methods.local.semismooth_numpy import LinearTerm
 from dual2.methods.local.semismooth_trials import make_workspace, semismooth_trials
 from dual2.methods.message import (
     BARRIER_DISTANCE,
     DIRECTION_SCALARS,
-    DUAL_ACTIVE,
-    INFINITE_RATIO,
-    MAGNITUDE,
-    OBJECTIVE,
     OUTSIDE_BARRIER,
-    PROX_DISTANCE,
-    STATIONARITY,
     SUPPORT,
     SUPPORT_MAGNITUDE,
-    TRIAL_SCALARS,
-    VALUE,
     VARIABLES,
-    VIOLATIONS,
     Layout,
     lower_triangle,
     triangle_size,
@@ -56,6 +48,7 @@ from dual2.methods.message import (
 from dual2.runtime import Runtime
 
 Array = np.ndarray
+NO_DEADLINE = Deadline()
 
 
 class SolverKind(IntEnum):
@@ -175,8 +168,10 @@ class Agents:
         return ~(mu > STRONG_CONVEXITY_RTOL * top)
 
     # -- a sum ------------------------------------------------------------------------------------
-    def reduce(self, query: Query, prox: ProximalTerms, tol: float) -> Array:
-        """The message of all agents, summed; entries that nobody fills are not added."""
+    def reduce(
+        self, query: Query, prox: ProximalTerms, tol: float, deadline: Deadline = NO_DEADLINE
+    ) -> Array:
+        """The message of all agents, summed; OutOfTime at the ``deadline``."""
         whole = query.layout
         layout = replace(whole, stored=len(self._entries))
         query = replace(query, layout=layout)
@@ -187,12 +182,12 @@ class Agents:
         def fill(rows: Array, out: Array) -> None:
             rows = np.ascontiguousarray(rows)
             run, block = self.runtime.run, self.block
-            self._run_solvers(task, rows, out)
+            self._run_solvers(task, rows, out, deadline)
             if layout.directions:
                 run(support_rows, block, self.separable, direction_task, rows, out)
             if layout.directions and self._any(SolverKind.POLYHEDRON):
                 run(support_polyhedra, block, self.polyhedra, direction_task, rows, out)
-            self._fill_others(rows, out, query, prox, tol)
+            self._fill_others(rows, out, query, prox, tol, deadline)
             if layout.rows:
                 self._fill_rows(rows, out[:, layout.offsets[1] : layout.offsets[2]], prox.weight)
             if layout.setup:
@@ -203,14 +198,21 @@ class Agents:
         total[columns] = self.runtime.allreduce_filled(layout.width, fill, whole.width)
         return total
 
-    def _run_solvers(self, task: TrialTask, rows: Array, out: Array) -> None:
+    def _run_solvers(
+        self, task: TrialTask, rows: Array, out: Array, deadline: Deadline = NO_DEADLINE
+    ) -> None:
         """The compiled argmins of all agents but those that NumPy solves."""
         run, block, kind = self.runtime.run, self.block, self.solver_kind
         run(closed_form_trials, block, kind, task, rows, out)
-        if self._any(SolverKind.SEMISMOOTH):
-            run(semismooth_trials, block, kind, task, self._semismooth, rows, out, self.tried)
-        if self._any(SolverKind.POLYHEDRON):
-            run(polyhedron_trials, block, self.polyhedra, task, rows, out)
+        semismooth, polyhedra = map(self._any, (SolverKind.SEMISMOOTH, SolverKind.POLYHEDRON))
+        if not (semismooth or polyhedra):
+            return
+        for some, message in deadline.pieces(rows, out, self.runtime.team.threads):
+            if semismooth:
+                own = self._semismooth, some, message, self.tried
+                run(semismooth_trials, block, kind, task, *own)
+            if polyhedra:
+                run(polyhedron_trials, block, self.polyhedra, task, some, message)
 
     def _task(
         self, trials: Array, prox: ProximalTerms, y: Array, tol: float, layout: Layout | None = None
@@ -234,7 +236,13 @@ class Agents:
         )
 
     def _fill_others(
-        self, rows: Array, out: Array, query: Query, prox: ProximalTerms, tol: float
+        self,
+        rows: Array,
+        out: Array,
+        query: Query,
+        prox: ProximalTerms,
+        tol: float,
+        deadline: Deadline,
     ) -> None:
         layout, xptr = query.layout, self.runtime.block.xptr
         first = np.flatnonzero(rows == 0)
@@ -245,6 +253,7 @@ class Agents:
             busy |= prox.weight[rows] > 0
         for e in np.flatnonzero(busy):
             i = int(rows[e])
+            deadline.look()
             own = slice(xptr[i], xptr[i + 1])
             if not (self.separable[i] or self.polyhedra.bounded[i]):
                 self._fill_supports(i, prox.x[own], query, out[e])
@@ -359,33 +368,3 @@ def _prox_kinds(block: Block) -> Array:
         _ProxKind.SEPARABLE
     )
     return kinds
-
-
-def trial_scalars(
-    part: SemismoothArgmin, linear_term: LinearTerm, point: LocalPoint, tol: float
-) -> Array:
-    """The numbers of a trial for an agent, as ``closed_form.set_trial_scalars`` has them."""
-    x, offset, out = point.z, point.z - linear_term.center, np.empty(TRIAL_SCALARS)
-    gradient = part.f.grad(x)
-    smooth, nonsmooth = float(part.f.value(x)), inside_value(part.g, x)
-    linear, distance2 = float(linear_term.c @ x), float(offset @ offset)
-    out[VALUE] = smooth + nonsmooth + linear + 0.5 * linear_term.weight * distance2
-    out[MAGNITUDE] = (
-        abs(smooth) + abs(nonsmooth) + abs(linear) + 0.5 * linear_term.weight * distance2
-    )
-    out[OBJECTIVE] = abs(smooth) + abs(nonsmooth) + abs(float(gradient @ x))
-    out[PROX_DISTANCE] = linear_term.weight * distance2
-    size = float(np.linalg.norm(x))
-    force_norm = max(float(np.linalg.norm(gradient)), float(np.linalg.norm(linear_term.c)))
-    remainder = (
-        linear_term.weight * np.sqrt(distance2) + (part.L + linear_term.weight) * point.step_norm
-    )
-    if remainder <= ROUNDING * ((part.L + linear_term.weight) * size + force_norm):
-        remainder = 0.0
-    scale = max(force_norm, part.mu * size)
-    out[STATIONARITY] = (
-        0.0 if remainder == 0.0 else remainder / scale if scale > 0 else INFINITE_RATIO
-    )
-    out[VIOLATIONS] = float(remainder > tol * scale)
-    out[DUAL_ACTIVE] = float(np.linalg.norm(linear_term.c) > tol * np.linalg.norm(gradient))
-    return out

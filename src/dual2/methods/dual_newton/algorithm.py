@@ -9,6 +9,7 @@ time.
 
 import numpy as np
 
+from dual2.methods.deadline import OutOfTime
 from dual2.methods.dual_newton import prox_weights
 from dual2.methods.dual_newton.agents import Query
 from dual2.methods.dual_newton.envelope import (
@@ -72,7 +73,8 @@ class Newton(ProximalOuterLoop):
         current = self.current
         current.sums += 1
         query, deltas = self._build_query()
-        total = self.agents.reduce(query, self.prox, self.tol)
+        if (total := self._reduce(query)) is None:
+            return
         self._asked = query.layout.read_request(total)
         if current.phase == SETUP and self._read_setup(query.layout.read_setup(total)):
             return
@@ -88,6 +90,18 @@ class Newton(ProximalOuterLoop):
         self._check_infeasible(query, total)
         if not current.status and current.sums >= self.max_sums:
             self._terminate()
+
+    def _reduce(self, query: Query) -> Array | None:
+        """The sum; None where time ends within it, and then nothing has happened."""
+        comm, agents = self.runtime.comm, self.agents
+        counts, tried = (comm.sums, comm.agree_floats, agents.queries), agents.tried.copy()
+        try:
+            return agents.reduce(query, self.prox, self.tol, self.deadline)
+        except OutOfTime:
+            comm.sums, comm.agree_floats, agents.queries = counts
+            agents.tried[:] = tried
+            self.current.sums -= 1
+            return None
 
     def _build_query(self) -> tuple[Query, Array]:
         """The next question, and the regularisations behind its trials."""
