@@ -234,3 +234,17 @@ def test_only_a_direction_that_keeps_every_row_proves_that_the_objective_falls()
         program = linear(rows, [-1, 0], 0, np.inf, -np.inf, 1.0, (1, 1))
         assert proves_unbounded(program.problem(), ray) is proven
     assert not proves_unbounded(near_parallel(0.1).problem(), ray)
+
+
+# -- no minimum ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", ["auto", "Newton", "L-BFGS"])
+@pytest.mark.parametrize(("penalty", "attained"), [(0.0, False), (1e-3, True)])
+def test_an_infimum_that_is_not_attained_is_told(method, penalty, attained):
+    """Two samples that a logistic loss separates: the objective falls for ever."""
+    f = d2.SquaredNorm(penalty) if penalty else d2.Zero()
+    agents = [d2.Agent([[1.0], [2.0]], f), d2.Agent([[1.0], [-0.5]], f)]
+    result = d2.solve(d2.Problem(agents, d2.LogisticLoss([1.0, 1.0])), PAIR, method=method)
+    assert result.status == ("CONVERGED" if attained else "STALLED")
+    assert ("may have no minimum" in result.explain()) is not attained

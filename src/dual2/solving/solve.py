@@ -27,6 +27,7 @@ from dual2.solving.continuation import continue_after_stall
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.empty_agents import EmptyAgents
+from dual2.solving.growth import NOT_ATTAINED, falls_far_beyond
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
@@ -243,19 +244,22 @@ def _assemble(
         proof = _impossible(driver, problem, status)
         status = status if proof else Status.STALLED
         certificate = replace(certificate, **proof)
+    objective, explanation = _objective(problem, parts, kkt, status, value), plan.explanation
+    if status == Status.STALLED and falls_far_beyond(problem, parts, objective):
+        explanation = f"{explanation}\n{NOT_ATTAINED}"
     return Result(
         x=parts,
         y=kkt.s,
         dual=dual,
         duals=duals,
-        objective=_objective(problem, parts, kkt, status, value),
+        objective=objective,
         status=status,
         counts=replace(outcome.counts, **most),
         certificate=certificate,
         trace=outcome.trace,
         parameters=plan.parameters,
         seconds=driver.schedule.seconds,
-        explanation=plan.explanation,
+        explanation=explanation,
         versions=versions(),
         state=outcome.state,
         owned=problem.owned.tolist(),
