@@ -21,7 +21,7 @@ from dual2.theory import Facts, gather_facts
 
 SOLVE_ARGUMENTS = tuple(
     "method subsolver rho tol atol max_rounds time_limit constants accuracy start reference record "
-    "progress callback seed runtime sums reduce scale throw checkpoints".split()
+    "progress callback seed rng runtime sums reduce scale throw checkpoints".split()
 )
 """Keywords of ``solve`` that are no parameters of a method."""
 
