@@ -78,7 +78,7 @@ def test_cut_by_time_and_resumed(name, monkeypatch):
     """Pauses fall where the clock wills; the path does not depend on them."""
     wishes = RUNS[name] | ENDLESS
     whole = solve(PROBLEM, NETWORK, **wishes)
-    monkeypatch.setattr("dual2.solving.driver.CHUNK", 1e-5)
+    monkeypatch.setattr("dual2.solving.driver.CHUNK_SECONDS", 1e-5)
     part = solve(PROBLEM, NETWORK, time_limit=0.0, **wishes)
     assert part.status == "TIME_LIMIT" and part.counts.rounds == 0
     cuts = 0
