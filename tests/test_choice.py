@@ -79,14 +79,17 @@ def test_forecasts_grow_as_they_should():
         ({"p": 500}, "Newton"),
         ({"p": 1000}, "iD2A"),
         ({"p": 1000, "condition": 1e3}, "Newton"),  # the curvature sum is affordable
-        ({"p": 1000, "flat": 1}, "Newton"),
+        ({"p": 1000, "flat": 1}, "interior-point"),
+        ({"p": 1000, "flat": 1, "formless": 1}, "Newton"),
         ({"p": 20_000, "primal": True}, "Newton"),
         ({"p": 20_000}, "iD2A"),
         ({"local": 1e12}, "iD2A"),
-        ({"local": 1e12, "flat": 1}, "Newton"),
+        ({"local": 1e12, "flat": 1}, "interior-point"),
+        ({"local": 1e12, "flat": 1, "formless": 1}, "Newton"),
         ({"height": 0, "n": 1}, "Newton"),
-        ({"underived": 1, "flat": 1}, "L-BFGS"),
-        ({"underived": 1, "flat": 1, "unvalued": 1}, "iD2A"),  # which will say what lacks
+        ({"underived": 1, "flat": 1}, "interior-point"),
+        ({"underived": 1, "flat": 1, "formless": 1}, "L-BFGS"),
+        ({"underived": 1, "flat": 1, "unvalued": 1, "formless": 1}, "iD2A"),  # which will say what lacks
     ],
     ids=str,
 )
@@ -183,7 +186,7 @@ def test_an_automatic_run_is_cut_and_resumed_bit_for_bit():
         rest = d2.solve(problem, PATH, start=start)
         np.testing.assert_array_equal(np.concatenate(rest.x), np.concatenate(whole.x))
         assert rest.counts == whole.counts
-    named = d2.solve(problem, PATH, method="Newton", start=part.state)
+    named = d2.solve(problem, PATH, method="interior-point", start=part.state)
     assert named.counts == whole.counts
 
 

@@ -94,14 +94,14 @@ class Candidate(NamedTuple):
     """A row of the table: what speaks against the method (empty: nothing), and what it costs.
 
     ``complete`` says that the method needs no more than the first of these asks for, and so that
-    it may go on where another one stalls; one that does not ``lead`` is there for that alone.
+    it may go on if another one stalls. One that does not ``lead`` a problem waits for that.
     """
 
     method: str
     against: Callable[[Size], str]
     predict: Callable[[Size], Forecast]
     complete: bool = False
-    lead: bool = True
+    lead: Callable[[Size], bool] = lambda size: True
 
 
 class Choice(NamedTuple):
@@ -171,11 +171,26 @@ def _predict_gossip(size: Size) -> Forecast:
     return Forecast(_GOSSIP * max(size.height, 1) * steps, size.p)
 
 
+def _interior_leads(size: Size) -> bool:
+    """Whether the interior-point method is tried first: some agent is not strongly convex.
+
+    Newton's method then needs a proximal outer iteration, which stalls on ill-conditioned linear
+    programs. Tables with many rows stay with its primal mode, which sends vectors only.
+    """
+    return size.flat > 0 and not size.primal and not _against_interior(size)
+
+
+def _newton_leads(size: Size) -> bool:
+    return not _interior_leads(size)
+
+
 CANDIDATES = (
-    Candidate("Newton", _against_newton, _predict_newton, complete=True),
+    Candidate("Newton", _against_newton, _predict_newton, complete=True, lead=_newton_leads),
     Candidate("iD2A", _against_gossip, _predict_gossip),
-    Candidate("L-BFGS", _against_lbfgs, _predict_lbfgs, complete=True),
-    Candidate("interior-point", _against_interior, _predict_interior, complete=True, lead=False),
+    Candidate("L-BFGS", _against_lbfgs, _predict_lbfgs, complete=True, lead=_newton_leads),
+    Candidate(
+        "interior-point", _against_interior, _predict_interior, complete=True, lead=_interior_leads
+    ),
 )
 """A further method that auto may choose is one more row here."""
 _LAST = "iD2A"
@@ -230,10 +245,10 @@ def _wishes(settings: Settings) -> list[str]:
 
 
 def _by_wishes(wishes: list[str]) -> Choice:
-    for method in (METHODS[row.method] for row in CANDIDATES if row.lead):
+    for method in (METHODS[row.method] for row in CANDIDATES):
         if set(wishes) <= set(method.options):
             return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
-    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES if row.lead])
+    raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
 
 
 def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
@@ -293,7 +308,7 @@ def _numbers(agent: Agent) -> list[float]:
 
 def _by_cost(size: Size) -> Choice:
     """The candidate of least cost."""
-    leading = [row for row in CANDIDATES if row.lead]
+    leading = [row for row in CANDIDATES if row.lead(size)]
     against = {row.method: row.against(size) for row in leading}
     able = [row for row in leading if not against[row.method]]
     refused = "; ".join(f"not {name}: {why}" for name, why in against.items() if why)
