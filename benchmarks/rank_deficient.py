@@ -11,7 +11,6 @@ is not that of the reference.
 """
 
 import argparse
-import sys
 import time
 import warnings
 from collections import Counter
@@ -22,6 +21,7 @@ import numpy as np
 from sklearn.linear_model import QuantileRegressor
 
 import dual2.learn as dl
+from common.report import Report, parse
 
 Array = np.ndarray
 TABLES = ("one-hot", "duplicates", "wide", "constant", "shared", "everything")
@@ -235,20 +235,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fits", type=int, default=2000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--smoke", action="store_true", help="48 fits")
-    asked = parser.parse_args()
+    asked = parse(parser, fits=48)
     begin = time.perf_counter()
-    found = campaign(48 if asked.smoke else asked.fits, asked.seed)
+    found = campaign(asked.fits, asked.seed)
+    rows = []
     for model in MODELS:
         own = [fit for fit in found if fit.name.startswith(model)]
-        print(f"{model}: {len(own)} fits, {dict(Counter(fit.status for fit in own))}")
-    print(f"without a finite solution: {sum(not fit.finite for fit in found)}")
+        told = ", ".join(f"{n} {word}" for word, n in Counter(fit.status for fit in own).items())
+        rows.append([model, len(own), sum(bool(fit.wrong) for fit in own), told])
+    report = Report(asked)
+    report.table("fits", ["model", "fits", "wrong", "outcomes"], rows)
+    report.say(f"without a finite solution: {sum(not fit.finite for fit in found)}")
     for fit in found:
-        if fit.wrong or (fit.finite and fit.status != "CONVERGED"):
-            print(f"{'WRONG' if fit.wrong else fit.status}: {fit.name} {fit.wrong}")
-    wrong = sum(bool(fit.wrong) for fit in found)
-    print(f"{wrong} wrong of {len(found)}, {time.perf_counter() - begin:.0f} s")
-    sys.exit(wrong > 0)
+        if fit.finite and fit.status != "CONVERGED" and not fit.wrong:
+            report.say(f"{fit.status}: {fit.name}")
+        report.expect(not fit.wrong, f"{fit.name} {fit.wrong}")
+    report.say(f"{time.perf_counter() - begin:.0f} s")
+    report.end()
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Meter:
 def take_part(own: LearnParty, work: str) -> dict[str, Any]:
     """One party's part, and what it cost."""
     own.table.digest([])  # read before the clock starts
-    quiet: Any = {"say": lambda text: None}
+    quiet: Any = {"report": lambda text: None}
     begun, worked = time.perf_counter(), time.process_time()
     if work == "align":
         rows = align(own, **quiet)

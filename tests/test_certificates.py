@@ -185,7 +185,7 @@ def test_an_answer_is_converged_however_the_run_ended(limit):
     program = big_cost(1.0)
     problem = program.problem()
     best = d2.solve(problem, PAIR)
-    again = d2.solve(problem, PAIR, start=(best.x, best.dual), **limit)
+    again = d2.solve(problem, PAIR, method="Newton", start=(best.x, best.dual), **limit)
     assert best.status == again.status == "CONVERGED"
     assert d2.solve(problem, PAIR, **limit).status != "CONVERGED"
 

@@ -221,7 +221,7 @@ def test_who_only_listens_lets_the_other_forget(tmp_path, monkeypatch):
 @pytest.fixture
 def little_room(monkeypatch):
     """So little is kept for a peer that a run fills it."""
-    for module in ("link", "exchange"):
+    for module in ("reliable_channel", "exchange"):
         monkeypatch.setattr(f"dual2.runtime.peers.{module}.MAX_KEPT_BYTES", 50_000)
 
 
