@@ -18,7 +18,7 @@ __all__ = ["CASES", "EQUATION", "LASSO", "NETWORK", "arrays", "cases_of"]
 ITERATIONS = 60
 NEVER, SOON = {"tol": 0.0, "atol": 1e-300}, {"tol": 1e-6}
 """A run that ends by its rounds; one that ends before rounding decides how many sums it takes."""
-OVER_SUMS = ("Newton", "L-BFGS")
+OVER_SUMS = ("Newton", "L-BFGS", "interior-point")
 CASES = {label: case for row in ROWS for label, case in row.cases().items()}
 ONE_OF_A_FAMILY = (
     "iD2A",

@@ -51,7 +51,9 @@ def test_costs_in_other_coordinates_than_the_fall():
     A = np.array([[0.8, 0.07, -0.12]])
     agents = [d2.Agent(A, f, d2.L1Norm(0.1)), d2.Agent([[-0.1]], d2.SquaredNorm(2.0))]
     problem = d2.Problem(agents, d2.IndicatorBox([0.2], [0.4]))
-    result = newton(problem)
+    result = newton(
+        problem, method="auto"
+    )  # Newton's own direction is not exact enough to prove it
     assert result.status == "UNBOUNDED"
     start = [np.array([0.375, 0.0, 0.0]), np.zeros(1)]
     assert falls(problem, result, start)

@@ -168,6 +168,8 @@ class Driver:
         if self.record and self.algorithm.rounds > last and self._finite():
             self._record()
             self.schedule.forced = 1
+        if self.rows and status == Status.CONVERGED:  # the definitions judged the last point
+            self.rows[-1]["kkt"] = self.kkt
         counts, trace, state = self.own_counts(), self.trace(), self.state()
         with np.errstate(over="ignore", invalid="ignore"):
             x, duals = self.point if status == Status.CONVERGED else self.best_point()
@@ -207,6 +209,9 @@ class Driver:
         request = self._request(self.schedule.seconds) if self._alone else Request.NONE
         if request == Request.INTERRUPT:
             return Status.INTERRUPTED
+        s = self.schedule
+        if s.refused > _MAX_REJECTIONS and s.best > self.stopping.tol:  # continued after it
+            return Status.STALLED
         if self.algorithm.rounds >= self.max_rounds:
             return Status.MAX_ROUNDS
         return Status.TIME_LIMIT if request == Request.TIME else None
