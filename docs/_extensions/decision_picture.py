@@ -28,8 +28,14 @@ QUESTIONS = (
         "newton.html",
         "no",
     ),
+    (
+        ("Is every f_i strongly", "convex?"),
+        ("interior-point", "linear and quadratic programs,", "l1, cones, polyhedra"),
+        "interior-point.html",
+        "no",
+    ),
 )
-LAST = (("Newton, dual mode", "tens of exchanges,", "no strong convexity needed"), "newton.html")
+LAST = (("Newton, dual mode", "tens of exchanges"), "newton.html")
 """What remains when no answer has led to the right."""
 
 WIDTH, LEFT, RIGHT, ROW, GAP = 470, 205, 205, 74, 34

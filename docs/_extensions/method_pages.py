@@ -13,7 +13,7 @@ from dual2.methods.guide import GUIDES, Guide
 
 FOLDER = "methods"
 FAMILIES = {
-    "Over exact sums": ("Newton", "L-BFGS"),
+    "Over exact sums": ("Newton", "interior-point", "L-BFGS"),
     "Of the paper": ("iD2A", "MiD2A"),
     "Compared with: gradients": ("NPGA", "DCDA", "iD2GT", "APAPC", "Nedic", "FISTA", "VF-"),
     "Compared with: exact local solves": (
