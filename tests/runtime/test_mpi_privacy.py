@@ -39,12 +39,12 @@ LOOP = {
     ("methods.gossip.second_dual.agreed", 10): "accuracy of the subproblem, restarts, next start",
     ("solving.stopping.StoppingTest._agree", 2): "stopping test, local",
     ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
-    ("solving.stopping.StoppingTest._prices", 1): "whether the price is felt",
+    ("solving.stopping.StoppingTest._prices", 1): "whether the price matters",
     ("problem.bounds.separates", 2): "infeasibility",
     ("problem.residual.kkt", 1): "the worst agent, its worst variable",
     ("problem.residual.kkt", 2): "certificate",
     ("problem.scales.justified", 2): "certificate, what the data justify",
-    ("problem.scales.with_felt_prices", P): "certificate, prices that are felt",
+    ("problem.scales.with_threshold_prices", P): "certificate, least prices",
     ("problem.residual.kkt", 3 * P + 1): "certificate",
 }
 END = {
@@ -57,7 +57,7 @@ END = {
 JUDGED = {
     "problem.residual.kkt",
     "problem.scales.justified",
-    "problem.scales.with_felt_prices",
+    "problem.scales.with_threshold_prices",
 }
 
 

@@ -89,7 +89,7 @@ def agent_ratios(block, bounds, known, dual, out):
 
 @compiled
 def row_steps(lam, sums, weight, out):
-    """t_j = l_j/π_j of separate rows; ``sums`` are s, load and felt. Whether all are numbers."""
+    """t_j = l_j/π_j of separate rows; ``sums`` are s, load and forces. Whether all are numbers."""
     known = True
     for j in range(lam.shape[0]):
         price = sums[2, j] / weight[j] if weight[j] > 0.0 else 0.0

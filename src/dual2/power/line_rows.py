@@ -57,8 +57,8 @@ class LineRows:
         self.centred = self.factors - self.means[:, None]
         lengths = np.linalg.norm(self.centred, axis=1)
         whole = np.sqrt(len(room))
-        self.felt = lengths > PARALLEL * whole
-        self.scales = np.minimum(whole / np.where(self.felt, lengths, whole), MOST_SCALE)
+        self.significant = lengths > PARALLEL * whole
+        self.scales = np.minimum(whole / np.where(self.significant, lengths, whole), MOST_SCALE)
 
     @cached_property
     def reach(self) -> tuple[Array, Array]:
@@ -105,7 +105,7 @@ class LineRows:
         least, most = self.reach
         slack = VIOLATED * np.maximum(1.0, np.abs(self.base))
         binding = (most > self.upper - slack) | (least < self.lower + slack)
-        return [Row(int(k), int(t)) for k, t in np.argwhere(binding & self.felt[:, None])]
+        return [Row(int(k), int(t)) for k, t in np.argwhere(binding & self.significant[:, None])]
 
     def violated(self, injection: Array, known: Iterable[Row]) -> list[Row]:
         """Rows that the units' powers (units, T) violate, without those known; worst first.
@@ -116,7 +116,7 @@ class LineRows:
         excess = np.maximum(flows - self.upper, self.lower - flows)
         limit = np.where(flows > self.upper, self.upper, self.lower) + self.base
         over = excess > VIOLATED * np.maximum(1.0, np.abs(limit))
-        found = [Row(int(k), int(t)) for k, t in np.argwhere(over & self.felt[:, None])]
+        found = [Row(int(k), int(t)) for k, t in np.argwhere(over & self.significant[:, None])]
         seen, taken = set(known), list[Row]()
         for row in sorted(found, key=lambda r: -self.scales[r.line] * excess[r]):
             if row not in seen and not self._alike(row, taken):

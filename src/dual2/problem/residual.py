@@ -30,7 +30,7 @@ from dual2.problem.scales import (
     forces_of,
     justified,
     scales_of,
-    with_felt_prices,
+    with_threshold_prices,
 )
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def kkt(
     known = Rows(s, load, np.where(squares > 0, np.sqrt(squares), 1.0))
     known = justified(problem, asked, lam, known)
     forced = [(group, told, forces_of(group, told, known)) for group, told in asked]
-    known = with_felt_prices(problem, forced, known)
+    known = with_threshold_prices(problem, forced, known)
     coupled = judge_coupling(problem.h, lam, known, rows)
     floors = np.broadcast_to(atol, count)
     found = np.zeros((count, 4))
@@ -206,8 +206,8 @@ def judge_coupling(h: Function, lam: Vector, rows: Rows, atol: float | Vector) -
     load, price = group_norm(rows.load, labels), group_norm(lam, labels)
     least = FLOOR * (rows.price or 1.0) / units
     load_or_more = np.where(load > 0, load, units * (float(np.max(load / units)) or 1.0))
-    felt = np.maximum(price, group_least(np.broadcast_to(rows.felt, p), labels))
-    step = quotients(load_or_more, np.maximum(felt, least))
+    threshold = np.maximum(price, group_least(np.broadcast_to(rows.threshold, p), labels))
+    step = quotients(load_or_more, np.maximum(threshold, least))
     y = coupling_response(h, s, np.where(price > least, lam, 0.0), step)
     residual = group_norm(s - y, labels)
     size = np.maximum(group_norm(s, labels), group_norm(y, labels))

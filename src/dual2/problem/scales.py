@@ -31,7 +31,7 @@ Sums of ordinary data lose up to three digits; a sum that loses more hides what 
 TINY = 1e-100
 """Size of a coordinate that has none: so short a step sees the directions of g alone."""
 
-UNFELT = 1e300
+UNTOUCHED = 1e300
 """Stands for an infinite price, of a row that no agent touches."""
 
 
@@ -46,7 +46,7 @@ class Rows(NamedTuple):
     """Λ."""
     length: float = 0.0
     """The largest e_k|x_k| that data justify."""
-    felt: Vector | float = 0.0
+    threshold: Vector | float = 0.0
     """min_k φ_k/|A_jk|: the price of each row that matters to nobody relative to tol."""
 
 
@@ -114,15 +114,15 @@ def forces_of(group: Group, told: Answers, rows: Rows) -> Vector:
     return group.blocks.norms(np.maximum(told.force, np.minimum(told.pulls, allowed)))
 
 
-def with_felt_prices(
+def with_threshold_prices(
     problem: Problem, asked: list[tuple[Group, Answers, Vector]], rows: Rows
 ) -> Rows:
     """The rows with the least price that some coordinate feels; with each group its φ_k."""
-    least = np.full((len(problem.agents), problem.p), -UNFELT)
+    least = np.full((len(problem.agents), problem.p), -UNTOUCHED)
     for group, _, forces in asked:
-        least[group.at] = -np.minimum(group.A.least_quotients(forces), UNFELT)
-    felt = -problem.largest(least)
-    return rows._replace(felt=np.where(felt < UNFELT, felt, 0.0))
+        least[group.at] = -np.minimum(group.A.least_quotients(forces), UNTOUCHED)
+    threshold = -problem.largest(least)
+    return rows._replace(threshold=np.where(threshold < UNTOUCHED, threshold, 0.0))
 
 
 def scales_of(group: Group, told: Answers, force: Vector, rows: Rows, sizes: Vector) -> Scales:
@@ -138,7 +138,7 @@ def scales_of(group: Group, told: Answers, force: Vector, rows: Rows, sizes: Vec
     if not group.blocks.separate:
         # A projection onto several sets ends near its faces, not on them: an x that ought to be 0
         # comes out as 1e-11, and relative to itself every move of it is large. What counts is
-        # whether the move is felt by the rows. Iterative projections bear no shorter step either.
+        # whether the move changes a row. Iterative projections bear no shorter step either.
         size = np.where(reach > 0, reach, 1.0)
     return Scales(
         force,

@@ -49,7 +49,7 @@ class RowSums(NamedTuple):
     """Σ A_i x_i."""
     load: Vector
     """Σ |A_i||x_i|."""
-    felt: Vector
+    forces: Vector
     """Σ |A_i,j| φ_i."""
     weight: Vector
     """Σ |A_i,j|²."""
@@ -74,7 +74,7 @@ def judge_rows(
         return np.inf, 0, s
     groups = None if separates(h, len(s)) else h.groups(len(s))
     load = group_norm(load, groups)
-    price = np.divide(sums.felt, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
+    price = np.divide(sums.forces, sums.weight, out=np.zeros_like(lam), where=sums.weight > 0)
     price = np.maximum(group_norm(lam, groups), group_norm(price, groups))
     t = quotients(load, price)
     y = coupling_response(h, s, lam, t)

@@ -139,19 +139,21 @@ class StoppingTest:
         """The residual of agents and rows at λ̄; what is ``judged``, if known, are the λ_i."""
         rt, weight = self.runtime, self._weigh()
         judged = rt.judge(x, duals, self._bounds) if judged is None else judged
-        felt = self._norms * judged[:, 1:]
-        total = rt.allreduce_sum(np.concatenate([duals, *rt.loads(x), felt], axis=1)).reshape(4, -1)
+        forces = self._norms * judged[:, 1:]
+        total = rt.allreduce_sum(np.concatenate([duals, *rt.loads(x), forces], axis=1)).reshape(
+            4, -1
+        )
         dual, sums = total[0] / rt.problem.n, total[1:]
         local, asked = self._agree(rt.judge(x, dual, self._bounds), request)
         kkt = max(local, self._coupling(dual, sums, weight))
         return Residual(kkt, kkt <= self.tol, dual, asked)
 
     def _coupling(self, dual: Array, sums: Array, weight: Array) -> float:
-        """The ratio of the worst row, from s, load and felt, as :func:`judge_rows` defines it."""
+        """The ratio of the worst row, from s, load and forces, as :func:`judge_rows` defines it."""
         h = self.runtime.problem.h
         if not self._separate:
-            s, load, felt = sums
-            told = RowSums(s, load, felt, weight)
+            s, load, forces = sums
+            told = RowSums(s, load, forces, weight)
             return judge_rows(h, dual, told, self._rows, self._rounding)[0]
         steps = np.empty(len(dual))
         if not row_steps(dual, sums, weight, steps):
@@ -182,7 +184,7 @@ class StoppingTest:
         return best
 
     def _prices(self, x: Array, dual: Array) -> list[Array]:
-        """The price, the same without dust or within the domain of h*, and none, if not felt first.
+        """The price, without dust or within the domain of h*, and none; none first if idle.
 
         Which price is taken does not weaken the proof, which is of the pair.
         """
@@ -195,5 +197,5 @@ class StoppingTest:
             prices.insert(1, dual - coupling_response(problem.h, none, dual, 1.0))
         pulls = (self._norms * np.abs(dual)).sum(axis=1)
         least = _NEARLY * self.tol * self.runtime.judge(x, none, self._bounds)[:, 1]
-        felt = problem.anywhere(bool(np.any(pulls > least)))
-        return prices if felt else prices[::-1]
+        matters = problem.anywhere(bool(np.any(pulls > least)))
+        return prices if matters else prices[::-1]
