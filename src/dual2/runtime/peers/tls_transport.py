@@ -94,11 +94,12 @@ class TlsTransport:
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside."""
+    def begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a coroutine until :meth:`stop`."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     async def listen(self, address: tuple[str, int], accepted: AcceptHandler) -> int:
         """Hand over who connects from now on; the port."""
@@ -126,13 +127,24 @@ class TlsTransport:
     async def _accept(self, listening: socket.socket, accepted: AcceptHandler) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            # Not ``sock_accept``: a cancellation just after it has accepted would lose the socket.
+            readable = loop.create_future()
+            loop.add_reader(listening, _set_once, readable)
             try:
-                plain, _ = await loop.sock_accept(listening)
-            except OSError:  # who came has gone, or there are too many files
+                await readable
+            finally:
+                loop.remove_reader(listening)
+            try:
+                plain, _ = listening.accept()
+            except BlockingIOError:
+                continue
+            except OSError:  # the caller has gone, or there are too many files
                 await asyncio.sleep(_PAUSE)
                 continue
             _prepare(plain)
-            self.begin(accepted(_Caller(plain, self)))
+            caller = _Caller(plain, self)
+            # A task that is cancelled before its first step never reaches its own cleanup.
+            self.begin(accepted(caller)).add_done_callback(lambda _, one=caller: one.leave())
 
     async def dial(self, neighbour: Neighbour) -> Connection:
         """Connect to a listening party."""
@@ -146,6 +158,11 @@ class TlsTransport:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for one in self._listening:
             one.close()
+
+
+def _set_once(readable: asyncio.Future[None]) -> None:
+    if not readable.done():
+        readable.set_result(None)
 
 
 async def dial(
