@@ -196,6 +196,9 @@ H: dict[str, Callable[[Rng, np.ndarray], d2.Function]] = {
     "huber": lambda rng, s0: d2.HuberLoss(
         _target(rng, s0), float(rng.uniform(0.2, 1.5)), _scale(rng)
     ),
+    "huber of the norm": lambda rng, s0: d2.HuberNormLoss(
+        _target(rng, s0), float(rng.uniform(0.2, 1.5)), _scale(rng)
+    ),
     "absolute": lambda rng, s0: d2.AbsoluteLoss(_target(rng, s0), _scale(rng)),
     "quantile": lambda rng, s0: d2.QuantileLoss(
         _target(rng, s0), float(rng.uniform(0.1, 0.9)), _scale(rng)

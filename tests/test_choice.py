@@ -15,6 +15,7 @@ from dual2.solving.progress import Bar
 PATH = d2.Network(nx.path_graph(4))
 SIZE = Size(8, 20, 4, 1e-8, 0, 0, 9, 0.0, 1.0)
 FLAT = d2.Smooth(lambda x: np.ones(3), mu=0.0, L=1.0, value=lambda x: float(x.sum()))
+MUTE = d2.Smooth(lambda x: 2.0 * x, mu=2.0, L=2.0)
 OWN = d2.Smooth(lambda x: 2.0 * x, mu=2.0, L=2.0, value=lambda x: float(x @ x))
 
 
@@ -33,7 +34,8 @@ def chosen(problem, settings=None, **more):
     "problem, method, why",
     [
         (made(), "Newton", "4 agents, 2 rows, 12 variables, tree of height 2"),
-        (made(f=OWN), "iD2A", "4 agents of 4 with a function without derivatives"),
+        (made(f=OWN), "L-BFGS", "4 agents of 4 with a function without derivatives"),
+        (made(f=MUTE), "iD2A", "not L-BFGS: 4 functions without values"),
         (
             made(f=d2.Quadratic(np.zeros(3), np.ones(3)), g=d2.IndicatorBox(0, 1)),
             "interior-point",
@@ -41,7 +43,7 @@ def chosen(problem, settings=None, **more):
         ),
         (
             made(h=d2.Proximable(lambda v, t: v / (1 + t), value=lambda z: z @ z / 2)),
-            "iD2A",
+            "L-BFGS",
             "the prox of h has no derivative",
         ),
         (made(A=np.ones((2001, 1)), h=d2.L2Norm(1.0)), "iD2A", "2001 rows, more than 2000"),
@@ -51,6 +53,7 @@ def chosen(problem, settings=None, **more):
     ids=[
         "plain",
         "user's f",
+        "user's f without values",
         "flat",
         "user's h",
         "many rows",
@@ -240,3 +243,26 @@ def test_the_next_method_goes_on_where_one_stalls(monkeypatch):
     assert result.counts.sums > 10
     named = d2.solve(made(), PATH, method="Newton", record=False)
     assert named.status == "STALLED"
+
+
+def test_a_users_smooth_functions_take_few_exchanges():
+    """Logistic regressions given by gradient and value: iD2A needs some thousand exchanges here."""
+    rng = np.random.default_rng(0)
+
+    def agent():
+        M = rng.standard_normal((20, 5))
+        f = d2.Smooth(
+            lambda x: 0.01 * x - (1.0 / (1.0 + np.exp(M @ x))) @ M,
+            mu=0.01,
+            L=0.25 * np.linalg.norm(M, 2) ** 2 + 0.01,
+            value=lambda x: float(np.logaddexp(0.0, -M @ x).sum() + 0.005 * x @ x),
+        )
+        return d2.Agent(rng.standard_normal((3, 5)), f)
+
+    problem = d2.Problem([agent() for _ in range(6)], d2.IndicatorPoint(np.ones(3)))
+    network = d2.Network(nx.path_graph(6))
+    found = d2.solve(problem, network, progress=False)
+    assert found.status == d2.Status.CONVERGED and found.parameters["method"][0] == "L-BFGS"
+    assert found.counts.latency <= 136
+    gossip = d2.solve(problem, network, method="iD2A", progress=False)
+    assert gossip.counts.latency > 10 * found.counts.latency

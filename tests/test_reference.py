@@ -58,6 +58,7 @@ FUNCTIONS = [
     d2.SquaredLoss([1.0, 2.0, 3.0], 0.5),
     d2.NonnegativeSquaredLoss([1.0, -2.0, 3.0], 0.5),
     d2.HuberLoss([1.0, 0.2, 3.0], 0.7, 2.0),
+    d2.HuberNormLoss([1.0, 0.2, 3.0], 0.7, 2.0),
     d2.AbsoluteLoss([1.0, 2.0, 3.0], 0.5),
     d2.QuantileLoss([1.0, 0.0, 3.0], 0.3, 0.5),
     d2.LogisticLoss([1.0, -1.0, 1.0], 2.0),

@@ -55,6 +55,7 @@ __all__ = [
     "Function",
     "HingeLoss",
     "HuberLoss",
+    "HuberNormLoss",
     "IndicatorAffine",
     "IndicatorAtMost",
     "IndicatorBall",

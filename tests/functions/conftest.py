@@ -66,6 +66,8 @@ COUPLED = {
     ),
     "polyhedron, everything": fn.IndicatorPolyhedron(np.zeros((1, 3)), -1.0, 1.0),
     "huber": fn.HuberLoss(Y, 0.7, 2.0),
+    "huber of the norm": fn.HuberNormLoss(Y, 0.7, 2.0),
+    "huber of the norm, wide": fn.HuberNormLoss(0.3, 3.0, 0.6),
     "logistic loss": fn.LogisticLoss(LABELS, 0.7),
     "huber, weights": fn.HuberLoss(Y, 0.7, WEIGHTS),
     "squared hinge": fn.SquaredHingeLoss(LABELS, 0.6),

@@ -28,6 +28,7 @@ SCALARS = {
     "elastic net": fn.ElasticNet(0.8, 0.3),
     "box": fn.IndicatorBox(-1.0, 2.0),
     "huber": fn.HuberLoss(0.4, 1.2),
+    "huber of the norm": fn.HuberNormLoss(0.4, 1.2, 0.7),
     "quantile": fn.QuantileLoss(0.4, 0.2),
     "hinge": fn.HingeLoss(-1.0),
     "logistic": fn.LogisticLoss(-1.0, 3.0),

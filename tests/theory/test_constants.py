@@ -75,6 +75,7 @@ def test_facts_of_losses():
     expected = {
         d2.PoissonLoss(np.ones(3)): (0.0, math.inf),
         d2.HuberLoss(np.ones(3), 0.5, 4.0): (0.25, math.inf),
+        d2.HuberNormLoss(np.ones(3), 0.5, 4.0): (0.25, math.inf),
         d2.LogisticLoss([1.0, -1.0, 1.0], 2.0): (2.0, math.inf),
         d2.SquaredLoss(np.ones(3), 4.0): (0.25, 0.25),
         POINT: (0.0, 0.0),

@@ -25,7 +25,8 @@ from dual2.solving.storage import load_problem
 METHODS_LEGEND = """\
 sends   p-vectors per neighbour in one iteration, one per round, or so many
         "in" so many rounds; scalars agreed for the stopping test come on top;
-        K = ⌈√κ_C⌉ per product with a Chebyshev polynomial of the network,
+        K = ⌊√κ_C⌋ per product with a Chebyshev polynomial of the network
+        (APAPC-Chebyshev rounds up),
         N = ⌈√(L_B/μ_B)⌉ of its steps for the coupling (both by theorem);
         2·height for an exact sum along a spanning tree of that height
 =       other names of the same iteration, as far as it is known here

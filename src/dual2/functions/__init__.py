@@ -46,7 +46,7 @@ from dual2.functions.separable import (
     SquaredNorm,
     Zero,
 )
-from dual2.functions.smooth_losses import HuberLoss, SquaredHingeLoss
+from dual2.functions.smooth_losses import HuberLoss, HuberNormLoss, SquaredHingeLoss
 from dual2.functions.softmax import SoftmaxLoss
 from dual2.functions.stacked import Stacked
 from dual2.functions.user import ConjugateSmooth, Proximable, Smooth, as_function
@@ -61,6 +61,7 @@ __all__ = [
     "Function",
     "HingeLoss",
     "HuberLoss",
+    "HuberNormLoss",
     "IndicatorAffine",
     "IndicatorAtMost",
     "IndicatorBall",

@@ -28,7 +28,7 @@ from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import SpectralFunction
-from dual2.functions.smooth_losses import SmoothLoss
+from dual2.functions.smooth_losses import HuberNormLoss, SmoothLoss
 from dual2.functions.stacked import Stacked
 
 _ACTIVE = 1e-9
@@ -103,8 +103,9 @@ def _jacobian_of_smooth_loss(f: SmoothLoss, v: Array, step: Entries) -> Matrix:
 
 
 @_jacobian.register(Conjugate)
+@_jacobian.register(HuberNormLoss)
 @_jacobian.register(Support)
-def _jacobian_of_conjugate_or_support(f: Function, v: Array, step: Entries) -> Matrix:
+def _jacobian_by_moreau(f: Function, v: Array, step: Entries) -> Matrix:
     inner = prox_jacobian(f.conjugate, v / step, 1.0 / np.asarray(step))
     if inner is None:
         return None

@@ -29,7 +29,7 @@ from dual2.functions.largest import Max
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.quadratic import LeastSquares, Quadratic
 from dual2.functions.regression import LogisticRegression
-from dual2.functions.smooth_losses import SmoothLoss
+from dual2.functions.smooth_losses import HuberNormLoss, SmoothLoss
 from dual2.functions.stacked import Stacked
 
 
@@ -122,7 +122,7 @@ def _block(f: Function, dim: int) -> ProxBlock:
         flags |= 0 if form.kinked else kernels.KINKLESS
         return ProxBlock(Kind.SEPARABLE, flags, dim, form.parameters(dim), f)
     inner, flags = f, 0
-    if isinstance(f, Conjugate | Max):
+    if isinstance(f, Conjugate | HuberNormLoss | Max):
         inner, flags = f.conjugate, kernels.CONJUGATED
     head = np.zeros(0)
     if isinstance(inner, Affined):

@@ -1,4 +1,4 @@
-"""Smooth losses that are conjugates of a separable function: Huber and squared hinge."""
+"""Smooth losses that are conjugates of a strongly convex function: both Hubers, squared hinge."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -9,7 +9,8 @@ import numpy as np
 
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
-from dual2.functions.blocks import Blocks, Pieces
+from dual2.functions.block import IndicatorBall
+from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 
@@ -104,6 +105,110 @@ class HuberLoss(SmoothLoss):
         left, right = (-np.inf, 0.0, 0.0, -end), (0.0, np.inf, 0.0, end)
         pieces = Pieces.from_table(start, [left, (0.0, 2.0 * self.delta, scale, -end), right])
         return Blocks(dim, pieces=pieces, constant=0.5 * self.delta**2 * float(scale.sum()))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HuberNormLoss(Function):
+    """h(z) = scale·H(|z - y|₂), H(t) = ½t² for t <= δ and δt - ½δ² beyond.
+
+    One outlying entry makes the whole loss linear; :class:`HuberLoss` treats each entry alone.
+    With r = v - y and κ = t·scale: prox_{th}(v) = y + max(1/(1 + κ), 1 - κ·δ/|r|)·r;
+    h*(w) = |w|²/(2·scale) + <w, y> for |w|₂ <= scale·δ, else inf.
+
+    Parameters
+    ----------
+    y : float or vector
+        Target.
+    delta : float
+        Norm at which the parabola ends, positive.
+    scale : float, default 1
+        Positive factor.
+
+    Examples
+    --------
+    >>> h = HuberNormLoss(0.0, delta=1.0)
+    >>> h.value([3.0, 4.0]), h.prox([3.0, 4.0], 1.0)
+    (4.5, array([2.4, 3.2]))
+    """
+
+    y: Finite
+    delta: PositiveNumber
+    scale: PositiveNumber = 1.0
+    powers: ClassVar = {"y": 1, "delta": 1, "scale": -2}
+
+    @property
+    def L(self) -> float:
+        """The scale."""
+        return self.scale
+
+    @cached_property
+    def _dual(self) -> Function:
+        ball = IndicatorBall(self.scale * self.delta)
+        return ball.affine(slope=self.y, curvature=1.0 / self.scale)
+
+    @property
+    def conjugate(self) -> Function:
+        """A parabola on a ball."""
+        return self._dual
+
+    def _distance(self, x: Array) -> tuple[Array, Array]:
+        """x - y and its length, with an axis of length one."""
+        away = x - self.y
+        return away, np.linalg.norm(away, axis=-1, keepdims=True)
+
+    def _value(self, x: Array) -> Array:
+        t = self._distance(x)[1][..., 0]
+        inner = np.minimum(t, self.delta)
+        return self.scale * inner * (t - 0.5 * inner)
+
+    def _grad(self, x: Array) -> Array:
+        away, length = self._distance(x)
+        return self.scale * away * (self.delta / np.maximum(length, self.delta))
+
+    def _hessian(self, x: Array) -> Array:
+        away, length = self._distance(x)
+        eye, t = np.eye(x.shape[-1]), float(length[0])
+        if t <= self.delta:
+            return self.scale * eye
+        unit = away / t
+        return self.scale * self.delta / t * (eye - np.outer(unit, unit))
+
+    def _prox(self, v: Array, step: Entries) -> Array:
+        away, length = self._distance(v)
+        kappa = step * self.scale
+        outside = 1.0 - kappa * self.delta / np.maximum(length, self.delta)
+        return self.y + np.maximum(1.0 / (1.0 + kappa), outside) * away
+
+    def _conjugate_value(self, w: Array) -> Array:
+        return self._dual._value(w)
+
+    def _conjugate_prox(self, v: Array, step: Entries) -> Array:
+        return self._dual._prox(v, step)
+
+    def _recession(self, u: Array) -> Array:
+        return self._dual._domain_support(u)
+
+    def _blocks(self, dim: int) -> Blocks:
+        """scale·δ·(τ + t) for |x - y| <= v + t, t >= 0 and v² <= 2δτ, a rotated cone.
+
+        The extra variables are v, t and τ, all in the unit of x.
+        """
+        zero, flat = np.zeros((dim, 3)), np.zeros((3, dim))
+        center = np.broadcast_to(self.y, (dim,))
+        reach = np.vstack([[[-1.0, -1.0, 0.0]], zero])
+        norm = Rows.of(Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), np.append(0.0, -center), reach)
+        sign = Rows.of(Cone.NONNEGATIVE, flat[:1], 0.0, [[0.0, -1.0, 0.0]])
+        parabola = Rows.of(
+            Cone.SECOND_ORDER,
+            flat,
+            [self.delta, 0.0, -self.delta],
+            [[0.0, 0.0, -1.0], [-np.sqrt(2.0), 0.0, 0.0], [0.0, 0.0, -1.0]],
+        )
+        weight = self.scale * self.delta
+        return Blocks(dim, cost=weight * np.array([0.0, 1.0, 1.0]), rows=(norm, sign, parabola))
+
+    def _conjugate_blocks(self, dim: int) -> Blocks | None:
+        return self._dual._blocks(dim)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -36,7 +36,7 @@ _DECLARED = (
         for name in ("cost", "eta", "c", "delta", "slack", "mapping", "restart", "check")
     ),
 )
-_POLYNOMIAL = (Parameter("degree", "K = ⌈√κ_C⌉ (theorem)"), Parameter("spectrum", "exact"))
+_POLYNOMIAL = (Parameter("degree", "K = ⌊√κ_C⌋ (theorem)"), Parameter("spectrum", "exact"))
 _ID2A = Method(
     "iD2A", plan_id2a, "inexact dual² accelerated gradient method", _NEEDS, declared=_DECLARED
 )

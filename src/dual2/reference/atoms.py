@@ -134,6 +134,9 @@ def with_ridge(cp: Any, f: Any, x: Any, cost: Any) -> Any:
 COSTS: dict[type, Callable[[Any, Any, Any], Any]] = {
     # cvxpy's Huber loss is twice ours
     fn.HuberLoss: lambda cp, f, x: 0.5 * weighted(f, cp.huber(x - wide(f.y, x), f.delta)),
+    fn.HuberNormLoss: lambda cp, f, x: (
+        0.5 * f.scale * cp.huber(cp.norm(x - wide(f.y, x), 2), f.delta)
+    ),
     fn.SquaredHingeLoss: lambda cp, f, x: weighted(
         f, cp.square(cp.pos(1 - cp.multiply(wide(f.labels, x), x)))
     ),

@@ -153,8 +153,8 @@ def _predict_interior(size: Size) -> Forecast:
 
 
 def _against_lbfgs(size: Size) -> str:
-    if not size.flat or not (size.underived or size.closed):
-        return "for problems that no other method can"
+    if not (size.underived or size.closed):
+        return "for functions without derivatives"
     return f"{counted(size.unvalued, 'function')} without values" if size.unvalued else ""
 
 
