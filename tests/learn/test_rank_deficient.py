@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import QuantileRegressor
 
 import dual2.learn as dl
+from dual2.learn import training
 from dual2.learn.minimum_norm import dependent_columns
+from dual2.methods.registry import METHODS
 
 N = 120
 
@@ -137,3 +140,60 @@ def test_a_count_of_zero_that_is_expected_with_certainty_is_no_solution():
         model = dl.VerticalPoissonRegressor(0.0).fit(X, y)
     assert any(issubclass(one.category, ConvergenceWarning) for one in caught)
     assert not model.converged_
+
+
+def quantile_table():
+    """Columns, two groups in one-hot columns and a copy; Newton's method stalls at 1e7 there."""
+    rng = np.random.default_rng(27)
+    X = rng.standard_normal((60, 3)) * [1.0, 10.0, 0.1]
+    hot = [np.eye(k)[rng.integers(k, size=60)] for k in (3, 4)]
+    y = X / X.std(axis=0) @ [0.5, -0.3, 0.8] + rng.standard_normal(60)
+    return np.hstack([X, *hot, X[:, :1]]), y
+
+
+def pinball(model, X, y):
+    t = y - X @ model.coef_ - model.intercept_
+    return np.maximum(0.6 * t, -0.4 * t).mean() + model.alpha * np.abs(model.coef_).sum()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-10, 1e-6])
+@pytest.mark.parametrize("parties", [2, 3])
+def test_quantiles_are_those_of_a_central_solver(alpha, parties):
+    X, y = quantile_table()
+    model = quietly(dl.VerticalQuantileRegressor(quantile=0.6, alpha=alpha, parties=parties), X, y)
+    central = QuantileRegressor(quantile=0.6, alpha=alpha, solver="highs").fit(X, y)
+    assert model.converged_
+    assert pinball(model, X, y) <= pinball(central, X, y) * (1 + 1e-8)
+    assert np.abs(model.coef_).max() < 100
+
+
+def test_a_method_that_follows_a_stall_begins_anew(monkeypatch):
+    """Newton's coefficients of 1e7 must not be where another method starts."""
+    X, y = quantile_table()
+    starts, solve_once = [], training._solve_once
+
+    def recorded(scaled, *rest):
+        starts.append(max(np.abs(own).max() for own in scaled.old))
+        return solve_once(scaled, *rest)
+
+    monkeypatch.setattr(training, "_solve_once", recorded)
+    stalling = [METHODS["Newton"](max_sums=2), METHODS["interior-point"]]
+    monkeypatch.setattr(training, "training_methods", lambda *_, **__: stalling)
+    quietly(dl.VerticalQuantileRegressor(quantile=0.6, alpha=1e-6, parties=2), X, y)
+    assert starts == [0.0, 0.0]
+
+
+def test_centres_that_rest_far_away_are_no_solution():
+    """A ridge around coefficients of 1e4 that cancel hardly moves them, and they cost 3e-6."""
+    X, y = quantile_table()
+    model = dl.VerticalQuantileRegressor(quantile=0.6, alpha=1e-10, parties=2, method="iD2A")
+    central = QuantileRegressor(quantile=0.6, alpha=1e-10, solver="highs").fit(X, y)
+    design, (target,), weight, network = model._prepare(X, y, None)
+    far = central.coef_ + 1e4 * np.isin(np.arange(X.shape[1]), [3, 4, 5])
+    parts = [far[group] * design.scales[group] for group in design.groups]
+    middle = float(design.means @ far)
+    parts[-1] = np.append(parts[-1], central.intercept_ - 1e4 + middle)
+    start, loss = training.Model(parts), model._loss(target, weight)
+    found = training.train(design.blocks, loss, network, model._settings(), start)
+    assert np.abs(np.concatenate(found.w)).max() > 1e3 and found.result.status == "CONVERGED"
+    assert not found.converged

@@ -33,9 +33,9 @@ from dual2.learn.training import (
     TrainingSettings,
     plain_problem,
     predictions,
-    sums_matter,
     train,
 )
+from dual2.learn.training_methods import sums_matter
 from dual2.network import Network
 from dual2.problem import Problem
 

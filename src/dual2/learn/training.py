@@ -4,27 +4,29 @@ A model minimises
 
     loss(Σ_i X_i w_i) + Σ_i Σ_j (ridge_ij/2)·w_ij² + l1_ij·|w_ij|.
 
-Newton's method over exact sums, which ``"auto"`` is here, solves it as it is; where it stalls, iD2A
-goes on. A loss with a parameter of its own, Huber's scale, is solved for one value after the other.
+Newton's method over exact sums, which ``"auto"`` is here, solves it as it is; where it stalls, the
+interior-point method starts from zero, and after that iD2A. A loss with a parameter of its own,
+Huber's scale, is solved for one value after the other.
 
 The gossip methods need a quadratic in every coefficient. Where ``ridge`` is less than τ times the
 loss's curvature along that column, (ε_ij/2)(w_ij - c_ij)² makes up for it, and the centre c moves
 to the solution until it no longer does: the proximal point method, whose limit is the model itself.
+That the centre rests proves nothing: the model has converged if its own KKT residual says so.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.functions import Function, L1Norm, Quadratic, SquaredLoss, SquaredNorm, Zero
+from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
 from dual2.learn.growth import is_endless
+from dual2.learn.training_methods import needs_curvature, training_methods
 from dual2.methods.method import Method
-from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import Network
 from dual2.problem import Agent, Problem
 from dual2.solving.result import Result, Status
@@ -40,9 +42,6 @@ _ENOUGH = 0.2
 """A ridge of this share of the wanted one is left as it is."""
 _SLOW, _SHRINK, _LEAST = 0.6, 0.1, 1e-8
 """If the centres' steps shrink by less than this factor, τ shrinks by that one, not below."""
-_SUMS = 150
-"""Most sums of Newton's method, of which some tens are usual, or twice the number of columns,
-before another method goes on."""
 _GO_ON = (Status.STALLED, Status.DIVERGED)
 """How a method ends that leaves the rest to another."""
 DEPENDENT = 1e-11
@@ -184,10 +183,15 @@ def plain_problem(blocks: Sequence[Block], loss: Loss) -> Problem:
 def train(
     blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, start: Model
 ) -> Model:
-    """The model, from ``start``."""
-    model = replace(start, counts={})
-    for method in choose_methods(settings.method, blocks):
-        model = _train_by(method, blocks, loss, network, settings, model)
+    """The model, from ``start``; a method that follows another one starts from zero.
+
+    Where a method stalls, its coefficients may be far from every solution.
+    """
+    model = start = replace(start, counts={})
+    plain = plain_problem(blocks, loss)
+    for method in training_methods(settings.method, plain, moving=loss.follow is not None):
+        start = replace(start, counts=model.counts)
+        model = _train_by(method, blocks, loss, network, settings, start)
         if model.result is None or model.result.status not in _GO_ON:
             break
     return model
@@ -220,56 +224,23 @@ def _train_by(
             pairs = zip(blocks, model.w, strict=True)
             penalties = sum((b.penalties(w) for b, w in pairs), np.zeros(2))
             endless = is_endless(loss.h(1.0), predictions(blocks, model.w), penalties)
-            return replace(
-                model, converged=not endless, remaining=1.0 if endless else model.remaining
-            )
-        if not settings.patient and len(steps) > _SPAN and rate > _SLOW:
+            met = endless or not scaled.moving or own_residual(blocks, loss, model) <= settings.tol
+            if met or tau <= _LEAST:
+                rest = 1.0 if endless else model.remaining
+                return replace(model, converged=met and not endless, remaining=rest)
+            tau, steps = max(_SHRINK * tau, _LEAST), []
+        elif not settings.patient and len(steps) > _SPAN and rate > _SLOW:
             tau, steps = max(_SHRINK * tau, _LEAST) if tau else 0.0, [step]
         tol = max(settings.tol, min(tol, settings.gain * step))
     return model
 
 
-def choose_methods(method: Any, blocks: Sequence[Block]) -> list[Method]:
-    """The method by name; for ``"auto"`` Newton, and what goes on where that stalls.
-
-    Its primal mode, by sums of vectors with one number per sample, is for tables with more rows
-    than columns; for others it chooses its mode itself.
-
-    Examples
-    --------
-    >>> tall = Block(np.ones((9, 2)), np.ones(2), np.zeros(2))
-    >>> [(found.name, dict(found.parameters)) for found in choose_methods("auto", [tall, tall])]
-    [('Newton', {'mode': 'primal', 'max_sums': 150}), ('iD2A', {})]
-    """
-    if not (isinstance(method, str) and method.lower() == AUTO):
-        return [find_method(method)]
-    columns = sum(block.X.shape[1] for block in blocks)
-    mode = "primal" if columns < blocks[0].X.shape[0] else "auto"
-    return [METHODS["Newton"](mode=mode, max_sums=max(_SUMS, 2 * columns)), METHODS["iD2A"]]
-
-
-def needs_curvature(method: Method) -> bool:
-    """Whether a method needs a quadratic in every coefficient.
-
-    Examples
-    --------
-    >>> needs_curvature(METHODS["Newton"]), needs_curvature(METHODS["iD2A"])
-    (False, True)
-    """
-    return bool(method.lack(_flat_problem()))
-
-
-@cache
-def _flat_problem() -> Problem:
-    """One without curvature but that of its loss."""
-    return Problem([Agent(np.ones((1, 1)), SquaredNorm(0.0))], SquaredLoss(np.ones(1)))
-
-
-def sums_matter(method: Any) -> bool:
-    """Whether a method, by name, works by exact sums over the network: "auto" does."""
-    if isinstance(method, str) and method.lower() == AUTO:
-        return True
-    return find_method(method).name == "Newton"
+def own_residual(blocks: Sequence[Block], loss: Loss, model: Model) -> float:
+    """The KKT residual of the model itself, without any ridge that was added."""
+    assert model.duals is not None, "a problem has been solved"
+    scaled = _exact(blocks, loss, model.w)
+    problem = Problem(scaled.agents, loss.h(scaled.factor))
+    return problem.kkt(scaled.old, scaled.factor * model.duals.mean(axis=0)).kkt
 
 
 def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:

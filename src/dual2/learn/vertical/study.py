@@ -65,7 +65,7 @@ from dual2.learn.robust import (
     VerticalPoissonRegressor,
     VerticalQuantileRegressor,
 )
-from dual2.learn.training import needs_curvature
+from dual2.learn.training_methods import needs_curvature
 from dual2.methods.registry import METHODS, find_method
 from dual2.network import Network
 from dual2.parties.study import (

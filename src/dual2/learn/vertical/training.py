@@ -19,7 +19,8 @@ from dual2.learn.base import VerticalModel
 from dual2.learn.design import Design, make_design
 from dual2.learn.growth import is_endless
 from dual2.learn.minimum_norm import MAX_COLUMNS, shorten
-from dual2.learn.training import Block, Loss, sums_matter
+from dual2.learn.training import Block, Loss
+from dual2.learn.training_methods import sums_matter
 from dual2.learn.vertical.labels import Labels
 from dual2.learn.vertical.study import LearnStudy
 from dual2.runtime import LocalProblem
