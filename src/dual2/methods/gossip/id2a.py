@@ -24,7 +24,8 @@ import numpy as np
 
 from dual2.errors import CapabilityError
 from dual2.methods.gossip.accuracy import Options
-from dual2.methods.gossip.second_dual import Iterate, oracle_of
+from dual2.methods.gossip.oracles import oracle_of
+from dual2.methods.gossip.second_dual import Iterate
 from dual2.methods.method import Plan
 from dual2.methods.parameters import Settings, Sources, unknown_parameter
 from dual2.methods.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver

@@ -18,15 +18,14 @@ from typing import Any, ClassVar, NamedTuple, TypeVar
 import numpy as np
 
 from dual2.methods.gossip.accuracy import Options, PrintedLinear, accuracy_rule
-from dual2.methods.subsolvers import Exact, Subsolver
-from dual2.methods.subsolvers.base import LOCAL_STEPS
+from dual2.methods.subsolvers import Subsolver
 from dual2.runtime import Runtime
 from dual2.theory import initial_value_gap
 
 Array = np.ndarray
 Sums = TypeVar("Sums", bound=tuple[float, ...])
 _EPS = np.finfo(float).eps
-_ROUNDING = 4 * _EPS
+ROUNDING = 4 * _EPS
 """Residuals below this multiple of their terms are rounding errors."""
 
 
@@ -182,7 +181,7 @@ class InexactOracle(ABC):
     def aim(self, k: int) -> None:
         """Tell the solver how inaccurate its own inner iterations may be at most."""
         target = self.rule.target(k)
-        if self.facts.n == 1 or self.options.literal:  # one agent: its subproblem is the last
+        if self.facts.n == 1:  # one agent: its subproblem is the last
             target = None
         self.solver.floor = 0.0 if target is None else 0.1 * target / math.sqrt(self.facts.n)
 
@@ -251,13 +250,13 @@ class JointOracle(InexactOracle):
         rule.observe(residual)
         accurate = rule.accepts(at.k, residual, math.sqrt(sums.primal2))
         self.aim(at.k)
-        done = accurate or residual <= _ROUNDING * self.constants.L_phi * size
+        done = accurate or residual <= ROUNDING * self.constants.L_phi * size
         if (done or self.inner >= sub.cap) and self.facts.n > 1:
             if not accurate:
                 rule.missed()
-            noise = _ROUNDING * size * math.sqrt(sums.z2)
+            noise = ROUNDING * size * math.sqrt(sums.z2)
             return OracleOutput(sub.mixed, sums.ascent if sums.ascent < -noise else 0.0)
-        if sub.restarts and sums.uphill > 0 and not self.options.literal:
+        if sub.restarts and sums.uphill > 0:
             sub.restart()
             self.restarted = self.inner
         self.check = self.inner + self.pause(at.k, residual)
@@ -287,8 +286,6 @@ class JointOracle(InexactOracle):
 
     def pause(self, k: int, residual: float) -> int:
         """Inner iterations until the next test, at most as many as the residual should need."""
-        if self.options.literal:
-            return 1
         most = max(self.options.check, (self.inner - self.restarted) // 8)
         target, before = self.rule.target(k), self.residual
         if not self.rule.adaptive or target is None or before is None:
@@ -315,77 +312,3 @@ class JointOracle(InexactOracle):
         self.rule.moved(math.sqrt(sums.consensus2), at.since, at.beta)
         self.solver.begin(ahead)
         self.aim(at.k)
-
-
-class LocalOracle(InexactOracle):
-    """ρ = 0: each agent iterates on its own until it is satisfied; one exchange at the end.
-
-    ``scale`` is the last outer step of each agent, at first the residual after one iteration.
-    """
-
-    memory = ("inner", "scale")
-    scale: Array | None = None
-    FADING = 0.5
-    """The scale of an agent falls by this factor per outer step at most: one short step of its
-    own does not mean that all are near the end."""
-
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
-        """Local iterations, and the exchange of λ where they are done."""
-        sub, z = self.solver, at.z
-        if self.scale is None:
-            sub.advance_local(z, np.zeros(self.runtime.n), steps=1)
-            self.scale = np.maximum(sub.local_size(), 1e-300)
-        floor = _ROUNDING / sub.dual_step * np.sqrt(inner(sub.lam, sub.lam))
-        stop = np.maximum(self.rule.local_target(at.k, self.scale), floor)
-        converged = sub.advance_local(z, stop)
-        self.inner += LOCAL_STEPS
-        self._done = converged or self.inner >= sub.cap
-        if self._done:
-            sub.settle()
-        return self.per_mix if self._done else 0
-
-    def measure(self, at: Iterate) -> OracleOutput | None:
-        """What the exchange has brought."""
-        if not self._done or self.scale is None:
-            return None
-        sub, ascent = self.solver, 0.0
-        own = self.nesterov.length * np.sqrt(inner(sub.mixed, sub.mixed))
-        self.scale = np.maximum(own, self.FADING * self.scale)
-        if self.nesterov.restarts and self.constants.outer_momentum is None and at.since > 0:
-            step = self.nesterov.descend(at, sub.mixed) - at.w
-            ascent = agreed(self.runtime, Ascent, ascent=inner(sub.lam, step)).ascent
-        return OracleOutput(sub.mixed, ascent)
-
-
-class FusedOracle(InexactOracle):
-    """ρ = 0 and exact local solutions: the compiled loop makes the outer steps itself."""
-
-    solver: Exact
-    BURST = 1000
-    """Outer iterations in one compiled call where each takes microseconds; with restarts
-    ``options.check``, after which the agents agree on whether the momentum points uphill."""
-
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
-        """Outer iterations up to the next multiple of the burst; w and z are updated in place."""
-        beta = self.constants.outer_momentum
-        restarts = beta is None and self.nesterov.restarts
-        burst = self.options.check if restarts else self.BURST
-        steps = max(1, min(rounds // self.per_mix, burst - at.k % burst))
-        length = self.nesterov.length
-        ascent = self.solver.iterate(at.w, at.z, steps, length, beta, at.since)
-        at.k += steps
-        at.since += steps
-        if restarts and at.k % burst == 0:
-            if agreed(self.runtime, Ascent, ascent=ascent).ascent < 0:
-                at.since = 0
-        return steps * self.per_mix
-
-    def measure(self, at: Iterate) -> OracleOutput | None:
-        """Nothing: the steps are made."""
-        return None
-
-
-def oracle_of(options: Options, solver: Subsolver) -> InexactOracle:
-    """The oracle for the way in which a subsolver works."""
-    alone = LocalOracle if solver.constants.alone else JointOracle
-    return (FusedOracle if solver.exact else alone)(options, solver)
