@@ -6,6 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.errors import CapabilityError, ProblemError
+from dual2.functions import Function
 from dual2.models.answer import ModelAnswer
 from dual2.models.linopy_owners import label_names, owners_of_labels
 from dual2.models.model import Model
@@ -136,12 +137,18 @@ def from_linopy(
     >>> print(answer, model.constraints["balance"].dual.values.round(6))
     CONVERGED, objective 20.5 [1. 5.]
     """
+    parts, h, owned = read_linopy(model, blocks, rest, relax)
+    return LinopyProblem(parts, h, owned, model)
+
+
+def read_linopy(
+    model: Any, blocks: Any, rest: str, relax: bool
+) -> tuple[list[Agent], Function, OwnedModel]:
+    """Agents, h and ownership of a linopy model; the work of :func:`from_linopy`."""
     _check_model(model, relax)
     owners, by_label = owners_of_labels(model, blocks, rest)
     plain = _plain(model)
-    owner = by_label[model.matrices.vlabels]
-    parts, h, owned = take_apart(plain, owners, owner)
-    return LinopyProblem(parts, h, owned, model)
+    return take_apart(plain, owners, by_label[model.matrices.vlabels])
 
 
 def _check_model(model: Any, relax: bool) -> None:

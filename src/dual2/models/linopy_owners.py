@@ -110,7 +110,7 @@ def label_names(items: Iterator[tuple[str, Any]], size: int) -> list[str]:
     for name, array in items:
         labels = np.asarray(array.labels.values)
         dims = list(array.labels.dims)
-        texts = [[str(v) for v in array.labels.coords[dim].values] for dim in dims]
+        texts = [[str(v) for v in array.labels.indexes[dim]] for dim in dims]
         for place, label in np.ndenumerate(labels):
             if label >= 0:
                 inside = ", ".join(texts[k][j] for k, j in enumerate(place))

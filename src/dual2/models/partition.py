@@ -1,5 +1,6 @@
 """A model taken apart by owners: private parts, and the rows in which several owners meet."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,6 +31,9 @@ from dual2.solving.result import Result
 Array = np.ndarray
 DENSE_ENTRIES = 4096
 """Entries up to which an agent's A is kept dense."""
+
+NAMED = 8
+"""Linking constraints that a summary names one by one."""
 
 DENSE_SHARE = 0.25
 """Share of entries that are not 0 from which on it is dense too."""
@@ -71,9 +75,7 @@ class OwnedModel:
             f"{counted(len(rows), 'private constraint')}"
             for name, columns, rows in zip(self.owners, self.columns, self.private, strict=True)
         ]
-        names = [self.model.constraints[k] for k in self.coupling[:8]]
-        shown = ", ".join(names) + (", …" if len(self.coupling) > 8 else "")
-        p = len(self.coupling)
+        shown, p = _shown([self.model.constraints[k] for k in self.coupling]), len(self.coupling)
         lines.append(f"linking: {counted(p, 'constraint')}{f': {shown}' if p else ''}")
         lines.append(
             f"travels: what each owner adds to these rows, vectors of {counted(p, 'number')} and, "
@@ -81,6 +83,25 @@ class OwnedModel:
             "sees the sum of its subtree"
         )
         return "\n".join(lines)
+
+    @property
+    def table(self) -> list[dict[str, Any]]:
+        """One dict per owner: its variables, private constraints, and linking ones it is part of.
+
+        The last number is how many entries of the vectors that travel the owner adds to.
+        """
+        linking = sp.csc_array(self.model.A[self.coupling]) if len(self.coupling) else None
+        return [
+            {
+                "owner": name,
+                "variables": len(columns),
+                "private constraints": len(rows),
+                "linking constraints": 0
+                if linking is None
+                else len(np.unique(linking[:, columns].indices)),
+            }
+            for name, columns, rows in zip(self.owners, self.columns, self.private, strict=True)
+        ]
 
     def network(self, kind: str = "star") -> Network:
         """A network of the owners: ``"star"``, ``"path"`` or ``"complete"``."""
@@ -115,6 +136,16 @@ class OwnedModel:
             At most so many constraints.
         """
         return conflict_of(self, weights, most)
+
+
+def _shown(names: list[str]) -> str:
+    """A few names, or how many there are of each kind: what comes before the coordinates."""
+    if len(names) <= NAMED:
+        return ", ".join(names)
+    kinds = Counter(name.split("[")[0] for name in names)
+    if len(kinds) > NAMED:
+        return ", ".join(names[:NAMED]) + ", …"
+    return ", ".join(f"{kind} ({count})" for kind, count in kinds.items())
 
 
 def partition(
