@@ -9,8 +9,10 @@ import pytest
 import dual2 as d2
 from dual2.methods import Settings
 from dual2.runtime import local_problem
-from dual2.solving.choice import CANDIDATES, Size, _by_cost, choose, measure
+from dual2.solving.choice import CANDIDATES, Choice, Size, _by_cost, choose, measure
+from dual2.solving.continuation import Candidates
 from dual2.solving.progress import Bar
+from dual2.solving.result import Certificate, Counts, Result, Status
 
 PATH = d2.Network(nx.path_graph(4))
 SIZE = Size(8, 20, 4, 1e-8, 0, 0, 9, 0.0, 1.0)
@@ -266,3 +268,60 @@ def test_a_users_smooth_functions_take_few_exchanges():
     assert found.counts.latency <= 136
     gossip = d2.solve(problem, network, method="iD2A", progress=False)
     assert gossip.counts.latency > 10 * found.counts.latency
+
+
+class Cut:
+    """Runs of methods that end as they are told to, after so many seconds each."""
+
+    def __init__(self, **ends):
+        self.ends, self.given = ends, []
+
+    def __call__(self, choice, start, rounds, seconds):
+        status, spent, s, objective, x = self.ends[choice.method.name.replace("-", "")]
+        self.given.append((choice.method.name, seconds))
+        certificate = Certificate(1.0, 1.0, 1.0, objective, 0, 0, 0, 0.0, None, None, "")
+        return Result(
+            [np.array([x])], np.array([s]), np.zeros(1), np.zeros((1, 1)), 0.0, Status(status),
+            Counts(rounds=5), certificate, {}, {}, seconds=spent,
+            state={"mark": choice.method.name},
+        )  # fmt: skip
+
+
+def automatic(runs, time_limit=60.0):
+    methods = [d2.METHODS[name] for name in ("Newton", "interior-point", "L-BFGS")]
+    choice = Choice(methods[0], others=tuple(methods[1:]))
+    h = d2.IndicatorPoint([1.0])
+    return Candidates(choice, runs, h, lambda s: s, 1000, time_limit).run(None)
+
+
+def test_a_method_leaves_time_to_those_that_may_take_over():
+    runs = Cut(
+        Newton=("TIME_LIMIT", 30.0, 0.0, 1.0, 1.0),
+        interiorpoint=("STALLED", 2.0, 0.999, 1e-7, 2.0),
+        LBFGS=("TIME_LIMIT", 28.0, 0.5, 1e-3, 3.0),
+    )
+    found = automatic(runs)
+    assert runs.given == [("Newton", 30.0), ("interior-point", 15.0), ("L-BFGS", 28.0)]
+    assert found.x[0] == 2.0, "the answer that is nearest to feasible and optimal"
+    assert (found.status, found.state["mark"]) == ("TIME_LIMIT", "L-BFGS")
+    assert (found.seconds, found.counts.rounds) == (60.0, 15)
+    assert "No method solved it: Newton reached its time limit" in found.explanation
+
+
+def test_a_proof_is_better_than_any_other_answer():
+    runs = Cut(
+        Newton=("STALLED", 2.0, 1.0, 1e-9, 1.0), interiorpoint=("INFEASIBLE", 1.0, 0.0, 1.0, 2.0)
+    )
+    found = automatic(runs, None)
+    assert (found.status, found.x[0], len(runs.given)) == ("INFEASIBLE", 2.0, 2)
+
+
+@pytest.mark.parametrize("end", ["INTERRUPTED", "MAX_ROUNDS"])
+def test_other_ends_are_the_end(end):
+    runs = Cut(Newton=(end, 2.0, 1.0, 1e-9, 1.0))
+    assert automatic(runs).status == end and runs.given == [("Newton", 30.0)]
+
+
+def test_small_limits_are_not_shared():
+    runs = Cut(Newton=("TIME_LIMIT", 15.0, 0.0, 1.0, 1.0))
+    assert automatic(runs, 15.0).status == "TIME_LIMIT" and runs.given == [("Newton", 15.0)]

@@ -1,8 +1,13 @@
-"""What ``method="auto"`` does where the method that it chose stalls: the next one goes on."""
+"""What ``method="auto"`` does where the method that it chose stalls: the next one takes over."""
 
+import math
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 
+import numpy as np
+
+from dual2.functions import Function
+from dual2.methods.method import Method
 from dual2.solving.choice import Choice
 from dual2.solving.planning import Start
 from dual2.solving.result import Counts, Result, Status
@@ -10,42 +15,100 @@ from dual2.solving.result import Counts, Result, Status
 Attempt = Callable[[Choice, Start, int, float | None], Result]
 """Runs a choice from a start with so many rounds and seconds."""
 _STUCK = (Status.STALLED, Status.DIVERGED)
+_FINAL = (Status.CONVERGED, Status.INFEASIBLE, Status.UNBOUNDED)
+_SHARE, _LEAST_SECONDS = 0.5, 10.0
+"""Part of the remaining time that a method has which is not the last candidate: the others need
+some too. Shares below so many seconds are not made: most runs are shorter than that."""
+_NEAR = 1e-100
+"""Step of the prox that finds the nearest point which h accepts."""
 
 
-def continue_after_stall(
-    result: Result, choice: Choice, attempt: Attempt, max_rounds: int, time_limit: float | None
-) -> Result:
-    """The result of the first method that does not stall, or the best of all that do.
+@dataclass(frozen=True)
+class Candidates:
+    """The methods of an automatic choice, one after the other.
 
-    Every method begins anew, within what is left of the limits. Counts and seconds are those of
-    all runs together, and the explanation tells each stall.
+    ``h`` is that of the problem; ``slowest`` turns the seconds of this process into those of the
+    slowest, so that all processes decide alike.
     """
-    best, said = result, [] if result.status not in _STUCK else [_told(choice, result)]
-    counts, seconds = result.counts, result.seconds
-    for method in choice.others:
-        if result.status not in _STUCK:
-            break
-        rounds = max_rounds - counts.rounds
-        left = None if time_limit is None else time_limit - seconds
-        if rounds <= 0 or (left is not None and left <= 0):
-            break
-        following = Choice(method, f"{method.name}, since {_told(choice, result)}", able=True)
-        result, choice = attempt(following, None, rounds, left), following
-        counts, seconds = _together(counts, result.counts), seconds + result.seconds
-        if result.status in _STUCK:
-            said.append(_told(choice, result))
-        if result.status not in _STUCK or result.certificate.kkt < best.certificate.kkt:
-            best = result
-    if best is result and not choice.others and not said:
-        return result
-    if best.status in _STUCK and len(said) > 1:
-        more = f"{best.explanation}\nNo method got further: {'; '.join(said)}."
-        best = replace(best, explanation=more)
-    return replace(best, counts=counts, seconds=seconds)
+
+    choice: Choice
+    attempt: Attempt
+    h: Function
+    slowest: Callable[[float], float]
+    max_rounds: int
+    time_limit: float | None
+
+    def run(self, start: Start) -> Result:
+        """The result of the first method that solves the problem, or the best of all.
+
+        A method that takes over starts from zero. Counts and seconds are those of all runs
+        together, and the explanation mentions each run that did not solve the problem.
+        """
+        choice, methods = self.choice, list(self.choice.others)
+        best = result = self.attempt(choice, start, self.max_rounds, self._time(0.0, methods))
+        counts, seconds = result.counts, result.seconds
+        said = [_ended(choice, result)]
+        while methods and self._gives_way(result):
+            rounds, spent = self.max_rounds - counts.rounds, self.slowest(seconds)
+            if rounds <= 0 or (self.time_limit is not None and spent >= self.time_limit):
+                break
+            method = methods.pop(0)
+            choice = Choice(method, f"{method.name}, since {'; '.join(said)}", able=True)
+            result = self.attempt(choice, None, rounds, self._time(spent, methods))
+            counts, seconds = _together(counts, result.counts), seconds + result.seconds
+            said.append(_ended(choice, result))
+            best = self._better(best, result)
+        if len(said) == 1:
+            return result
+        if best.status not in _FINAL:
+            best = _best_of_all(best, result, said)
+        return replace(best, counts=counts, seconds=seconds)
+
+    def _time(self, spent: float, later: list[Method]) -> float | None:
+        """Seconds of the next method: half of what is left, or all if there is little."""
+        if self.time_limit is None:
+            return None
+        left = self.time_limit - spent
+        return left if not later or _SHARE * left < _LEAST_SECONDS else _SHARE * left
+
+    def _gives_way(self, result: Result) -> bool:
+        """Whether another method is tried after this end."""
+        return result.status in (*_STUCK, Status.TIME_LIMIT)
+
+    def _better(self, first: Result, second: Result) -> Result:
+        """The answer that is shown: one that is proven, else the one that is nearer to a proof."""
+        if second.status in _FINAL:
+            return second
+        return second if self._shortfall(second) < self._shortfall(first) else first
+
+    def _shortfall(self, result: Result) -> float:
+        """How far an answer is from feasible and optimal, all rows and coordinates together.
+
+        The KKT residual is that of the worst coordinate: 1 for good answers and for useless ones.
+        """
+        s = result.y
+        with np.errstate(all="ignore"):
+            accepted = self.h.prox(s, _NEAR) if self.h.proximable else s
+            missed = float(np.linalg.norm(s - accepted))
+            size = max(float(np.linalg.norm(s)), float(np.linalg.norm(accepted)))
+        found = max(missed / size if size > 0 else missed, result.certificate.objective)
+        return found if math.isfinite(found) else math.inf
 
 
-def _told(choice: Choice, result: Result) -> str:
-    ended = str(result.status).lower()
+def _best_of_all(best: Result, last: Result, said: list[str]) -> Result:
+    """The best answer where no method solved the problem; a limit or an interrupt is the end.
+
+    What can be continued then is the last run, which only was cut short.
+    """
+    explanation = f"{best.explanation}\nNo method solved it: {'; '.join(said)}."
+    best = replace(best, explanation=explanation)
+    return best if last.status in _STUCK else replace(best, status=last.status, state=last.state)
+
+
+def _ended(choice: Choice, result: Result) -> str:
+    ended = str(result.status).replace("_", " ").lower()
+    if result.status == Status.TIME_LIMIT:
+        ended = "reached its time limit"
     return (
         f"{choice.method.name} {ended} after {result.counts.rounds} rounds at a residual of "
         f"{result.certificate.kkt:.1e}"

@@ -23,7 +23,7 @@ from dual2.runtime import Transport, find_communicator, find_transport, local_pr
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
 from dual2.solving.choice import Choice, choose
-from dual2.solving.continuation import continue_after_stall
+from dual2.solving.continuation import Candidates
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.empty_agents import EmptyAgents
@@ -196,8 +196,12 @@ def solve(
             result = _assemble(driver, plan, share.whole, outcome, (tol, atol))
         return replace(result, setting=_setting(found.name, problem.p, network))
 
-    result = attempt(choice, start, int(max_rounds), time_limit)
-    result = continue_after_stall(result, choice, attempt, int(max_rounds), time_limit)
+    def slowest(seconds: float) -> float:
+        """The most that any process has spent."""
+        return float(share.largest(np.full((len(share.agents), 1), seconds))[0])
+
+    limits = int(max_rounds), time_limit
+    result = Candidates(choice, attempt, problem.h, slowest, *limits).run(start)
     result = empty.result(result)
     _log.info("%s after %d rounds", result.status, result.counts.rounds)
     if throw and result.status != Status.CONVERGED:
