@@ -23,13 +23,12 @@ from dual2.methods.interior_point.messages import (
 )
 from dual2.methods.interior_point.report import point_fields
 from dual2.methods.interior_point.schema import Fields, Schema
+from dual2.methods.interior_point.schur import SchurFactors
+from dual2.methods.interior_point.schur_pattern import SchurPattern
 from dual2.methods.interior_point.units import Units, agree_on_units
 from dual2.methods.message import (
     REQUESTS,
-    lower_triangle,
     read_request,
-    symmetric,
-    triangle_size,
 )
 from dual2.runtime import Runtime
 
@@ -66,6 +65,7 @@ class Agents:
         self.plain = [*private_blocks(problem, self.active), public]
         self.where = _find_places(self.plain[:-1], problem.dims)
         self.sums = self.asked = self.request = 0
+        self.schur = SchurFactors(SchurPattern.full(0))
         self.begin()
 
     @property
@@ -91,16 +91,17 @@ class Agents:
 
     def set_up(self) -> Units:
         """Agree on units, and begin in them."""
-        units, self.blocks = agree_on_units(self)
+        units, self.blocks, self.schur = agree_on_units(self)
         self.points = [block.start() for block in self.blocks]
         return units
 
-    def rescale(self, factors: Array, cost_scale: float) -> None:
-        """Use units that were agreed on earlier."""
+    def rescale(self, factors: Array, cost_scale: float, entries: Array) -> None:
+        """Use units and entries of S that were agreed on earlier."""
         self.blocks = self.plain
         for one in factors:
             self.blocks = [block.equilibrated(one) for block in self.blocks]
-        self.blocks = [block.with_cost(cost_scale) for block in self.blocks]
+        self.schur = SchurFactors(SchurPattern(self.p, entries))
+        self.blocks = [block.final(cost_scale, self.schur.pattern) for block in self.blocks]
 
     # -- exchange 1 -------------------------------------------------------------------------------
     def exchange_point(
@@ -113,15 +114,20 @@ class Agents:
         limits = self._limits(damping)
         if len(lengths) == 1:
             return self._point_at(self._agree_on(lengths[0], limits), outer_at, limits)
-        width = header().width + len(lengths) * linearised(self.p).width
+        width = header().width + len(lengths) * self._schema.width
         if self.runtime.comm.size == 1:
             return self._point_alone(lengths, outer_at, limits, width)
         return self._point_apart(lengths, outer_at, limits, width)
 
     @property
+    def _schema(self) -> Schema:
+        """One candidate of the first exchange."""
+        return linearised(self.p, self.schur.pattern.size)
+
+    @property
     def tries(self) -> int:
         """How many step lengths fit into one message."""
-        return MOST_NUMBERS // linearised(self.p).width
+        return MOST_NUMBERS // self._schema.width
 
     def _agree_on(self, most: float, limits: Array) -> float:
         """The longest step up to ``most`` that all can take: one short exchange."""
@@ -140,7 +146,7 @@ class Agents:
     ) -> tuple[float, Fields]:
         """Linearise after a step that all can take."""
         lin = self._linearise(length, outer_at)
-        width = header().width + linearised(self.p).width
+        width = header().width + self._schema.width
         told = self._sum_linearised([lin], limits, [limits >= 0], width)
         return self._move(length, lin), told[0]
 
@@ -220,7 +226,7 @@ class Agents:
         sent: int,
     ) -> list[Fields]:
         """One message with a part per step length."""
-        head, schema, levels = header(), linearised(self.p), mark_levels(limits)
+        head, schema, levels = header(), self._schema, mark_levels(limits)
 
         def fill(at: Array, out: Array) -> None:
             head.pack(out[:, : head.width], {"levels": levels[at], "requests": self._requests(at)})
@@ -250,10 +256,9 @@ class Agents:
 
     def _write(self, block: Block, lin: Linearisation, own: Array, out: Array) -> None:
         """What some agents of a block put into the first exchange."""
-        rows, columns = lower_triangle(self.p)
         fields = {name: value[own] for name, value in lin.fields.items()}
-        fields["schur"] = lin.system.schur(block.A, own)[:, rows, columns]
-        linearised(self.p).pack(out, fields)
+        fields["schur"] = lin.system.schur(block.A, own)
+        self._schema.pack(out, fields)
 
     def _present(self, at: Array) -> Iterator[tuple[int, Array, Array]]:
         """Blocks with agents in places ``at``: which, which of their agents, in which rows."""
@@ -339,16 +344,15 @@ class Agents:
 
     # -- polishing --------------------------------------------------------------------------------
     def exchange_face(self, steps: Sequence[FaceStep]) -> tuple[Array, Array]:
-        """Σ A K⁻¹ Aᵀ on the faces, and Σ A (v − K⁻¹ r)."""
+        """Entries of Σ A K⁻¹ Aᵀ on the faces, and Σ A (v − K⁻¹ r)."""
         p = self.p
-        schema = Schema({"schur": triangle_size(p), "left": p})
-        rows, columns = lower_triangle(p)
+        schema = Schema({"schur": self.schur.pattern.size, "left": p})
 
         def part(k: int, own: Array) -> Array:
             block, step = self.blocks[k], steps[k]
             out = np.empty((len(own), schema.width))
             left = block.product(step.point.v) - block.product(step.M)
-            schur = step.system.schur(block.A, own)[:, rows, columns]
+            schur = step.system.schur(block.A, own)
             schema.pack(out, {"schur": schur, "left": left[own]})
             return out
 
@@ -360,7 +364,7 @@ class Agents:
 
         total = self._sum(header().width + schema.width, fill)[header().width :]
         told = Fields(schema, total + part(len(self.blocks) - 1, np.zeros(1, np.int64))[0])
-        return symmetric(told["schur"], p), told["left"].copy()
+        return told["schur"].copy(), told["left"].copy()
 
     # -- messages ---------------------------------------------------------------------------------
     def _sum(

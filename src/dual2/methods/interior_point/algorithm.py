@@ -18,9 +18,7 @@ from dual2.methods.interior_point.linearisation import Outer
 from dual2.methods.interior_point.residuals import Residuals, find_residuals
 from dual2.methods.interior_point.run import NEARLY, Run
 from dual2.methods.interior_point.schema import Fields
-from dual2.methods.interior_point.schur import solver
 from dual2.methods.interior_point.state import Phase, State
-from dual2.methods.message import symmetric
 
 Array = np.ndarray
 DAMPING = 0.99
@@ -200,9 +198,7 @@ class InteriorPoint(Run):
     def _embed(self, told: Fields, residuals: Residuals) -> Embedding | None:
         """Factorise S; None if it has no factors."""
         now, near = self.current, self.current.kappa <= FAR * self.current.tau
-        S = symmetric(told["schur"], self.agents.p)
-        S[np.diag_indices(len(S))] += DELTA
-        solve = solver(S)
+        solve = self.agents.schur.solver(told["schur"], DELTA)
         if solve is None:
             return None
         if now.curved:

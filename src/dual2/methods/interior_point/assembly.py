@@ -1,7 +1,7 @@
 """Groups of agents in standard form, and the public block of h.
 
-Agents with diagonal curvature, dense columns and no rows of their own are computed together, padded
-to a width that depends on the agent alone, so that its numbers have the same bits in any group.
+Agents with diagonal curvature and no rows of their own are computed together, padded to a width
+that depends on the agent alone, so that its numbers have the same bits in any group.
 """
 
 from collections import defaultdict
@@ -15,7 +15,12 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.functions import Function, PiecewiseQuadratic
 from dual2.methods.interior_point.block import Block
-from dual2.methods.interior_point.couplings import Coupling, DenseCoupling, SparseCoupling
+from dual2.methods.interior_point.couplings import (
+    Coupling,
+    DenseCoupling,
+    SparseCoupling,
+    coupling_of,
+)
 from dual2.methods.interior_point.standard_form import StandardForm, standard_form
 from dual2.problem import Problem
 from dual2.problem.groups import Forms, Group
@@ -24,12 +29,17 @@ from dual2.problem.matrices import Shared
 Array = np.ndarray
 MOST_NUMBERS = 2_000_000
 """Numbers in the dense columns of a group."""
+LEAST_SPARSE, SPARSE_SHARE = 1_000, 0.25
+"""Entries from which columns may be computed with as sparse ones, and the share that is not 0."""
 MOST_PADDED = 2_000
 """Variables of an agent up to which it is computed together with others."""
 
 
 class Member(NamedTuple):
-    """Agents in standard form: their places, columns (agents, p, d), and form of all in one."""
+    """Agents in standard form: their places, columns, and form of all in one.
+
+    Columns are (agents, p, d), or of one agent sparse (p, d).
+    """
 
     places: Array
     A: Any
@@ -58,17 +68,17 @@ def has_blocks(function: Function, dim: int) -> bool:
 
 def private_blocks(problem: Problem, active: Array) -> list[Block]:
     """The agents of this process in groups; of the coupling the ``active`` rows."""
-    together: dict[int, list[Member]] = defaultdict(list)
+    together: dict[tuple[int, bool], list[Member]] = defaultdict(list)
     blocks = []
     for group in problem.groups:
         for member in _members(problem, group):
             if _simple(member):
-                together[padded_width(_widest(member))].append(member)
+                together[padded_width(_widest(member)), sp.issparse(member.A)].append(member)
             else:
                 blocks.append(_single(member, active))
-    for width, members in sorted(together.items()):
+    for (width, sparse), members in sorted(together.items()):
         for part in _cut(members, width, len(active)):
-            blocks.append(_joined(part, width, active))
+            blocks.append(_joined(part, width, active, sparse))
     return blocks
 
 
@@ -78,7 +88,7 @@ def public_block(h: Function, p: int) -> tuple[Block, Array, Array]:
     assert found is not None, "planned for functions in block form"
     form = standard_form([found])
     active = np.flatnonzero(~_free_rows(form))
-    A = SparseCoupling(sp.csr_array(-form.P[active]))
+    A = coupling_of(sp.csr_array(-form.P[active]))
     return _block(np.zeros(0, np.int64), A, form), form.offset[active], active
 
 
@@ -95,7 +105,7 @@ def _members(problem: Problem, group: Group) -> list[Member]:
     """A group whose functions split by coordinate as one, any others agent by agent."""
     f, g, d = group.f, group.g, group.dim
     if isinstance(f, Forms) and isinstance(g, Forms) and not isinstance(group.A, Shared):
-        if not any(sp.issparse(problem.agents[i].A) for i in group.at.tolist()):
+        if not any(_has_sparse_columns(problem.agents[i].A) for i in group.at.tolist()):
             parts = [_blocks_of(_flat(one), len(group.at) * d) for one in (f, g)]
             A = np.array([problem.agents[i].A for i in group.at.tolist()])
             return [Member(group.at, A, standard_form(parts), d)]
@@ -110,8 +120,16 @@ def _member(agent: Any, place: int) -> Member:
     ]
     if isinstance(A, LinearOperator):
         A = A @ np.eye(d)
-    A = sp.csr_array(A) if sp.issparse(A) else np.asarray(A, dtype=float)[None]
+    A = sp.csr_array(A) if _has_sparse_columns(A) else np.asarray(A, dtype=float)[None]
     return Member(np.array([place]), A, standard_form(parts), d)
+
+
+def _has_sparse_columns(A: Any) -> bool:
+    """Whether an agent's columns are computed with as sparse ones."""
+    if sp.issparse(A) or isinstance(A, LinearOperator):
+        return sp.issparse(A)
+    A = np.asarray(A)
+    return A.size >= LEAST_SPARSE and np.count_nonzero(A) <= SPARSE_SHARE * A.size
 
 
 def _flat(forms: Forms) -> PiecewiseQuadratic:
@@ -133,7 +151,7 @@ def _simple(member: Member) -> bool:
     plain = (
         not form.smooth and not len(form.rows.rhs) and not sp.issparse(form.H) and form.H.ndim == 1
     )
-    return plain and not sp.issparse(member.A) and _widest(member) <= MOST_PADDED
+    return plain and _widest(member) <= MOST_PADDED
 
 
 def _owners(member: Member) -> Array:
@@ -164,13 +182,13 @@ def _cut(members: Sequence[Member], width: int, p: int) -> list[list[Member]]:
 
 
 # -- blocks ------------------------------------------------------------------------------------
-def _joined(members: Sequence[Member], width: int, active: Array) -> Block:
+def _joined(members: Sequence[Member], width: int, active: Array, sparse: bool) -> Block:
     """One group of all agents of these members."""
     count = sum(len(member.places) for member in members)
     H, q = np.ones((count, width)), np.zeros((count, width))
     lower, upper = np.full((count, width), -np.inf), np.full((count, width), np.inf)
-    A = np.zeros((count, len(active), width))
-    maps, offsets, first = [], [], 0
+    A = np.zeros((0 if sparse else count, len(active), width))
+    maps, offsets, columns, first = [], [], [], 0
     for member in members:
         form, m, owner = member.form, len(member.places), _owners(member)
         slot = np.arange(form.n) - np.searchsorted(owner, owner)
@@ -179,7 +197,11 @@ def _joined(members: Sequence[Member], width: int, active: Array) -> Block:
         lower[rows, slot], upper[rows, slot] = form.lower, form.upper
         coordinate = np.zeros(form.n, np.int64)
         coordinate[form.P.indices] = np.repeat(np.arange(m * member.dim), np.diff(form.P.indptr))
-        A[rows, :, slot] = member.A[owner, :, coordinate % member.dim][:, active]
+        if sparse:
+            own = sp.coo_array(sp.csr_array(member.A[active].T)[coordinate])
+            columns.append((own.data, (rows * width + slot)[own.coords[0]], own.coords[1]))
+        else:
+            A[rows, :, slot] = member.A[owner, :, coordinate % member.dim][:, active]
         place = sp.csr_array(
             (np.ones(form.n), (coordinate, owner * width + slot)), shape=(m * member.dim, m * width)
         )
@@ -189,9 +211,14 @@ def _joined(members: Sequence[Member], width: int, active: Array) -> Block:
     places = np.concatenate([member.places for member in members])
     expansion = sp.csr_array(sp.block_diag(maps, format="csr"))
     g, bounded = _limits(lower, upper)
+    joint: Coupling = DenseCoupling(A)
+    if sparse:
+        data, at, row = (np.concatenate(part) for part in zip(*columns, strict=True))
+        shape = (count * width, len(active))
+        joint = SparseCoupling(sp.csr_array((data, (at, row)), shape=shape), count)
     return Block(
         places=places,
-        A=DenseCoupling(A),
+        A=joint,
         H=H,
         q=q,
         g=g,
@@ -206,12 +233,9 @@ def _joined(members: Sequence[Member], width: int, active: Array) -> Block:
 def _single(member: Member, active: Array) -> Block:
     """An agent of its own."""
     A, P = member.A, member.form.P
-    wide: Coupling
     if sp.issparse(A):
-        wide = SparseCoupling(sp.csr_array((A @ P)[active]))
-    else:
-        wide = DenseCoupling(np.ascontiguousarray((P.T @ A[0][active].T).T)[None])
-    return _block(member.places, wide, member.form)
+        return _block(member.places, coupling_of((A @ P)[active]), member.form)
+    return _block(member.places, coupling_of((P.T @ A[0][active].T).T), member.form)
 
 
 def _block(places: Array, A: Coupling, form: StandardForm) -> Block:

@@ -7,10 +7,12 @@ of one agent have, are B v + t = d·τ with multipliers y.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
 from dual2.functions.blocks import SmoothTerm
 from dual2.methods.interior_point.cones import (
@@ -19,6 +21,11 @@ from dual2.methods.interior_point.cones import (
     longest_in_cones,
 )
 from dual2.methods.interior_point.couplings import Coupling
+from dual2.methods.interior_point.local_system import (
+    EliminationCache,
+    coupled_variables,
+)
+from dual2.methods.interior_point.schur_pattern import SchurPattern
 from dual2.methods.interior_point.standard_form import ConicRows
 
 Array = np.ndarray
@@ -115,6 +122,38 @@ class Block:
     cost_scale: float = 1.0
     begin: Array | None = None
 
+    @cached_property
+    def coupled(self) -> Array:
+        """Variables that curvature or private rows tie to others; of groups of one agent."""
+        if self.rows is None and not sp.issparse(self.H) and self.H.ndim == 2 and not self.smooth:
+            return np.zeros(0, np.int64)
+        return coupled_variables(self.H, self.rows, len(self.smooth) > 0)
+
+    @cached_property
+    def eliminations(self) -> EliminationCache:
+        """Orders of elimination of the local system."""
+        return EliminationCache()
+
+    def cliques(self) -> sp.csr_array:
+        """Rows of the coupling that are tied by its variables; one clique per row."""
+        by_variable = self.A.by_variable()
+        if not len(self.coupled):
+            return by_variable
+        members = sp.csr_array((np.ones(self.n), (self._components(), np.arange(self.n))))
+        return sp.csr_array(members @ abs(by_variable))
+
+    def _components(self) -> Array:
+        """Which variables of one agent are tied to one another, directly or not."""
+        if self.smooth:
+            return np.zeros(self.n, np.int64)
+        if sp.issparse(self.H):
+            ties: Any = sp.csr_array(self.H)
+        else:
+            ties = sp.csr_array(self.H[0] if self.H.ndim == 3 else (self.n, self.n))
+        if self.rows is not None:
+            ties = sp.block_array([[ties, self.rows.B.T], [self.rows.B, None]])
+        return connected_components(ties, directed=False)[1][: self.n]
+
     # -- scaling --------------------------------------------------------------------------------
     def equilibrated(self, row_factors: Array) -> "Block":
         """One round: rows by agreed factors, columns and private rows by their own sizes."""
@@ -158,9 +197,10 @@ class Block:
         data = self.H.data if sp.issparse(self.H) else self.H
         return max(np.abs(self.q).max(initial=0.0), np.abs(data).max(initial=0.0))
 
-    def with_cost(self, scale: float) -> "Block":
-        """The objective multiplied by a number."""
-        return replace(self, H=self.H * scale, q=self.q * scale, cost_scale=scale)
+    def final(self, scale: float, pattern: SchurPattern) -> "Block":
+        """The objective multiplied by a number; S has these entries."""
+        A, H, q = self.A.on(pattern), self.H * scale, self.q * scale
+        return replace(self, A=A, H=H, q=q, cost_scale=scale)
 
     # -- small algebra --------------------------------------------------------------------------
     @property

@@ -14,7 +14,12 @@ import scipy.sparse as sp
 
 from dual2.methods.interior_point.block import Block, Point, dot
 from dual2.methods.interior_point.cones import TINY, plain_rows
-from dual2.methods.interior_point.local_system import LocalSystem, factorise
+from dual2.methods.interior_point.local_system import (
+    EliminationCache,
+    LocalMatrix,
+    LocalSystem,
+    factorise,
+)
 from dual2.methods.interior_point.standard_form import ConicRows
 
 Array = np.ndarray
@@ -99,7 +104,8 @@ def linearise_face(block: Block, point: Point, dual: Array) -> FaceStep:
         rows = Equations(ConicRows(B, left, np.ones(len(left), bool)))
         residual = [force + (B.T @ point.y[0, held])[None], left[None]]
         H = _with_bent(H, bent)
-    system = factorise(H, np.zeros_like(block.q), rows, RHO, free)
+    matrix = LocalMatrix(H, rows, block.coupled)
+    system = factorise(matrix, np.zeros_like(block.q), RHO, EliminationCache(), free)
     return FaceStep(point, system, held, system.solve(np.hstack(residual)))
 
 

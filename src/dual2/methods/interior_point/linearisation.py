@@ -20,7 +20,7 @@ from dual2.methods.interior_point.block import (
     dot2,
 )
 from dual2.methods.interior_point.cones import RowScaling
-from dual2.methods.interior_point.local_system import LocalSystem, factorise
+from dual2.methods.interior_point.local_system import LocalMatrix, LocalSystem, factorise
 
 Array = np.ndarray
 ROUNDING = 4.0 * EPS
@@ -263,7 +263,8 @@ def linearise(block: Block, point: Point, outer: Outer) -> Linearisation:
     scaling = None
     if block.rows is not None:
         scaling = RowScaling(block.rows, point.t[0], point.y[0])
-    system = factorise(H, theta.sum(axis=0), scaling, outer.rho)
+    matrix = LocalMatrix(H, scaling, block.coupled)
+    system = factorise(matrix, theta.sum(axis=0), outer.rho, block.eliminations)
     return Linearisation(block, point, outer, scaling, theta, system, *residuals)
 
 

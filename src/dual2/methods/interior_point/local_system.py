@@ -1,23 +1,30 @@
 """The local linear system K = [H + Θ + ρI, Bᵀ; B, −Θ_B⁻¹ − δI] of an agent.
 
-Diagonal curvature without rows needs no factorisation. Dense curvature without rows has a Cholesky
-factor; everything else is quasi-definite and sparse, factorised by :func:`scipy.sparse.linalg.splu`
-without row exchanges, followed by refinement on K itself.
+Variables that nothing couples need no factorisation. Of the others, dense curvature without rows
+has a Cholesky factor; everything else is quasi-definite and sparse: L D Lᵀ of K with a little more
+on its diagonal (Vanderbei 1995; the same in CLARABEL), and refinement on K itself.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-import scipy.linalg as sl
+import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
-import scipy.sparse.linalg as sla
 
 from dual2.methods.interior_point.couplings import Coupling
+from dual2.methods.interior_point.schur_pattern import SchurPattern
+from dual2.methods.interior_point.sparse_ldl import Elimination
 from dual2.methods.interior_point.standard_form import ConicRows
 
 Array = np.ndarray
-MOST_REFINEMENTS = 3
+MOST_REFINEMENTS = 5
+ENOUGH = 1e-15
+"""Refinement ends at this part of the right-hand side."""
+STATIC = 1e-8
+"""Added to the diagonal with the sign of the pivot before factorising: factors without row
+exchanges keep half of the digits, and refinement brings the rest back."""
 GROWTH = 100.0
 """By how much ρ grows where K has no factors."""
 LARGEST_RHO = 1e6
@@ -36,6 +43,28 @@ class RowsOfSystem(Protocol):
         ...
 
 
+class NoFactors(Exception):
+    """The matrix is not definite as it should be."""
+
+
+@dataclass
+class EliminationCache:
+    """The last order of elimination, kept while the pattern of K stays the same."""
+
+    known: tuple[Array, Array, Elimination] | None = field(default=None)
+
+    def find(self, K: sp.csr_array, signs: Array) -> Elimination:
+        """The order for the pattern of K."""
+        if self.known is not None:
+            ends, columns, found = self.known
+            same = np.array_equal(ends, K.indptr) and np.array_equal(columns, K.indices)
+            if same and np.array_equal(signs[found.order], found.signs):
+                return found
+        found = Elimination.of(K, signs)
+        self.known = (K.indptr, K.indices, found)
+        return found
+
+
 class DiagonalSystem:
     """(H + Θ + ρ)⁻¹ of m agents, entry by entry; variables that are not ``free`` stay."""
 
@@ -50,139 +79,171 @@ class DiagonalSystem:
         return self.inverse * rhs
 
     def schur(self, A: Coupling, at: Array) -> Array:
-        """A K⁻¹ Aᵀ of the agents ``at``."""
+        """Entries of A K⁻¹ Aᵀ of the agents ``at``."""
         return A.gram(self.inverse, at)
 
 
 class MatrixSystem:
-    """K⁻¹ of one agent, from a solver of columns."""
+    """K⁻¹ of one agent: a diagonal for variables alone, a solver for ``coupled`` ones and rows."""
 
-    def __init__(self, solve: Callable[[Array], Array], n: int, size: int, rho: float) -> None:
-        self._solve, self._n, self._size, self.rho = solve, n, size, rho
+    def __init__(
+        self, inverse: Array, coupled: Array, rows: int, solve: Callable[[Array], Array], rho: float
+    ) -> None:
+        self._inverse, self._coupled, self._rows = inverse[None], coupled, rows
+        self._solve, self.rho = solve, rho
         self._schur: Array | None = None
 
     def solve(self, rhs: Array) -> Array:
         """K⁻¹ rhs, (1, n + rows)."""
-        return self._solve(rhs[0])[None]
+        n = self._inverse.shape[1]
+        out = np.empty_like(rhs)
+        out[:, :n] = self._inverse * rhs[:, :n]
+        inner = np.concatenate([rhs[0, self._coupled], rhs[0, n:]])
+        found = self._solve(inner)
+        out[0, self._coupled] = found[: len(self._coupled)]
+        out[0, n:] = found[len(self._coupled) :]
+        return out
 
     def schur(self, A: Coupling, at: Array) -> Array:
-        """A K⁻¹ Aᵀ, over the rows that A touches: (1, p, p)."""
+        """Entries of A K⁻¹ Aᵀ, (1, entries)."""
         if self._schur is None:
-            At: Any = A.transposed()
-            p = At.shape[1]
-            if sp.issparse(At):
-                touched = np.unique(At.indices)
-                columns = At[:, touched].toarray()
-            else:
-                touched, columns = np.arange(p), At
-            padded = np.zeros((self._size, columns.shape[1]))
-            padded[: self._n] = columns
-            small = columns.T @ self._solve(padded)[: self._n]
-            self._schur = np.zeros((p, p))
-            self._schur[np.ix_(touched, touched)] = 0.5 * (small + small.T)
-        return self._schur[None]
+            assert A.pattern is not None, "the pattern is agreed on with the units"
+            total = A.gram(self._inverse, np.zeros(1, np.int64))
+            if len(self._coupled):
+                total = total + self._coupled_part(A, A.pattern)[None]
+            self._schur = total
+        return self._schur
+
+    def _coupled_part(self, A: Coupling, pattern: SchurPattern) -> Array:
+        """Contribution of the coupled variables, over the rows in which they stand."""
+        At: Any = A.transposed()[self._coupled]
+        if sp.issparse(At):
+            touched = np.unique(At.indices)
+            columns = At[:, touched].toarray()
+        else:
+            touched = np.flatnonzero(np.any(At != 0, axis=0))
+            columns = At[:, touched]
+        padded = np.concatenate([columns, np.zeros((self._rows, columns.shape[1]))])
+        image = self._solve(padded)[: len(self._coupled)]
+        small = (At[:, touched].T @ image) if sp.issparse(At) else columns.T @ image
+        full = np.zeros((pattern.p, pattern.p))
+        full[np.ix_(touched, touched)] = 0.5 * (small + small.T)
+        return full[pattern.rows, pattern.columns]
 
 
 LocalSystem = DiagonalSystem | MatrixSystem
 
 
+class LocalMatrix(NamedTuple):
+    """What K is made of: H and Θ + ρ, private rows, and which variables are coupled.
+
+    H is a diagonal (m, n), or of one agent (1, n, n) or sparse (n, n).
+    """
+
+    H: Any
+    rows: RowsOfSystem | None
+    coupled: Array
+
+
 def factorise(
-    H: Any, theta: Array, rows: RowsOfSystem | None, rho: float, free: Array | None = None
+    matrix: LocalMatrix,
+    theta: Array,
+    rho: float,
+    cache: EliminationCache,
+    free: Array | None = None,
 ) -> LocalSystem:
     """Factorise K; ρ grows until the factors exist.
 
     Parameters
     ----------
-    H : ndarray (m, n), or of one agent (1, n, n) or sparse (n, n)
-        Curvature: diagonals of m agents, or a matrix.
+    matrix : LocalMatrix
+        Curvature and private rows.
     theta : ndarray, shape (m, n)
         What bounds add to the diagonal.
-    rows : RowsOfSystem or None
-        Private rows, of one agent.
     rho : float
         Proximal term.
+    cache : EliminationCache
+        Orders of elimination.
     free : ndarray of bool, shape (m, n), or None
         Variables that are not free keep their values.
     """
-    diagonal = not sp.issparse(H) and H.ndim == 2
-    if rows is None and diagonal:
+    H, rows = matrix.H, matrix.rows
+    flat = not sp.issparse(H) and H.ndim == 2
+    if rows is None and flat:
         return DiagonalSystem(H + theta, rho, free)
-    only = None if free is None else free[0]
+    diagonal = H[0] if flat else H.diagonal() if sp.issparse(H) else np.diagonal(H[0])
+    coupled, movable = matrix.coupled, np.ones(len(diagonal)) if free is None else free[0]
+    if free is not None:
+        coupled = coupled[free[0][coupled]]
     while True:
+        inverse = movable / (diagonal + theta[0] + rho)
+        inverse[matrix.coupled] = 0.0
         try:
-            if rows is None and not sp.issparse(H):
-                return _dense(H[0], theta[0] + rho, rho, only)
-            top = sp.diags_array(H[0] + theta[0] + rho) if diagonal else _matrix(H, theta[0] + rho)
-            return _sparse(top, rows, rho, only)
-        except (sl.LinAlgError, RuntimeError):
+            solve = _coupled_solver(matrix, coupled, theta[0] + rho, rho, cache)
+            count = 0 if rows is None else len(rows.rows.rhs)
+            return MatrixSystem(inverse, coupled, count, solve, rho)
+        except NoFactors:
             rho = max(GROWTH * rho, 1e-14)
             if rho > LARGEST_RHO:
                 raise
 
 
-def _matrix(H: Any, diagonal: Array) -> sp.csc_array:
-    matrix = H if sp.issparse(H) else H[0]
-    return sp.csc_array(sp.csc_array(matrix) + sp.diags_array(diagonal))
-
-
-def _dense(H: Array, diagonal: Array, rho: float, free: Array | None) -> MatrixSystem:
-    """H + diagonal by Cholesky."""
-    n = len(diagonal)
-    K = H.copy()
-    K[np.diag_indices(n)] += diagonal
-    if free is not None:
-        K = np.where(np.outer(free, free), K, np.eye(n))
-    factors = sl.cho_factor(K, lower=True, check_finite=False)
-    return MatrixSystem(
-        _masked(lambda b: sl.cho_solve(factors, b, check_finite=False), free), n, n, rho
-    )
-
-
-def _sparse(top: Any, rows: RowsOfSystem | None, rho: float, free: Array | None) -> MatrixSystem:
-    """The quasi-definite matrix with the private rows."""
-    n = top.shape[0]
-    K = sp.csc_array(top)
+def _coupled_solver(
+    matrix: LocalMatrix, at: Array, diagonal: Array, rho: float, cache: EliminationCache
+) -> Callable[[Array], Array]:
+    """The solver for the coupled variables ``at``, and the rows."""
+    H, rows = matrix.H, matrix.rows
+    if rows is None and not len(at):
+        return np.copy
+    if rows is None and not sp.issparse(H):
+        return _dense_solver(H[0][np.ix_(at, at)], diagonal[at])
+    if sp.issparse(H):
+        top = sp.csr_array(H)[at][:, at] + sp.diags_array(diagonal[at])
+    else:
+        top = sp.diags_array(H[0][at] + diagonal[at])
+        if H.ndim == 3:
+            top = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
+    K = sp.csr_array(top)
+    signs = np.ones(K.shape[0])
     if rows is not None:
-        B = rows.rows.B
+        B = rows.rows.B[:, at]
         corner = rows.inverse_matrix() + sp.diags_array(np.full(B.shape[0], rho))
-        K = sp.csc_array(sp.block_array([[top, B.T], [B, -corner]]))
-    if free is not None:
-        K = _fixed(K, free, n)
-    return MatrixSystem(_masked(_sparse_solver(K), free), n, K.shape[0], rho)
+        K = sp.csr_array(sp.block_array([[K, B.T], [B, -corner]], format="csr"))
+        signs = np.concatenate([signs, -np.ones(B.shape[0])])
+    K.sort_indices()
+    return _sparse_solver(K, signs, cache.find(K, signs))
 
 
-def _fixed(K: sp.csc_array, free: Array, n: int) -> sp.csc_array:
-    """K with the identity for variables that are not free."""
-    keep = np.ones(K.shape[0])
-    keep[:n] = free
-    mask = sp.diags_array(keep)
-    return sp.csc_array(mask @ K @ mask + sp.diags_array(1.0 - keep))
+def _dense_solver(H: Array, diagonal: Array) -> Callable[[Array], Array]:
+    """H + diagonal by Cholesky."""
+    K = np.array(H, order="F")
+    K[np.diag_indices(len(diagonal))] += diagonal
+    factor, failed = lapack.dpotrf(K, lower=1, clean=0, overwrite_a=1)
+    if failed:
+        raise NoFactors
+    return lambda b: lapack.dpotrs(factor, b.reshape(len(b), -1), lower=1)[0].reshape(b.shape)
 
 
-def _masked(solve: Callable[[Array], Array], free: Array | None) -> Callable[[Array], Array]:
-    """The solver with 0 for variables that are not free."""
-    if free is None:
-        return solve
-
-    def masked(b: Array) -> Array:
-        b = b.copy()
-        b[: len(free)][~free] = 0.0
-        return solve(b)
-
-    return masked
-
-
-def _sparse_solver(K: sp.csc_array) -> Callable[[Array], Array]:
-    """Solver of K x = b: sparse factors without row exchanges, refined while that helps."""
-    factors = sla.splu(
-        K, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.01, options={"SymmetricMode": True}
-    )
+def _sparse_solver(
+    K: sp.csr_array, signs: Array, elimination: Elimination
+) -> Callable[[Array], Array]:
+    """Solver of K X = B for one or many right-hand sides, refined while that helps."""
+    rows = np.repeat(np.arange(len(signs)), np.diff(K.indptr))
+    data = K.data.copy()
+    diagonal = np.flatnonzero(rows == K.indices)
+    data[diagonal] += STATIC * signs
+    factors = elimination.factorise(data)
+    if not np.isfinite(factors.D).all():
+        raise NoFactors
 
     def solve(b: Array) -> Array:
         x = factors.solve(b)
         residual = b - K @ x
         size = np.abs(residual).max(initial=0.0)
+        enough = ENOUGH * np.abs(b).max(initial=0.0)
         for _ in range(MOST_REFINEMENTS):
+            if not size > enough:
+                break
             new = x + factors.solve(residual)
             left = b - K @ new
             after = np.abs(left).max(initial=0.0)
@@ -192,3 +253,27 @@ def _sparse_solver(K: sp.csc_array) -> Callable[[Array], Array]:
         return x
 
     return solve
+
+
+def coupled_variables(H: Any, rows: ConicRows | None, smooth: bool) -> Array:
+    """Variables of one agent that curvature or private rows tie to others.
+
+    Examples
+    --------
+    >>> H = sp.csr_array(np.array([[1.0, 0, 2], [0, 1, 0], [2, 0, 9]]))
+    >>> coupled_variables(H, None, smooth=False).tolist()
+    [0, 2]
+    """
+    if smooth:
+        return np.arange(H.shape[-1])
+    tied = np.zeros(H.shape[-1], bool)
+    if sp.issparse(H):
+        both = sp.coo_array(H)
+        off = both.coords[0] != both.coords[1]
+        tied[both.coords[0][off]] = True
+        tied[both.coords[1][off]] = True
+    elif H.ndim == 3:
+        tied |= np.count_nonzero(H[0] - np.diag(np.diagonal(H[0])), axis=0) > 0
+    if rows is not None:
+        tied[rows.B.indices] = True
+    return np.flatnonzero(tied)

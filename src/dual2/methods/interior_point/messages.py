@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 
 from dual2.methods.interior_point.schema import Schema
-from dual2.methods.message import REQUESTS, triangle_size
+from dual2.methods.message import REQUESTS
 
 Array = np.ndarray
 LEVELS = np.concatenate(
@@ -34,10 +34,10 @@ def header() -> Schema:
 
 
 @lru_cache(maxsize=4)
-def linearised(p: int) -> Schema:
-    """One candidate of the first exchange."""
+def linearised(p: int, entries: int) -> Schema:
+    """One candidate of the first exchange, with so many entries of S."""
     vectors = {name: p for name in ("product", "load", "AMu", "AMt", "AM_affine")}
-    return Schema({"refused": 1, "schur": triangle_size(p)} | vectors | dict.fromkeys(SCALARS, 1))
+    return Schema({"refused": 1, "schur": entries} | vectors | dict.fromkeys(SCALARS, 1))
 
 
 @lru_cache(maxsize=4)

@@ -18,7 +18,6 @@ from dual2.methods.interior_point.finish import (
     without_dust,
 )
 from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
-from dual2.methods.interior_point.schur import solver
 from dual2.methods.interior_point.state import Phase, State
 from dual2.methods.interior_point.units import ROUNDS
 from dual2.methods.method import TerminationReport
@@ -55,8 +54,8 @@ class Run(ExactSumMethod):
         self._best = self._before = self.agents.points
         self.current = replace(
             self.current, phase=Phase.ITERATE, factors=units.factors, cost_scale=units.cost_scale,
-            b=units.b, count=units.pairs, curved=units.curved, cones=units.cones,
-            kappa=0.0 if units.curved else 1.0,
+            b=units.b, entries=units.entries, count=units.pairs, curved=units.curved,
+            cones=units.cones, kappa=0.0 if units.curved else 1.0,
         )  # fmt: skip
 
     # -- the finish -------------------------------------------------------------------------------
@@ -80,8 +79,7 @@ class Run(ExactSumMethod):
         points = zip(agents.blocks, agents.points, strict=True)
         steps = [linearise_face(block, point, now.dual) for block, point in points]
         S, left = agents.exchange_face(steps)
-        S[np.diag_indices(len(S))] += FACE_RHO
-        solve = solver(S)
+        solve = agents.schur.solver(S, FACE_RHO)
         if solve is None:
             self._end_polish()
             return
@@ -200,7 +198,8 @@ class Run(ExactSumMethod):
         agents.sums = 0
         self.current = State(
             lam=np.zeros(self.runtime.p), factors=np.ones((ROUNDS, len(rows))), b=rows, dual=rows,
-            d_dual=rows, best_dual=rows, separator=np.zeros(self.runtime.p),
+            d_dual=rows, best_dual=rows, entries=np.zeros(0, np.int64),
+            separator=np.zeros(self.runtime.p),
         )  # fmt: skip
         self._best = self._best_before = self._before = agents.points
         self._x, self._ray = x.copy(), np.zeros_like(x)
@@ -224,7 +223,7 @@ class Run(ExactSumMethod):
         agents, self.current = self.agents, load_state(State, state)
         self._x, agents.sums = np.array(state["x"], dtype=float), self.current.sums
         if self.current.phase != Phase.SETUP:
-            agents.rescale(self.current.factors, self.current.cost_scale)
+            agents.rescale(self.current.factors, self.current.cost_scale, self.current.entries)
         own = {
             k: load_points(k, state, agents.points, Direction if k == "step" else Point)
             for k in self._saved()

@@ -29,6 +29,8 @@ class State:
         λ of the answer in the user's units, all rows.
     factors : ndarray, shape (rounds, rows)
         Agreed factors of the rows, of every round.
+    entries : ndarray of int64
+        Which entries of the lower triangle of S can be other than 0.
     b : ndarray
         Right-hand side of the coupling in scaled units.
     cost_scale : float
@@ -66,6 +68,7 @@ class State:
     d_dual: Array
     best_dual: Array
     separator: Array
+    entries: Array
     phase: int = Phase.SETUP
     cost_scale: float = 1.0
     tau: float = 1.0

@@ -12,6 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dual2.methods.interior_point.block import SCALES, Block
+from dual2.methods.interior_point.schur import SchurFactors
+from dual2.methods.interior_point.schur_pattern import (
+    LEAST_ROWS,
+    SchurPattern,
+    triangle_counts,
+)
 
 if TYPE_CHECKING:
     from dual2.methods.interior_point.agents import Agents
@@ -28,7 +34,7 @@ class Units(NamedTuple):
 
     ``factors`` of the rows in every round, the objective's ``cost_scale``, the right-hand side
     ``b`` in these units, and ``pairs``, the complementarity pairs of all agents; whether somebody
-    has smooth terms (``curved``) or second-order ``cones``.
+    has smooth terms (``curved``) or second-order ``cones``; which ``entries`` S has.
     """
 
     factors: Array
@@ -37,10 +43,11 @@ class Units(NamedTuple):
     pairs: float
     curved: bool
     cones: bool
+    entries: Array
 
 
-def agree_on_units(agents: Agents) -> tuple[Units, list[Block]]:
-    """Four maxima and a sum; the units and the blocks in them."""
+def agree_on_units(agents: Agents) -> tuple[Units, list[Block], SchurFactors]:
+    """Four maxima and a sum; the units, the blocks in them, and the factors of S."""
     p, blocks, factors = agents.p, agents.plain, []
     scales, sizes = np.ones(p), np.zeros(p + 1)
     for _ in range(ROUNDS):
@@ -51,12 +58,18 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block]]:
         scales = wanted
         blocks = [block.equilibrated(factors[-1]) for block in blocks]
     cost = float(np.clip(1.0 / sizes[p], *COSTS)) if sizes[p] > 0 else 1.0
-    blocks = [block.with_cost(cost) for block in blocks]
-    total = agents.runtime.allreduce_filled(p + 3, _fill_offsets(agents))
+    places = p * (p + 1) // 2 if p >= LEAST_ROWS else 0
+    total = agents.runtime.allreduce_filled(p + 3 + places, _fill_offsets(agents, places))
     agents.sums += 1
-    pairs, curved, cones = total[p:] + _traits(blocks[-1]).sum(axis=0)
+    pairs, curved, cones = total[p : p + 3] + _traits(blocks[-1]).sum(axis=0)
+    pattern = SchurPattern.full(p)
+    if places:
+        own = triangle_counts(agents.plain[-1].cliques())
+        pattern = SchurPattern.of_counts(p, total[p + 3 :] + own)
+    blocks = [block.final(cost, pattern) for block in blocks]
     b = (agents.h_offset - total[:p]) * scales
-    return Units(np.array(factors), cost, b, float(pairs), curved > 0, cones > 0), blocks
+    units = Units(np.array(factors), cost, b, float(pairs), curved > 0, cones > 0, pattern.entries)
+    return units, blocks, SchurFactors(pattern)
 
 
 def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
@@ -69,17 +82,28 @@ def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
     return np.maximum(agents.runtime.allreduce_max(rows), own)
 
 
-def _fill_offsets(agents: Agents) -> Callable[[Array, Array], None]:
-    """A_i x_i at v = 0 of each agent, and its :func:`_traits`."""
-    rows = np.zeros((agents.runtime.n, agents.p + 3))
+def _fill_offsets(agents: Agents, places: int) -> Callable[[Array, Array], None]:
+    """A_i x_i at v = 0 of each agent, its :func:`_traits`, and which entries of S it has.
+
+    The entries of a group are counted in the row of its first agent: sums of whole numbers are the
+    same however agents are grouped.
+    """
+    p = agents.p
+    rows = np.zeros((agents.runtime.n, p + 3))
     x = agents.x([np.zeros_like(block.q) for block in agents.plain])
     if x.any():
         rows[:, :-3] = agents.runtime.products(x)[:, agents.active]
     for block in agents.plain[:-1]:
         rows[block.places, -3:] = _traits(block)
+    firsts = np.array([block.places[0] for block in agents.plain[:-1]], dtype=np.int64)
 
     def fill(at: Array, out: Array) -> None:
-        out[:] = rows[at]
+        out[:, : p + 3] = rows[at]
+        if places:
+            out[:, p + 3 :] = 0.0
+            for k in np.flatnonzero(np.isin(firsts, at)).tolist():
+                row = int(np.flatnonzero(at == firsts[k])[0])
+                out[row, p + 3 :] = triangle_counts(agents.plain[k].cliques())
 
     return fill
 
