@@ -120,7 +120,7 @@ def test_from_tables_to_predictions(folder):
     X, y, ids = read(folder, "table")
     assert all(f"{len(ids)} of " in text for text in said.values()) and len(ids) > 300
     said = fit_with_a_death(folder)
-    assert "every party learns the label" in said["hospital"]
+    assert "Labels: they stay at their holder" in said["hospital"]
     prepare = preparation(X).fit(X)
     truth = LogisticRegression(C=0.5, tol=1e-12, max_iter=10_000).fit(prepare.transform(X), y)
     found = []

@@ -94,11 +94,11 @@ def test_what_is_wrong_in_a_party_is_named(offices, name):
 def test_a_study_says_what_it_shows_and_wants_consent(offices):
     lab = read_learn_party(offices.file("lab"))
     said = summary(lab)
-    for words in ("hospital, lab, insurer", "every party learns the label", "masked", "C from 1"):
+    for words in ("hospital, lab, insurer", "Prefer labels.private = true", "masked", "C from 1"):
         assert words in said
     demand_consent(lab)
     silent = change(offices, "study.toml", ("accept_leakage = true", ""))
-    assert "decides nothing about labels" in silent and "every party learns the label" in silent
+    assert "decides nothing about labels" in silent and "Set labels.private = true" in silent
 
 
 def test_numbers_cannot_be_randomised(offices):

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from dual2.learn.vertical import fitting, prediction
-from dual2.learn.vertical.alignment import load_rows
 from dual2.learn.vertical.fitting import align, fit
 from dual2.learn.vertical.intersection import Cipher
 from dual2.learn.vertical.label_noise import keep_probability, randomise
@@ -49,7 +48,6 @@ class Seen:
     made: dict[str, Any]
     wire: bytes  # all that any party sent, before it was encrypted
     trained: int  # bytes of it that were sent before anything was predicted
-    prices: dict[int, np.ndarray]  # λ, as each party knows it
     totals: dict[int, np.ndarray]  # what each party reads of the sum of the scores
 
 
@@ -70,13 +68,12 @@ def study(tmp_path_factory) -> Iterator[Seen]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Connection, "put", tapped)
         patch.setattr(prediction, "sum_for", spied)
-        prices = watch_prices(patch)
         offices = Offices(tmp_path_factory.mktemp("wire") / "all", make_world(40, 8), policy="psi")
         done(offices.everyone(lambda own: align(own, **quiet)))
         models = done(offices.everyone(lambda own: fit(own, **quiet)))
         trained = sum(map(len, sent))
         made = done(offices.everyone(lambda own: predict(own, own.table, **quiet)))
-        yield Seen(offices, models, made, b"".join(sent), trained, dict(prices), dict(totals))
+        yield Seen(offices, models, made, b"".join(sent), trained, dict(totals))
 
 
 def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
@@ -93,11 +90,7 @@ def watch_prices(patch: pytest.MonkeyPatch) -> dict[int, np.ndarray]:
 
 
 def test_no_id_feature_or_coefficient_is_on_the_wire(study):
-    """Nor scores of predictions; labels are, which is why a study must accept it.
-
-    So are the joint scores of the rows of the training, sums that all parties see; here they are
-    those of the prediction too.
-    """
+    """Nor labels, scores of training rows or scores of predictions."""
     said, world = study.wire, study.offices.world
     assert len(said) > 50_000 and b"incarnation" in said  # the tap works
     ids = {one.encode() for table in world.tables.values() for one in table["patient"]}
@@ -109,7 +102,7 @@ def test_no_id_feature_or_coefficient_is_on_the_wire(study):
     numbers += [c.mean for model in study.models.values() for c in model.preparation.columns]
     assert not found_in(said, numbers)
     scores = study.made["hospital"].scores.ravel().tolist()
-    assert not found_in(said[study.trained :], scores)
+    assert not found_in(said, scores)
     for form in (struct.pack("<d", numbers[7]), repr(numbers[7]).encode()):
         assert found_in(said[:1001] + b" " + form + said[1001:9000], numbers) == [numbers[7]]
 
@@ -125,7 +118,7 @@ LEAKS = {
 def test_a_planted_leak_is_found(tmp_path, monkeypatch, name):
     """The search of the wire finds a value that the lab tells while it trains."""
     sent: list[bytes] = []
-    put, share = Connection.put, fitting.share_labels
+    put, train = Connection.put, fitting.train_mixed
 
     def tapped(self: Connection, *parts: bytes) -> bool:
         sent.append(b"".join(bytes(part) for part in parts))
@@ -136,10 +129,10 @@ def test_a_planted_leak_is_found(tmp_path, monkeypatch, name):
             transport.tell(0, b"abc" + LEAKS[name](own, range(99)))
         if own.party.name == "hospital":
             transport.hear(1, 99)
-        return share(own, transport, *rest)
+        return train(own, transport, *rest)
 
     monkeypatch.setattr(Connection, "put", tapped)
-    monkeypatch.setattr(fitting, "share_labels", leaking)
+    monkeypatch.setattr(fitting, "train_mixed", leaking)
     offices = Offices(tmp_path / "all", make_world(20, 0, mixed=False))
     own = read_learn_party(offices.file("lab"))
     numbers = own.table.columns
@@ -168,17 +161,17 @@ def test_only_the_receiver_can_read_a_total(study):
 
 
 # -- labels ----------------------------------------------------------------------------------------
-def test_the_price_tells_labels_that_are_not_protected(study):
+ONE_NORM = {"options": "{ l1_ratio = 0.5 }", "sums": "sums = { matrices = true }"}
+"""A study whose penalty is no square: all parties work in every sum, and see dual values."""
+
+
+def test_dual_values_tell_labels_that_are_not_protected(tmp_path, monkeypatch):
     """The lab guesses every label of the hospital from the sign of λ."""
-    table, trained = study.offices.world.tables["hospital"], load_rows_of(study.offices, "lab")
-    true = dict(zip(table["patient"], table["stroke"], strict=True))
-    assert [int(price < 0) for price in study.prices[1]] == [true[one] for one in trained]
-
-
-def load_rows_of(offices: Offices, name: str) -> list[str]:
-    """Ids of the training rows, in their order."""
-    own = read_learn_party(offices.file(name))
-    return [own.table.column("patient")[k] for k in load_rows(own, own.table).index]
+    offices = Offices(tmp_path / "all", make_world(40, 0, mixed=False), **ONE_NORM)
+    prices = watch_prices(monkeypatch)
+    done(offices.everyone(lambda own: fit(own, **quiet)))
+    true = offices.world.tables["hospital"]["stroke"]
+    assert [int(price < 0) for price in prices[1]] == true
 
 
 def test_no_attack_finds_more_than_randomised_labels(tmp_path, monkeypatch):
@@ -188,7 +181,7 @@ def test_no_attack_finds_more_than_randomised_labels(tmp_path, monkeypatch):
     true = np.random.default_rng(5).integers(0, 2, rows)
     world.tables["hospital"]["stroke"] = true.tolist()
     world.columns["lab"].pop("ward")
-    offices = Offices(tmp_path / "all", world, labels=f"epsilon = {epsilon}")
+    offices = Offices(tmp_path / "all", world, labels=f"epsilon = {epsilon}", **ONE_NORM)
     prices = watch_prices(monkeypatch)
     models = done(offices.everyone(lambda own: fit(own, **quiet)))
     price = (prices[1] < 0).astype(int)

@@ -12,9 +12,9 @@ from dual2.errors import Dual2Error, PeerError, Refusal
 from dual2.files import read_json
 from dual2.learn.vertical.ids import TOKEN_BYTES, cut, digest_of, read_ids, tokens_of
 from dual2.learn.vertical.intersection import MAX_MESSAGE_BYTES, intersect, intersect_as_holder
+from dual2.learn.vertical.learning_terms import GIVEN, PSI
 from dual2.learn.vertical.party_file import LearnParty
 from dual2.learn.vertical.row_limits import RowLimits, count_attempt
-from dual2.learn.vertical.study import GIVEN, PSI
 from dual2.learn.vertical.tables import Table
 from dual2.runtime.peers.folder import create, make_private
 from dual2.runtime.peers.identity import read_private

@@ -31,7 +31,7 @@ minimum = 50
 
 [labels]
 holder = "hospital"
-accept_leakage = true          # or epsilon = 2.0; see: dual2 learn summary party.toml
+private = true                 # or epsilon = 2.0; see: dual2 learn summary party.toml
 
 [predictions]
 to = ["hospital"]

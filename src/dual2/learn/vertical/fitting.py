@@ -1,10 +1,12 @@
 """``dual2 learn align`` and ``fit``: from a party's table to its part of the model."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from dual2.errors import Refusal
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import choose_codes
 from dual2.learn.minimum_norm import MINIMUM_NORM, dependent_columns, describe
@@ -18,17 +20,22 @@ from dual2.learn.vertical.alignment import (
 )
 from dual2.learn.vertical.label_noise import keep_probability
 from dual2.learn.vertical.labels import Labels, read_labels, share_labels
+from dual2.learn.vertical.mixed_training import MixedFit, train_mixed
 from dual2.learn.vertical.model import MODEL, PartyModel, load_model, save_model
 from dual2.learn.vertical.party_file import LearnParty
-from dual2.learn.vertical.preparation import learn_preparation
+from dual2.learn.vertical.preparation import Preparation, learn_preparation
+from dual2.learn.vertical.scale_record import record_scales, with_known_scales
 from dual2.learn.vertical.session import Report, demand_consent, is_over, run_phase, summary
 from dual2.learn.vertical.training import Fitted, Place, train_here
-from dual2.learn.vertical.validation import Choice, choose_value
+from dual2.learn.vertical.validation import Choice, search_together
 from dual2.parties.status import Board
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
 ALIGN, FIT = "align", "fit"
+FEWEST_ROWS = 10
+"""Rows below which a category enters no model with private labels: a column that is not zero in one
+row tells its label, one of ten rows guesses them 0.56 of the time."""
 
 
 def align(
@@ -64,6 +71,8 @@ def fit(
         model = _train(own, transport, board, rows)
         transport.confirm()
         save_model(own, model)
+        if own.study.learning.mixes:
+            record_scales(own, model.preparation)
         return model
 
     model = run_phase(own, FIT, work, lambda: _checked(own), resume, report)
@@ -72,6 +81,8 @@ def fit(
         report(f"{about['status']} after {about['sums']} sums: {own.party.state / MODEL}")
     else:
         report(f"{model.notice} {own.party.state / MODEL} keeps what there is.")
+    for line in model.preparation.notes:
+        report(line)
     for line in (about.get("dependent"), about.get("choice"), about.get("labels")):
         if line:
             report(f"{line}")
@@ -82,52 +93,85 @@ def _checked(own: LearnParty) -> str:
     """Hash of what is read; an error for data of this party that cannot be used."""
     own.check_label()
     mark, rows = own.table.digest(own.used()), load_rows(own, own.table)
-    learn_preparation(own.columns, own.table, rows.index, own.study.learning.standardize)
+    prepare(own, rows.index)
+    if own.holds_labels and own.study.learning.private and not own.columns:
+        raise Refusal(
+            f"{own.party.file}: table.columns is empty. labels.private needs a column of the "
+            "holder of the labels: without one the others together know every score. Add a "
+            "column, or decide on epsilon or accept_leakage in the study.",
+            "it holds private labels and has no columns of its own.",
+        )
     if own.holds_labels:
         read_labels(own, own.table, rows.index, release=False)
     return mark
 
 
+def prepare(own: LearnParty, index: Array) -> Preparation:
+    """How this party's columns enter the model, from the training rows."""
+    learning = own.study.learning
+    least = FEWEST_ROWS if learning.private else 1
+    made = learn_preparation(own.columns, own.table, index, learning.standardize, least)
+    return with_known_scales(own, made) if learning.mixes else made
+
+
 def _train(own: LearnParty, transport: Parties, board: Board, rows: Rows) -> PartyModel:
+    """The model of this party, by one sum of mixed columns or by sums with everybody."""
     learning, index = own.study.learning, rows.index
-    place = Place(own.study, own.party.me, transport, board.tell)
-    mine = read_labels(own, own.table, index) if own.holds_labels else None
-    labels = share_labels(own, transport, mine, len(index))
-    prepare = lambda some: learn_preparation(  # noqa: E731
-        own.columns, own.table, some, learning.standardize
-    )
-    choice: Choice | None = None
-    changes: dict[str, Any] = {}
-    if learning.search is not None:
-        choice = choose_value(place, own.table, index, labels, prepare)
-        changes = {learning.search.parameter: choice.value}
-    preparation = prepare(index)
-    estimator = learning.estimator(**changes)
+    preparation = prepare(own, index)
     X = preparation.apply(own.table, index)
-    found = train_here(place, estimator, X, labels)
-    about = _about(own, found, labels, rows, transport)
-    about |= _dependent(estimator, X, preparation.outputs)
-    about |= {"options": learning.options | changes}
-    if choice is not None:
-        about |= {"choice": choice.words, "search": choice.table}
-    return PartyModel(preparation, found.coefficients, found.constants, labels.names, about)
+    mine = read_labels(own, own.table, index) if own.holds_labels else None
+    work = _train_mixed if learning.mixes else partial(_train_together, board=board)
+    found, about = work(own, transport, X, mine)
+    count = {"count": len(rows), "digest": rows.digest}
+    about = {"model": learning.model, "rows": count, "sums": transport.progress.sums} | about
+    about |= _dependent(learning.estimator(), X, preparation.outputs)
+    names = mine.names if mine is not None else ()
+    return PartyModel(preparation, found.coefficients, found.constants, names, about)
 
 
-def _about(
-    own: LearnParty, found: Fitted, labels: Labels, rows: Rows, transport: Parties
-) -> dict[str, Any]:
-    result = found.result
-    about: dict[str, Any] = {
-        "model": own.study.learning.model,
-        "status": str(result.status),
-        "rows": {"count": len(rows), "digest": rows.digest},
-        "sums": transport.progress.sums,
-        "certificate": _plain(vars(result.certificate)),
-        "versions": result.versions,
+def _train_mixed(
+    own: LearnParty, transport: Parties, X: Array, mine: Labels | None
+) -> tuple[MixedFit, dict[str, Any]]:
+    """The holder of the labels trains, and tells the others their coefficients."""
+    found = train_mixed(own, transport, X, mine)
+    about: dict[str, Any] = {"status": found.status, "certificate": found.certificate}
+    about |= {"options": own.study.learning.options | found.changes}
+    if found.at_holder is None or mine is None:
+        return found, about
+    at_holder = found.at_holder
+    about |= {"versions": at_holder.model.versions} | _choice(at_holder.choice)
+    if mine.true is not None:
+        scores = at_holder.model.scores(at_holder.tables)
+        about["labels"] = _effect(own, scores, mine, mine.true)
+    return found, about
+
+
+def _train_together(
+    own: LearnParty, transport: Parties, X: Array, mine: Labels | None, board: Board
+) -> tuple[Fitted, dict[str, Any]]:
+    """All parties know the labels and work in every step."""
+    learning = own.study.learning
+    place = Place(own.study, own.party.me, transport, board.tell)
+    labels = share_labels(own, transport, mine, len(X))
+    choice, changes = None, {}
+    if learning.search is not None:
+        choice = search_together(place, X, labels)
+        changes = {learning.search.parameter: choice.value}
+    found = train_here(place, learning.estimator(**changes), X, labels)
+    about = {
+        "status": str(found.status),
+        "certificate": _plain(vars(found.result.certificate)),
+        "versions": found.result.versions,
+        "options": learning.options | changes,
     }
     if labels.true is not None:
-        about["labels"] = _effect(own, found, labels, labels.true)
-    return about
+        about["labels"] = _effect(own, found.scores, labels, labels.true)
+    return found, about | _choice(choice)
+
+
+def _choice(choice: Choice | None) -> dict[str, Any]:
+    """What cross-validation has found, for the model's file."""
+    return {} if choice is None else {"choice": choice.words, "search": choice.table}
 
 
 def _dependent(estimator: VerticalModel, X: Array, names: Sequence[str]) -> dict[str, str]:
@@ -140,10 +184,10 @@ def _dependent(estimator: VerticalModel, X: Array, names: Sequence[str]) -> dict
     return {"dependent": said} if found else {}
 
 
-def _effect(own: LearnParty, found: Fitted, labels: Labels, true: Array) -> str:
+def _effect(own: LearnParty, scores: Array, labels: Labels, true: Array) -> str:
     """What randomising has changed, known to the holder of the labels alone."""
     epsilon = own.study.learning.epsilon or 0.0
-    codes, flipped = choose_codes(found.scores), int(np.sum(labels.values != true))
+    codes, flipped = choose_codes(scores), int(np.sum(labels.values != true))
     return (
         f"ε = {epsilon:g}: {flipped} of {len(true)} labels were changed (expected "
         f"{(1 - keep_probability(epsilon, labels.count)) * len(true):.0f}); training accuracy "

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from dual2.errors import Refusal
-from dual2.learn.vertical.study import INTEGER
+from dual2.learn.vertical.learning_terms import INTEGER
 from dual2.learn.vertical.tables import Table
 
 TOKEN_BYTES = 16

@@ -21,8 +21,8 @@ from dual2.learn.vertical.label_noise import (
     row_name,
     walks_of,
 )
+from dual2.learn.vertical.learning_terms import Learning
 from dual2.learn.vertical.party_file import LearnParty
-from dual2.learn.vertical.study import Learning
 from dual2.learn.vertical.tables import Table, number_of, word_of
 from dual2.runtime.peers.parties import Parties
 
@@ -45,20 +45,41 @@ class Labels:
 
 def what_labels_show(learning: Learning) -> str:
     """What the parties can learn about labels, in words, before anything runs."""
+    if learning.private:
+        return (
+            "Labels: they stay at their holder, and nobody else gets scores or dual values of "
+            "rows. What remains inferable: a partner can guess labels from its own coefficients "
+            "and columns, about as well as its columns predict them (breast cancer data, three "
+            "parties, 0.627 by guessing the majority: 0.82 and 0.95 of the labels). A column that "
+            "is not zero in one row only tells the label of that row (150 of 150), in two rows "
+            "0.75, in ten 0.56: categories with fewer than ten rows are left out. On tables with "
+            "few rows promise nothing."
+        )
     if learning.epsilon is not None:
         sure = keep_probability(learning.epsilon, 2)
         return (
-            f"Labels: randomised before the run, ε = {learning.epsilon:g}. Every party sees the "
-            f"randomised ones; of two classes such a label is the true one with probability "
-            f"{sure:.3f}. All that is computed changes the odds of a row's true label by at most "
+            f"Labels: randomised before the run, ε = {learning.epsilon:g}. Of two classes a "
+            f"randomised label is the true one with probability {sure:.3f}. All that is computed "
+            "changes the odds of a row's true label by at most "
             f"a factor {math.exp(learning.epsilon):.3g}, whatever else is known. What the model "
             "predicts for a row from its features is not hidden: that is its purpose."
         )
+    if learning.mixes and not learning.accepted:
+        return (
+            "Labels: undecided. Set labels.private = true (recommended), for classes "
+            "labels.epsilon = 2, or labels.accept_leakage = true."
+        )
+    if learning.mixes:
+        return (
+            "Labels: accept_leakage, without the measures of labels.private. Labels are not sent, "
+            "but every partner that receives scores of training rows can reconstruct every "
+            "training label, and rare categories tell labels. Prefer labels.private = true."
+        )
     return (
-        "Labels: every party learns the label of every training row. In each step all see the "
-        "price λ and the joint score s of each row, and these tell it: by the sign of λ for "
-        "classes, by y = s - λ/scale for a squared loss. Masks do not hide it. Accept it with "
-        "labels.accept_leakage = true, or (for classes) randomise labels: labels.epsilon = 2."
+        "Labels: every partner can reconstruct every training label, by the sign of the dual value "
+        "of a row for classes and from score and dual value for numbers. Masks do not hide it. "
+        "Accept it with labels.accept_leakage = true. Alternatives: labels.private = true with a "
+        "penalty of squares, or (for classes) randomised labels: labels.epsilon = 2."
     )
 
 

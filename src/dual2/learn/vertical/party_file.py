@@ -16,6 +16,7 @@
     file = "lab.csv"                  # or .parquet; or sql = "SELECT …" with url = "postgresql://…"
     id = "patient_no"                 # where it is called otherwise than in the study
     missing = "median"                # for all numbers, unless a column says otherwise
+    scales = "kept"                   # or "new": other scales than in earlier studies, see docs
 
     [table.columns]
     age = "number"
@@ -35,6 +36,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error, Refusal, unknown_name
 from dual2.files import read_toml
+from dual2.learn.vertical.learning_terms import GIVEN, HASHES
 from dual2.learn.vertical.preparation import (
     KINDS,
     NUMBER,
@@ -42,13 +44,13 @@ from dual2.learn.vertical.preparation import (
     REFUSE,
     Column,
 )
-from dual2.learn.vertical.study import GIVEN, HASHES, LearnStudy, read_learn_study
+from dual2.learn.vertical.study import LearnStudy, read_learn_study
 from dual2.learn.vertical.tables import UNREADABLE, Table, read_file, read_sql
 from dual2.parties.party import NEEDED, OPTIONAL, Party, party_of
 from dual2.parties.study import entries
 
 _NEEDED = {name: kind for name, kind in NEEDED.items() if name != "data"} | {"table": dict}
-_TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key")
+_TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key", "scales")
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class LearnParty:
     row_key: Path | None  # secret of all parties for keyed hashes, where the study wants them
     label_key: Path | None  # secret of the label table, at the holder alone
     read: Callable[[], Table]  # reads the party's own table, or that of new rows
+    scales: Path | None = None  # record of the columns' scales; None if the party wants new ones
 
     @cached_property
     def table(self) -> Table:
@@ -135,7 +138,19 @@ def read_learn_party(file: Path) -> LearnParty:
         file.parent / own["row_key"] if "row_key" in own else None,
         _label_key(own, file) if label is not None else None,
         _source(own, file),
+        _scales(own, file),
     )
+
+
+def _scales(own: dict[str, Any], file: Path) -> Path | None:
+    """Where the scales of columns are recorded: beside the table, whichever study reads it."""
+    wanted = own.get("scales", "kept")
+    if wanted not in ("kept", "new"):
+        raise Dual2Error(f"{file}: table.{unknown_name('scales', wanted, ('kept', 'new'))}")
+    if wanted == "new":
+        return None
+    table = file.parent / own["file"] if "file" in own else file.parent / "table"
+    return table.with_name(f"{table.name}.scales.json")
 
 
 def _label_key(own: dict[str, Any], file: Path) -> Path:

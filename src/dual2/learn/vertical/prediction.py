@@ -1,8 +1,7 @@
 """``dual2 learn predict``: scores of new rows by one masked sum, told only to whom the study names.
 
-Everybody adds its own part of the scores in fixed point modulo 2¹²⁸ with a public range. Who is to
-receive the scores adds random words of its own as well, so that the total is uniformly random to
-everybody else, and takes them off again. With several receivers there is one such sum for each.
+The sum is one of :mod:`dual2.learn.vertical.receiver_sums`. With several receivers there is one
+such sum for each.
 """
 
 import math
@@ -13,16 +12,16 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import log_loss, mean_squared_error
 
-from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
 from dual2.errors import Dual2Error, Refusal, counted
 from dual2.files import to_csv
 from dual2.learn.classification import choose_codes, probabilities
 from dual2.learn.vertical.alignment import Rows, match_rows
 from dual2.learn.vertical.labels import Labels
+from dual2.learn.vertical.learning_terms import GIVEN, Learning
 from dual2.learn.vertical.model import PartyModel, load_model
 from dual2.learn.vertical.party_file import LearnParty
+from dual2.learn.vertical.receiver_sums import sum_for
 from dual2.learn.vertical.session import Report, is_over, run_phase
-from dual2.learn.vertical.study import GIVEN, Learning
 from dual2.learn.vertical.tables import Table, number_of, read_new, word_of
 from dual2.learn.vertical.validation import score
 from dual2.parties.status import Board
@@ -31,10 +30,6 @@ from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.parties import Parties
 
 Array = np.ndarray
-RANGE = 40
-"""Parts of a score are below 2^40 in magnitude, for all models: a public range tells nothing."""
-_MASK = 2**62 + 16
-"""Number of the receiver's own random words, apart from those of sums."""
 
 
 @dataclass(frozen=True)
@@ -137,31 +132,6 @@ def _tell_scores(own: LearnParty, transport: Parties, part: Array) -> Array | No
         total = sum_for(own, transport, part.ravel(), receiver, k)
         found = total.reshape(part.shape) if receiver == own.party.me else found
     return found
-
-
-def sum_for(own: LearnParty, transport: Parties, part: Array, receiver: int, number: int) -> Array:
-    """Sum over the parties that only ``receiver`` can read; to others it is random.
-
-    ``number`` tells apart the sums of one run.
-    """
-    network = own.study.network
-    if not np.all(np.abs(part) < 2.0**RANGE):
-        raise Refusal(
-            f"A part of a score exceeds 2^{RANGE} in magnitude. Standardise the columns.",
-            "its part of the scores is too large.",
-        )
-    bits = 126 - (network.n - 1).bit_length() - RANGE
-    places, words = np.array([[bits, 1, RANGE]]), np.zeros((len(part), 2), np.uint64)
-    encode_rows(np.ascontiguousarray(part[None]), places, max(1, len(part)), words)
-    noise = transport.own.words(_MASK + number, words.size).reshape(words.shape)
-    if receiver == own.party.me:
-        add_words(words, noise)
-    total, _ = transport.add_words(words, True, network)
-    if receiver == own.party.me:
-        subtract_words(total, noise)
-    answer = np.empty(len(part))
-    decode_words(np.ascontiguousarray(total), places, max(1, len(part)), answer, 0)
-    return answer
 
 
 # -- at the receiver -------------------------------------------------------------------------------

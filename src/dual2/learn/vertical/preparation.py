@@ -67,6 +67,7 @@ class Preparation:
     """
 
     columns: tuple[Prepared, ...]
+    notes: tuple[str, ...] = ()  # for the owner: constant columns, categories that are left out
 
     @property
     def outputs(self) -> list[str]:
@@ -125,19 +126,36 @@ def read_preparation(document: list[dict[str, Any]]) -> Preparation:
 
 
 def learn_preparation(
-    columns: Sequence[Column], table: Table, rows: Sequence[int] | Array, standardize: bool
+    columns: Sequence[Column],
+    table: Table,
+    rows: Sequence[int] | Array,
+    standardize: bool,
+    least: int = 1,
 ) -> Preparation:
-    """Means, spreads, categories and fillings, from the training rows."""
-    return Preparation(tuple(_learn(column, table, rows, standardize) for column in columns))
+    """Means, spreads, categories and fillings, from the training rows.
+
+    Categories of fewer than ``least`` rows are left out.
+    """
+    notes: list[str] = []
+    made = [_learn(column, table, rows, standardize, least, notes) for column in columns]
+    return Preparation(tuple(made), tuple(notes))
 
 
-def _learn(column: Column, table: Table, rows: Any, standardize: bool) -> Prepared:
+def _learn(
+    column: Column, table: Table, rows: Any, standardize: bool, least: int, notes: list[str]
+) -> Prepared:
     if column.kind == CATEGORY:
         texts = [text for text in _texts(table, column.name, rows) if text is not None]
         fill = _choose(Counter(texts)) if column.missing == FREQUENT else None
         fill = "missing" if column.missing == OWN else fill
         made = Prepared(column.name, CATEGORY, fill)
-        found = sorted(set(_filled_texts(_texts(table, column.name, rows), table, made)))
+        counts = Counter(_filled_texts(_texts(table, column.name, rows), table, made))
+        found = sorted(value for value in counts if counts[value] >= least)
+        if rare := len(counts) - len(found):
+            notes.append(
+                f"Column {column.name!r}: {counted(rare, 'category value')} with fewer than "
+                f"{least} rows left out, since such a column would tell labels."
+            )
         return Prepared(column.name, CATEGORY, fill, categories=tuple(found))
     numbers = _numbers(table, column.name, rows)
     known = numbers[~np.isnan(numbers)]
@@ -149,6 +167,8 @@ def _learn(column: Column, table: Table, rows: Any, standardize: bool) -> Prepar
             FREQUENT: lambda: float(_choose(Counter(known.tolist()))),
         }[column.missing]()
     whole = _filled(numbers, table, Prepared(column.name, NUMBER, fill))
+    if whole.size and np.all(whole == whole[0]):
+        notes.append(f"Column {column.name!r} has the same value in all training rows.")
     if not standardize or not whole.size:
         return Prepared(column.name, NUMBER, fill)
     with np.errstate(over="ignore", invalid="ignore"):

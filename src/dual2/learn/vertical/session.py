@@ -6,8 +6,8 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError, PeerRefused, Refusal
 from dual2.learn.vertical.labels import what_labels_show
+from dual2.learn.vertical.learning_terms import GIVEN, HASHES, PSI, Learning
 from dual2.learn.vertical.party_file import LearnParty
-from dual2.learn.vertical.study import GIVEN, HASHES, PSI
 from dual2.parties.session import take_part
 from dual2.parties.status import Board
 from dual2.runtime.peers.identity import validity
@@ -36,13 +36,12 @@ def summary(own: LearnParty) -> str:
     """What a study does and what it shows, in words, before anything runs."""
     study, learning = own.study, own.study.learning
     names = study.names
-    masks = (
-        "Sums: masked. Nobody sees another's part; all see totals: scores and prices per row, and "
-        "how the joint scores answer steps. n - 1 parties together know the part of the last. "
-        "Masked, not differentially private."
-        if study.masked
-        else "Sums: not masked. A parent in the tree sees the part of each of its children."
-    )
+    masks = "Sums: not masked. A parent in the tree sees the part of each of its children."
+    if study.masked:
+        masks = (
+            "Sums: masked. Nobody sees another's part. n - 1 parties together know the part of the "
+            "last. Masked, not differentially private."
+        )
     chosen = ""
     if learning.search is not None:
         values = ", ".join(f"{value:g}" for value in learning.search.values)
@@ -54,16 +53,33 @@ def summary(own: LearnParty) -> str:
         f"{'standardised' if learning.standardize else 'as they are'}, tol = {learning.tol:g}.",
         f"Labels are held by {names[learning.holder]}. Predictions go to {to}.",
         what_labels_show(learning),
+        what_columns_show(learning, len(names)),
         ROWS_SHOW[learning.rows.policy],
         masks,
     ]
     return "\n".join(lines)
 
 
+def what_columns_show(learning: Learning, parties: int) -> str:
+    """What the parties can learn about columns of the others, in words."""
+    if not learning.mixes:
+        return (
+            "Columns: every party sees the joint score and the dual value of each training row in "
+            "each step, and how the scores answer steps. With an l1 penalty or matrices it can "
+            "compute single columns of others."
+        )
+    whose = "of the other party" if parties == 2 else "of all others together, not whose it is"
+    return (
+        "Columns: the holder of the labels gets one masked sum of randomly mixed columns. From it "
+        f"the holder can compute the Gram matrix {whose}, and binary columns by independent "
+        "component analysis. The others get their own coefficients and the status."
+    )
+
+
 def demand_consent(own: LearnParty) -> None:
     """An error unless the study accepts, or reduces, what is shown of labels."""
     learning = own.study.learning
-    if learning.epsilon is None and not learning.accepted:
+    if learning.epsilon is None and not (learning.accepted or learning.private):
         raise Dual2Error(f"{own.study.file} decides nothing about labels. {summary(own)}")
 
 

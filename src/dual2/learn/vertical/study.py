@@ -22,7 +22,7 @@
 
     [labels]
     holder = "hospital"
-    epsilon = 2.0                     # randomised response; or accept_leakage = true
+    private = true                    # labels stay here; or epsilon = 2.0, accept_leakage = true
     budget = 2.0                      # most ε that earlier studies and this one may show of a label
 
     [predictions]
@@ -52,21 +52,20 @@ import networkx as nx
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_bytes, read_toml
 from dual2.functions import Zero
-from dual2.learn.base import VerticalModel
-from dual2.learn.classification import (
-    VerticalClassifier,
-    VerticalLinearSVC,
-    VerticalLogisticRegression,
-)
+from dual2.learn.classification import VerticalClassifier
 from dual2.learn.parties import GRAPHS
-from dual2.learn.regression import VerticalElasticNet, VerticalLasso, VerticalRidge
-from dual2.learn.robust import (
-    VerticalHuberRegressor,
-    VerticalPoissonRegressor,
-    VerticalQuantileRegressor,
-)
 from dual2.learn.training_methods import needs_curvature
-from dual2.methods.registry import METHODS, find_method
+from dual2.learn.vertical.learning_terms import (
+    INTEGER,
+    MODELS,
+    POLICIES,
+    TEXT,
+    Learning,
+    RowPolicy,
+    Search,
+)
+from dual2.learn.vertical.study_rules import check_links, check_one_norm, check_private
+from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import Network
 from dual2.parties.study import (
     Member,
@@ -80,85 +79,10 @@ from dual2.parties.study import (
 from dual2.runtime.peers.frames import MARK
 from dual2.solving.storage.folder import Public
 
-MODELS: dict[str, type[VerticalModel]] = {
-    kind.__name__.removeprefix("Vertical"): kind
-    for kind in (
-        VerticalElasticNet,
-        VerticalHuberRegressor,
-        VerticalLasso,
-        VerticalLinearSVC,
-        VerticalLogisticRegression,
-        VerticalPoissonRegressor,
-        VerticalQuantileRegressor,
-        VerticalRidge,
-    )
-}
-"""Models of a study, by the names of the estimators without ``Vertical``."""
-PSI, HASHES, GIVEN = "psi", "keyed hashes", "given"
-POLICIES = (PSI, HASHES, GIVEN)
-TEXT, INTEGER = "text", "integer"
 MAX_SUMS = 150
 """Most sums of Newton's method for one model."""
 _ELSEWHERE = {"parties", "network", "method", "runtime", "warm_start", "standardize", "tol"}
 _ELSEWHERE |= {"max_iter"}
-
-
-@dataclass(frozen=True)
-class RowPolicy:
-    """How rows are matched, between bounds on what a list of guesses could find.
-
-    ``maximum`` and ``ratio`` bound another party's set, absolutely and relative to one's own;
-    ``attempts`` bounds how often the same ids are matched.
-    """
-
-    policy: str = PSI
-    id: str = "id"
-    type: str = TEXT
-    minimum: int = 1
-    maximum: int = 1_000_000
-    ratio: float = 10.0
-    attempts: int = 20
-
-
-@dataclass(frozen=True)
-class Search:
-    """Values of one parameter that cross-validation chooses from."""
-
-    parameter: str
-    values: tuple[float, ...]
-    folds: int = 5
-    seed: int = 0
-
-
-@dataclass(frozen=True)
-class Learning:
-    """The part of a study about learning; parties are numbers.
-
-    ``epsilon`` is that of the labels' randomised response, ``budget`` the most that a label may
-    have been shown with, earlier studies included; ``accepted`` says whether all accept what is
-    shown of labels otherwise.
-    """
-
-    model: str
-    options: dict[str, Any]
-    standardize: bool
-    tol: float
-    rows: RowPolicy
-    holder: int
-    epsilon: float | None
-    accepted: bool
-    receivers: tuple[int, ...]
-    search: Search | None = None
-    budget: float | None = None
-
-    @property
-    def classifier(self) -> bool:
-        """Whether labels are classes."""
-        return issubclass(MODELS[self.model], VerticalClassifier)
-
-    def estimator(self, **changes: Any) -> VerticalModel:
-        """The estimator that says what loss and penalty are."""
-        return MODELS[self.model](**self.options | changes, tol=self.tol)
 
 
 @dataclass(frozen=True)
@@ -197,6 +121,7 @@ def read_learn_study(file: Path) -> LearnStudy:
     learn = entries(table["learn"], f"{where}: learn", {"model": str}, kinds)
     learning = _learning(table, learn, [member.name for member in members], where)
     options = _method(learn.get("method", "auto"), where, sums.get("matrices", False))
+    check_one_norm(learning, where, sums.get("matrices", False))
     study = LearnStudy(
         file,
         table["run"],
@@ -209,13 +134,14 @@ def read_learn_study(file: Path) -> LearnStudy:
         learning,
     )
     check_members(study, where)
-    _check_links(study, where)
+    check_links(study, learning, where)
+    check_private(study, learning, where)
     study.public.options["tol"] = learning.tol
     return study
 
 
 def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], where: str) -> Any:
-    kinds = {"accept_leakage": bool, "epsilon": float, "budget": float}
+    kinds = {"accept_leakage": bool, "epsilon": float, "budget": float, "private": bool}
     labels = entries(table["labels"], f"{where}: labels", {"holder": str}, kinds)
     told = entries(table.get("predictions", {}), f"{where}: predictions", {}, {"to": list})
     model = str(learn["model"]).removeprefix("Vertical")
@@ -237,6 +163,8 @@ def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], wh
         tuple(_number(name, names, f"{where}: predictions.to") for name in told.get("to", []))
         or (holder,),
         budget=_budget(labels, where),
+        private=labels.get("private", False),
+        automatic=str(learn.get("method", "auto")).lower() == AUTO,
     )
     _check_options(found, where)
     if "search" in table:
@@ -329,7 +257,7 @@ def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
 
 def _method(name: str, where: str, matrices: bool) -> dict[str, Any]:
     """Method and its parameters, as options of ``solve``."""
-    if name.lower() == "auto":
+    if name.lower() == AUTO:
         return {"method": "Newton", "mode": "primal", "max_sums": MAX_SUMS}
     method = find_method(name)
     if needs_curvature(method):
@@ -361,15 +289,3 @@ def _network(asked: Any, members: tuple[Member, ...], holder: int, where: str) -
     if asked not in GRAPHS:
         raise Dual2Error(f"{where}: learn.{unknown_name('network', str(asked), GRAPHS)}")
     return Network(GRAPHS[asked](len(names)))
-
-
-def _check_links(study: LearnStudy, where: str) -> None:
-    """Rows are matched between the label's holder and each other party, without a third one."""
-    holder, rows = study.learning.holder, study.learning.rows
-    far = set(range(len(study.members))) - {holder} - set(study.neighbours(holder))
-    if rows.policy != GIVEN and far:
-        names = ", ".join(study.names[i] for i in sorted(far))
-        raise Dual2Error(
-            f"{where}: rows are matched over links to {study.names[holder]}, the holder of the "
-            f'labels; {names} has none. Use network = "star", or add links.'
-        )

@@ -1,10 +1,12 @@
-"""Cross-validation over rows: the same folds at every party, by a public seed.
+"""Cross-validation over rows, with folds from a public seed.
 
-The labels that enter training and the joint scores of held-out rows are known to all, so that every
-party computes the same mean score and chooses the same value; nothing else is said.
+Columns are prepared once, on all training rows, and not again in every fold: two preparations of
+the same columns would give these away. Where the holder of the labels trains alone it searches
+alone. Where all train together, labels and the joint scores of held-out rows are known to all, so
+that every party computes the same mean score and chooses the same value.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,10 +16,9 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from dual2.errors import Refusal
 from dual2.learn.classification import choose_codes
+from dual2.learn.vertical.holder import trained
 from dual2.learn.vertical.labels import Labels
-from dual2.learn.vertical.preparation import Preparation
-from dual2.learn.vertical.study import Learning
-from dual2.learn.vertical.tables import Table
+from dual2.learn.vertical.learning_terms import Learning
 from dual2.learn.vertical.training import Place, train_here
 from dual2.solving.result import Status
 
@@ -29,6 +30,7 @@ class Choice:
     """The chosen value, and the mean score of each."""
 
     value: float
+    place: int  # among the values of the study
     table: list[dict[str, float]]
     words: str
 
@@ -54,30 +56,47 @@ def folds_of(labels: Labels, folds: int, seed: int) -> list[Array]:
     return [held for _, held in cuts.split(labels.values, labels.values)]
 
 
-def choose_value(
-    place: Place,
-    table: Table,
-    index: Array,
-    labels: Labels,
-    prepare: Callable[[Array], Preparation],
-) -> Choice:
-    """The value of the study's parameter with the best mean score; of several, the first."""
+def search_here(learning: Learning, tables: Sequence[Array], labels: Labels) -> Choice:
+    """The best value, found by the holder of the labels alone."""
+
+    def held_scores(rest: Array, fold: Array, changes: dict[str, float]) -> Array | None:
+        part = [table[rest] for table in tables]
+        found = trained(learning, part, _some(labels, rest), **changes)
+        fine = found.status == Status.CONVERGED
+        return found.scores([table[fold] for table in tables]) if fine else None
+
+    return _choose(learning, labels, held_scores)
+
+
+def search_together(place: Place, X: Array, labels: Labels) -> Choice:
+    """The best value, found by all parties with their own columns of the training rows."""
     learning = place.study.learning
+
+    def held_scores(rest: Array, fold: Array, changes: dict[str, float]) -> Array | None:
+        found = train_here(place, learning.estimator(**changes), X[rest], _some(labels, rest))
+        own = X[fold] @ found.coefficients.T + found.constants
+        total = place.total(own.ravel()).reshape(own.shape)
+        return total if found.status == Status.CONVERGED else None
+
+    return _choose(learning, labels, held_scores)
+
+
+HeldScores = Callable[[Array, Array, dict[str, float]], Array | None]
+"""Scores of a fold by the model of the other rows, None if that has not converged."""
+
+
+def _choose(learning: Learning, labels: Labels, held_scores: HeldScores) -> Choice:
+    """The value of the study's parameter with the best mean score; of several, the first."""
     search = learning.search
     assert search is not None, "asked for by the study"
     folds, means = folds_of(labels, search.folds, search.seed), []
     for value in search.values:
-        estimator = learning.estimator(**{search.parameter: value})
         scores = []
         for fold in folds:
-            rest = np.setdiff1d(np.arange(len(index)), fold)
-            made = prepare(index[rest])
-            part = _some(labels, rest)
-            found = train_here(place, estimator, made.apply(table, index[rest]), part)
-            own = made.apply(table, index[fold]) @ found.coefficients.T + found.constants
-            total = place.total(own.ravel()).reshape(own.shape)
-            fine = found.status == Status.CONVERGED
-            scores.append(score(learning, _some(labels, fold), total) if fine else -np.inf)
+            rest = np.setdiff1d(np.arange(len(labels.values)), fold)
+            total = held_scores(rest, fold, {search.parameter: value})
+            known = total is not None
+            scores.append(score(learning, _some(labels, fold), total) if known else -np.inf)
         means.append(float(np.mean(scores)))
     best = int(np.argmax(means))
     rows = [{"value": float(v), "score": m} for v, m in zip(search.values, means, strict=True)]
@@ -85,7 +104,7 @@ def choose_value(
         f"{search.parameter} = {search.values[best]:g} of {len(rows)} values has the best mean "
         f"score over {search.folds} folds, {means[best]:.4f}."
     )
-    return Choice(search.values[best], rows, words)
+    return Choice(search.values[best], best, rows, words)
 
 
 def _some(labels: Labels, rows: Array) -> Labels:
