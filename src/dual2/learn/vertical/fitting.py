@@ -71,8 +71,6 @@ def fit(
         model = _train(own, transport, board, rows)
         transport.confirm()
         save_model(own, model)
-        if own.study.learning.mixes:
-            record_scales(own, model.preparation)
         return model
 
     model = run_phase(own, FIT, work, lambda: _checked(own), resume, report)
@@ -120,7 +118,10 @@ def _train(own: LearnParty, transport: Parties, board: Board, rows: Rows) -> Par
     preparation = prepare(own, index)
     X = preparation.apply(own.table, index)
     mine = read_labels(own, own.table, index) if own.holds_labels else None
-    work = _train_mixed if learning.mixes else partial(_train_together, board=board)
+    work = partial(_train_together, board=board)
+    if learning.mixes:
+        work = _train_mixed
+        record_scales(own, preparation)
     found, about = work(own, transport, X, mine)
     count = {"count": len(rows), "digest": rows.digest}
     about = {"model": learning.model, "rows": count, "sums": transport.progress.sums} | about

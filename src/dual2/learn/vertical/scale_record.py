@@ -7,6 +7,7 @@ table, in a file beside it, and later studies use it.
 
 import json
 from dataclasses import replace
+from typing import Any
 
 from dual2.errors import Refusal
 from dual2.files import read_json
@@ -48,10 +49,11 @@ def with_known_scales(own: LearnParty, made: Preparation) -> Preparation:
 
 
 def record_scales(own: LearnParty, made: Preparation) -> None:
-    """Keep the scales of a study whose sums were sent; the first of each column stays."""
+    """Keep the scales of a study before its sums are sent; the first of each column stays."""
     if own.scales is None:
         return
-    record = read_json(own.scales) if own.scales.exists() else {"scales": {}, "studies": {}}
+    empty: dict[str, Any] = {"scales": {}, "studies": {}}
+    record = read_json(own.scales) if own.scales.exists() else empty
     now = {column.name: column.scale for column in made.columns if column.kind == NUMBER}
     for name, scale in now.items():
         known = record["scales"].get(name, scale)
