@@ -6,7 +6,15 @@ import pytest
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dual2 as d2
-from dual2.engine.callbacks import GRAD_F, PROX_G, Callbacks, call_python
+from dual2.compiled import compiled
+from dual2.engine.callbacks import (
+    GRAD_F,
+    PROX_G,
+    Callbacks,
+    address_of,
+    call_python,
+    call_step,
+)
 
 RNG = np.random.default_rng(11)
 A = [RNG.standard_normal((4, 3)) for _ in range(3)]
@@ -165,3 +173,25 @@ def test_callbacks_keep_an_exception_until_asked():
     assert call_python(callbacks.address, GRAD_F, 7) == 1
     with pytest.raises(KeyError):
         callbacks.check()
+
+
+@compiled
+def count_above(rows, level):
+    """How many entries exceed a level."""
+    found = 0
+    for k in range(rows.shape[1]):
+        found += rows[0, k] > level
+    return found
+
+
+@compiled
+def count_by_address(where, rows, level):
+    """The same by a kernel that this one is not compiled with."""
+    return call_step(where, rows, level)
+
+
+@pytest.mark.parametrize("level, count", [(0.5, 2), (1.5, 1), (9.0, 0)])
+def test_a_kernel_calls_another_by_its_address(level, count):
+    rows = np.array([[0.0, 1.0, 2.0]])
+    where = address_of(count_above, rows, level)
+    assert count_by_address(where, rows, level) == count == count_above(rows, level)

@@ -1,5 +1,6 @@
 """The compiled iDAPG loop against a transcription of its formulas into NumPy."""
 
+import networkx as nx
 import numpy as np
 import pytest
 
@@ -183,3 +184,19 @@ def test_it_reaches_the_saddle_point(rho):
     ax = sub.runtime.products(sub.state.x)
     slope = here.h.conjugate.grad(sub.lam) / here.n + sub.constants.rho * where.mix(sub.lam) + z
     agree(ax, slope, 1e-8)
+
+
+@pytest.mark.parametrize(
+    "g, h, local, dual",
+    [
+        (d2.L1Norm(0.1), d2.IndicatorPoint(np.zeros(2)), False, False),
+        (d2.L2Norm(0.1), d2.IndicatorPoint(np.zeros(2)), True, False),
+        (d2.L1Norm(0.1), d2.LogisticLoss(np.ones(2)), False, True),
+    ],
+)
+def test_the_loop_asks_only_for_the_kernels_that_a_problem_needs(g, h, local, dual):
+    here = d2.Problem([d2.Agent(np.eye(2), d2.SquaredNorm(1.0), g)] * 3, h)
+    plan = plan_id2a(here, d2.Network(nx.path_graph(3)), Settings())
+    rule = plan.algorithm.subsolver._rule
+    assert (rule.local != 0, rule.dual != 0) == (local, dual)
+    assert rule.exchange != 0

@@ -7,6 +7,7 @@ keeps it, answers 1, the kernel returns early, and :meth:`Callbacks.check` raise
 
 What a kernel calls by name is compiled into it, and once more into every other that does. The
 proxes of all kinds are much text: a block tells loops where they are, and ``call_prox`` goes there.
+``call_step`` does the same for parts of a loop.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import typeof, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
@@ -46,26 +47,61 @@ def call_python(address, what, who):
     return _call(address, what, who)  # pyright: ignore[reportCallIssue]
 
 
-_VECTOR = types.Array(types.float64, 1, "C")
-PROX = types.none(types.int64, types.int64, types.float64, _VECTOR, _VECTOR, _VECTOR, _VECTOR)
+VECTOR = types.Array(types.float64, 1, "C")
+"""A row, as kernels see it."""
+PROX = types.none(types.int64, types.int64, types.float64, VECTOR, VECTOR, VECTOR, VECTOR)
 """Of :func:`dual2.functions.kernels.prox_block` and ``prox_separable``."""
 
 
-def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:
-    answer, taken = PROX.return_type, PROX.args
+def _call_at(context: Any, builder: Any, signature: Any, address: Any, packed: Any) -> Any:
+    """Call the kernel of this signature at an address; what it returns."""
+    answer, taken = signature.return_type, signature.args
+    pointer = context.call_conv.get_function_type(answer, taken).as_pointer()
+    function = builder.inttoptr(address, pointer)
+    given = cgutils.unpack_tuple(builder, packed)
+    return context.call_conv.call_function(builder, function, answer, taken, given)[1]
 
+
+def _call_prox(typingctx: Any, address: Any, *args: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        pointer = context.call_conv.get_function_type(answer, taken).as_pointer()
-        function = builder.inttoptr(values[0], pointer)
-        given = cgutils.unpack_tuple(builder, values[1])
-        context.call_conv.call_function(builder, function, answer, taken, given)
+        _call_at(context, builder, PROX, *values)
         return context.get_dummy_value()
 
-    return answer(types.int64, types.StarArgTuple(taken)), codegen
+    return PROX.return_type(types.int64, types.StarArgTuple(PROX.args)), codegen
 
 
 call_prox: Any = intrinsic(_call_prox)
 """``call_prox(address, *args)``: what ``prox_block(*args)`` does; a block has the address."""
+
+
+def _call_step(typingctx: Any, address: Any, *args: Any) -> Any:
+    taken = tuple(types.unliteral(one) for one in args)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return _call_at(context, builder, types.int64(*taken), *values)
+
+    return types.int64(types.int64, types.StarArgTuple(taken)), codegen
+
+
+call_step: Any = intrinsic(_call_step)
+"""``call_step(address, *args)``: a kernel that returns an integer, see :func:`address_of`.
+
+For the parts of a loop that most problems do not need: a caller need not be compiled with them.
+"""
+
+
+def address_of(kernel: Any, *args: Any) -> int:
+    """Where a kernel is, compiled for arguments of the types of these.
+
+    Examples
+    --------
+    >>> address_of(call_python, 0, 0, 0) > 0
+    True
+    """
+    kinds = tuple(typeof(one) for one in args)
+    kernel.compile(kinds)
+    found = kernel.overloads[kinds]
+    return found.library.get_pointer_to_function(found.fndesc.llvm_func_name)
 
 
 class Call(NamedTuple):

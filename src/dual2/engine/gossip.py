@@ -88,22 +88,66 @@ def refresh(member):
 
 
 @spliced
-def mix_in_line(links, source, target, member):
-    """The same as :func:`mix`, the network's own 𝐂 without a call.
-
-    For short rows the call costs more than the work.
-    """
+def is_plain(links, member):
+    """Whether 𝐂 itself is meant and all rows are here."""
     recurrence = links.recurrence
     plain = recurrence.shape[0] == 1 and recurrence[0, 0] * recurrence[0, 2] == 1.0
-    if plain and member.barrier[EXCHANGE] == 0:
-        first, last = own_rows(member, links.nptr.shape[0] - 1)
-        if member.threads > 1:
-            meet(member)
-        differences(links, first, last, source, target)
-        if member.threads > 1:
-            meet(member)
+    return plain and member.barrier[EXCHANGE] == 0
+
+
+@spliced
+def mix_plain(links, source, target, member):
+    """:func:`mix` where :func:`is_plain`; a call would cost short rows more than the work."""
+    first, last = own_rows(member, links.nptr.shape[0] - 1)
+    if member.threads > 1:
+        meet(member)
+    differences(links, first, last, source, target)
+    if member.threads > 1:
+        meet(member)
+
+
+@spliced
+def mix_in_line(links, source, target, member):
+    """The same as :func:`mix`, the network's own 𝐂 without a call."""
+    if is_plain(links, member):
+        mix_plain(links, source, target, member)
     else:
         mix(links, source, target, member)
+
+
+@spliced
+def apply_polynomial(links, source, target, member):
+    """What :func:`mix` does, as part of a kernel. Differences are formed in one place only."""
+    recurrence, buffers, p = links.recurrence, links.buffers, source.shape[1]
+    old, now, stage, deep = buffers[0], buffers[1], buffers[STAGE], recurrence.shape[0] > 1
+    staged = deep or member.barrier[EXCHANGE] != 0
+    shown, scale = stage if staged else source, 1.0
+    first, last = own_rows(member, links.nptr.shape[0] - 1)
+    if deep:
+        for i in range(first, last):
+            for k in range(p):
+                old[i, k], now[i, k] = 0.0, 0.0
+    else:
+        scale = recurrence[0, 0] * recurrence[0, 2]
+    for step in range(recurrence.shape[0]):
+        if staged:
+            for i in range(first, last):
+                for k in range(p):
+                    stage[i, k] = source[i, k] - now[i, k] if deep else source[i, k]
+        refresh(member)
+        differences(links, first, last, shown, target)
+        if deep:
+            a, b, c = recurrence[step, 0], recurrence[step, 1], recurrence[step, 2]
+            for i in range(first, last):
+                for k in range(p):
+                    old[i, k] = a * (now[i, k] + c * target[i, k]) - b * old[i, k]
+            old, now = now, old
+            meet(member)
+    if deep or scale != 1.0:
+        for i in range(first, last):
+            for k in range(p):
+                target[i, k] = now[i, k] if deep else scale * target[i, k]
+    meet(member)
 
 
 @compiled
@@ -115,54 +159,15 @@ def mix(links, source, target, member):
     For the network itself K = 1 and the row is (1, 0, 1).
     """
     links, source, target, member = unowned((links, source, target, member))
-    recurrence, old, now = links.recurrence, links.buffers[0], links.buffers[1]
-    stage, degree = links.buffers[STAGE], links.recurrence.shape[0]
-    first, last = own_rows(member, links.nptr.shape[0] - 1)
-    p = source.shape[1]
-    if degree == 1:
-        if member.barrier[EXCHANGE] == 0:
-            meet(member)
-            differences(links, first, last, source, target)
-        else:
-            for i in range(first, last):
-                for k in range(p):
-                    stage[i, k] = source[i, k]
-            refresh(member)
-            differences(links, first, last, stage, target)
-        scale = recurrence[0, 0] * recurrence[0, 2]
-        if scale != 1.0:
-            for i in range(first, last):
-                for k in range(p):
-                    target[i, k] *= scale
-        meet(member)
-        return
-    for i in range(first, last):
-        for k in range(p):
-            old[i, k] = 0.0
-            now[i, k] = 0.0
-    for step in range(degree):
-        a, b, c = recurrence[step, 0], recurrence[step, 1], recurrence[step, 2]
-        for i in range(first, last):
-            for k in range(p):
-                stage[i, k] = source[i, k] - now[i, k]
-        refresh(member)
-        differences(links, first, last, stage, target)
-        for i in range(first, last):
-            for k in range(p):
-                old[i, k] = a * (now[i, k] + c * target[i, k]) - b * old[i, k]
-        old, now = now, old
-        meet(member)
-    for i in range(first, last):
-        for k in range(p):
-            target[i, k] = now[i, k]
-    meet(member)
+    apply_polynomial(links, source, target, member)
 
 
 @compiled
 def mix_rows(links, source, target, member):
-    """:func:`mix` for callers in Python."""
-    links, member = unowned((links, member))
-    mix(links, source, target, member)
+    """:func:`mix` for callers in Python, and for kernels that call it by its address; 0."""
+    links, source, target, member = unowned((links, source, target, member))
+    apply_polynomial(links, source, target, member)
+    return 0
 
 
 @compiled

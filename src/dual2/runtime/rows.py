@@ -232,6 +232,11 @@ class Team:
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._loans: dict[Any, dict[int, Loan]] = {}
 
+    @property
+    def member(self) -> Loan:
+        """The first thread, as kernels are told of it."""
+        return self._members[0]
+
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run the kernel on all threads and return the first thread's answer."""
         (first, *rest), args = self._members, self.lend(kernel, args)
@@ -249,11 +254,11 @@ class Team:
         for k, one in enumerate(args):
             if isinstance(one, tuple):
                 if k not in loans or loans[k].given is not one:
-                    loans[k] = self._loan(one)
+                    loans[k] = self.as_loan(one)
                 lent[k] = loans[k]
         return tuple(lent)
 
-    def _loan(self, given: tuple[Any, ...]) -> Loan:
+    def as_loan(self, given: tuple[Any, ...]) -> Loan:
         """A tuple as a loan, which another kernel may have had already."""
         for loans in self._loans.values():
             for loan in loans.values():

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from dual2.engine.callbacks import address_of
+from dual2.engine.gossip import mix_rows
 from dual2.methods.subsolvers.base import (
     LOCAL_STEPS,
     NO_MOMENTUM,
@@ -25,11 +27,26 @@ from dual2.methods.subsolvers.idapg_kernel import (
     SMOOTH_H,
     Rule,
     State,
+    argmin_by_gradients,
+    dual_by_blocks,
     idapg_steps,
 )
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, momentum
 from dual2.theory.constants import condition
+
+
+def _addresses(runtime: Runtime, mode: int) -> tuple[int, int, int]:
+    """Of the kernels that the loop calls but is not compiled with; 0: not needed."""
+    row, rows, team = np.zeros(1), np.zeros((1, 1)), runtime.team
+    local, dual, block = 0, 0, team.as_loan(runtime.block)
+    if not runtime.block.easy.all():
+        args = block, 0, row, row, row, 0.0, row, rows, row
+        local = address_of(argmin_by_gradients, *args)
+    if mode != CLIP_H:
+        dual = address_of(dual_by_blocks, block, 0.0, mode, row, row, row, row, row)
+    links = team.as_loan(runtime.links)
+    return local, dual, address_of(mix_rows, links, rows, rows, team.member)
 
 
 class IDAPG(Subsolver):
@@ -96,7 +113,7 @@ class IDAPG(Subsolver):
         modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
         mode, rho = modes[constants.mapping], float(constants.rho)
         numbers = rho, 1.0 / runtime.problem.n, mode, self.slack, self.floor
-        self._rule = Rule(self.dual_step, self.beta, *numbers)
+        self._rule = Rule(self.dual_step, self.beta, *numbers, *_addresses(runtime, mode))
 
     # -- state ----------------------------------------------------------------------------------
     @property

@@ -18,7 +18,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled, spliced
-from dual2.engine.gossip import mix_in_line
+from dual2.engine.callbacks import call_step
+from dual2.engine.gossip import is_plain, mix_plain
 from dual2.engine.local import (
     FAILED,
     add_column,
@@ -83,6 +84,12 @@ class Rule(NamedTuple):
     """A_i(x_i - x_i*) may be this much of the last dual movement/t,"""
     floor: float
     """or this."""
+    local: int
+    """Where :func:`argmin_by_gradients` is; 0 if every agent solves coordinate by coordinate."""
+    dual: int
+    """Where :func:`dual_by_blocks` is; 0 if prox_{h*} is a clip."""
+    exchange: int
+    """Where :func:`dual2.engine.gossip.mix_rows` is."""
 
 
 @spliced
@@ -133,24 +140,52 @@ def new_room(block):
     return Room(v, ax, slope, clip, vectors[0], vectors[1:], work)
 
 
+@compiled
+def argmin_by_gradients(block, i, v, ax, own, error, pull, vectors, work):
+    """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED.
+
+    A kernel of its own, called by its address: what separates is compiled without it.
+    """
+    block, v, ax, own = unowned((block, v, ax, own))
+    pull, vectors, work = unowned((pull, vectors, work))
+    if adjoint(block, i, v, pull):
+        return FAILED
+    done = minimise_local(block, i, pull, own, error, vectors, work)
+    if done == FAILED or apply(block, i, own, ax):
+        return FAILED
+    return done
+
+
 @spliced
-def minimise(block, i, state, rule, room):
+def minimise(block, lent, i, state, rule, room):
     """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED."""
     if block.easy[i] != 0:
         solve_coordinates(block, i, state.x, room.v, room.ax)
         return 1
     own = state.x[block.xptr[i] : block.xptr[i + 1]]
     error = max(rule.slack * state.moved[i], rule.floor) / max(block.sigma[i], 1e-300)
-    if adjoint(block, i, room.v, room.pull):
-        return FAILED
-    done = minimise_local(block, i, room.pull, own, error, room.vectors, room.work)
-    if done == FAILED or apply(block, i, own, room.ax):
-        return FAILED
-    return done
+    pull, vectors, work = room.pull, room.vectors, room.work
+    return call_step(rule.local, lent, i, room.v, room.ax, own, error, pull, vectors, work)
+
+
+@compiled
+def dual_by_blocks(block, s, mode, v, ax, new, slope, work):
+    """λ⁺ from ax = v - t(…), where prox_{h*} is no clip; 0, or FAILED. Called by its address."""
+    block, v, ax, new = unowned((block, v, ax, new))
+    slope, work = unowned((slope, work))
+    if mode >= SMOOTH_H:
+        if grad_h(block, v, slope):
+            return FAILED
+        for k in range(v.shape[0]):
+            ax[k] -= s * slope[k]
+    if mode == SMOOTH_H:
+        copy(ax, new, v.shape[0])
+        return 0
+    return prox_h(block, s, ax, new, work)
 
 
 @spliced
-def dual_step(block, i, at, beta, state, z, rule, room):
+def dual_step(lent, i, at, beta, state, z, rule, room):
     """λ⁺ from v and A_i x, into the place of λ_prev; 0, or FAILED."""
     t, p, rho, clip = rule.step[i], z.shape[1], rule.rho, room.clip
     s, v, ax, new = t * rule.share, room.v, room.ax, state.lam[1 - at, i]
@@ -158,24 +193,16 @@ def dual_step(block, i, at, beta, state, z, rule, room):
     for k in range(p):
         cv = mixed[k] + beta * (mixed[k] - before[k])
         ax[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
-    if rule.mode == CLIP_H:
-        for k in range(p):
-            w = (ax[k] - s * clip[1, k]) * (1.0 / (1.0 + s * clip[0, k]))
-            new[k] = min(max(w, clip[5, k]), clip[6, k])
-        return 0
-    if rule.mode >= SMOOTH_H:
-        if grad_h(block, v, room.slope):
-            return FAILED
-        for k in range(p):
-            ax[k] -= s * room.slope[k]
-    if rule.mode == SMOOTH_H:
-        copy(ax, new, p)
-        return 0
-    return prox_h(block, s, ax, new, room.work)
+    if rule.mode != CLIP_H:
+        return call_step(rule.dual, lent, s, rule.mode, v, ax, new, room.slope, room.work)
+    for k in range(p):
+        w = (ax[k] - s * clip[1, k]) * (1.0 / (1.0 + s * clip[0, k]))
+        new[k] = min(max(w, clip[5, k]), clip[6, k])
+    return 0
 
 
 @spliced
-def iterate(block, i, at, last, state, z, rule, room):
+def iterate(block, lent, i, at, last, state, z, rule, room):
     """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
     lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], room.v, rule.beta[i]
     if state.since[i] == 0:  # apart, or the compiler divides in every row
@@ -186,7 +213,7 @@ def iterate(block, i, at, last, state, z, rule, room):
     state.since[i] += 1
     for k in range(v.shape[0]):
         v[k] = lam[k] + beta * (lam[k] - before[k])
-    done = minimise(block, i, state, rule, room)
+    done = minimise(block, lent, i, state, rule, room)
     if done == FAILED:
         return FAILED
     state.calls[0, i] += done
@@ -195,7 +222,7 @@ def iterate(block, i, at, last, state, z, rule, room):
         for k in range(v.shape[0]):
             current, old = state.mixed[at, i, k], state.mixed[1 - at, i, k]
             state.v[i, k], state.mixed_v[i, k] = v[k], current + beta * (current - old)
-    return dual_step(block, i, at, beta, state, z, rule, room)
+    return dual_step(lent, i, at, beta, state, z, rule, room)
 
 
 @compiled
@@ -215,6 +242,7 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
     ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again).
     ``stop`` is per row.
     """
+    lent, edges, team = block, links, member  # as kernels take them that are called by address
     block, links, state, z, rule, member = unowned((block, links, state, z, rule, member))
     lam, moved = state.lam, state.moved
     first, last = own_rows(member, z.shape[0])
@@ -227,7 +255,8 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
         at = current
         for it in range(steps):
             for i in range(r0, r1):
-                if iterate(block, i, at, local or it == steps - 1, state, z, rule, room):
+                last_one = local or it == steps - 1
+                if iterate(block, lent, i, at, last_one, state, z, rule, room):
                     return FAILED
                 new = lam[1 - at, i]
                 if local or block.easy[i] == 0:
@@ -236,7 +265,10 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
                     state.since[i] = 0
             at = 1 - at
             if not local:
-                mix_in_line(links, lam[at], state.mixed[at], member)
+                if is_plain(links, member):
+                    mix_plain(links, lam[at], state.mixed[at], member)
+                else:
+                    call_step(rule.exchange, edges, lam[at], state.mixed[at], team)
             elif not moved[r0] > stop[r0]:
                 state.finished[r0] = 1
                 break
