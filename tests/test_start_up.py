@@ -35,6 +35,10 @@ def command(*arguments: str) -> str:
         (command("--version"), HEAVY | {"typer", "rich"}),
         (command("--help"), HEAVY),
         (command(), HEAVY),
+        (command("party", "--help"), HEAVY - {"numpy"}),
+        (command("party", "status", "none.toml"), HEAVY - {"numpy"}),
+        (command("learn", "--help"), HEAVY - {"numpy"}),
+        (command("certificates", "--help"), HEAVY - {"numpy"}),
     ],
 )
 def test_what_needs_no_numerics_loads_none(program, avoided):

@@ -23,7 +23,9 @@ from dual2.learn.vertical.fitting import align
 from dual2.learn.vertical.model import load_model
 from dual2.learn.vertical.party_file import LearnParty, read_learn_party
 from dual2.learn.vertical.prediction import Predictions, predict
+from dual2.learn.vertical.preflight import check_learn_party
 from dual2.learn.vertical.session import Report
+from dual2.learn.vertical.stages import run_stages
 from dual2.learn.vertical.tables import read_file
 from learning_offices import preparation
 from mpi_runs import variables
@@ -141,6 +143,29 @@ def test_from_tables_to_predictions(folder):
     assert max(errors) < 1e-6
     right = accuracy_score(y, truth.predict(prepare.transform(X)))
     assert f"accuracy {right:.4f}" in said["hospital"] and "accuracy" not in said["lab"]
+
+
+def test_one_process_aligns_fits_and_predicts_and_leaves_what_is_done(folder):
+    def spring(own: LearnParty, report: Report) -> Any:
+        return run_stages(own, own.party.file.parent / "new.csv", "stages", report)
+
+    said = everywhere(folder, spring)
+    made = folder / "hospital" / "state" / "predictions-stages.csv"
+    assert f"predictions: {made}" in said["hospital"] and made.exists()
+    said = everywhere(folder, spring)
+    assert all("are made already" in text for text in said.values())
+
+
+def test_a_check_reads_the_table_and_says_who_does_not_listen(folder):
+    found = {one.what: one for one in check_learn_party(folder / "lab" / "party.toml", 5)}
+    assert found["table"].fine and "rows" in found["table"].words
+    assert not found["hospital"].fine and "connection refused" in found["hospital"].words
+    own = folder / "lab" / "party.toml"
+    text = own.read_text()
+    own.write_text(text.replace("[table.columns]", '[table.columns]\nshoe_size = "number"'))
+    found = {one.what: one for one in check_learn_party(own, 5)}
+    own.write_text(text)
+    assert not found["table"].fine and "shoe_size" in found["table"].words
 
 
 def test_the_example_is_written_once_and_explained(folder, tmp_path, capsys):

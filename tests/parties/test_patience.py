@@ -29,7 +29,7 @@ class Waiting(Exchange):
             links={1: SimpleNamespace(inbox=[], next_in=1)},
             neighbours={1: SimpleNamespace(address=("127.0.0.1", 7443))},
             connections={},
-            refusals={},
+            why_down=lambda peer: "no answer",
             strange=(),
             failure=None,
             down_since={1: 0.0},

@@ -11,7 +11,8 @@ import pytest
 import dual2 as d2
 from chromium import needs_chromium
 from dual2.errors import PeerError
-from dual2.parties.status import Board, serve
+from dual2.parties.status import Board
+from dual2.parties.status_page import serve
 from dual2.runtime import LocalProblem
 from dual2.runtime.comm_mode import ExactRanges
 from dual2.runtime.exact import ExactSums

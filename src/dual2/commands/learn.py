@@ -10,16 +10,18 @@ import typer
 
 from dual2.commands.options import EXIT, Force
 from dual2.commands.party import (
+    AsJson,
     PartyFile,
     Patience,
     Quiet,
     Resume,
     forbid_core_dumps,
+    show_findings,
+    show_status,
     telling,
     with_patience,
 )
 from dual2.errors import CapabilityError
-from dual2.solving.result import Status
 
 learn_app = typer.Typer(no_args_is_help=True, help="Models of columns of several organisations.")
 
@@ -47,6 +49,42 @@ def summary(file: PartyFile) -> None:
     from dual2.learn.vertical.session import summary as words
 
     print(words(own))
+
+
+@learn_app.command()
+def check(
+    file: PartyFile,
+    seconds: Annotated[float, typer.Option(help="How long to try to reach a peer.")] = 5.0,
+) -> None:
+    """Look at files, table, keys, dates and who can be reached; computes nothing."""
+    with _needs_sklearn():
+        from dual2.learn.vertical.preflight import check_learn_party
+    show_findings(check_learn_party(file, seconds))
+
+
+@learn_app.command()
+def status(file: PartyFile, as_json: AsJson = False) -> None:
+    """How a party does, in each run of its study; exit code 4 if one was killed."""
+    show_status(file, as_json)
+
+
+@learn_app.command()
+def run(
+    file: PartyFile,
+    rows: Annotated[
+        Path | None, typer.Option("--predict", metavar="ROWS", help="New rows.")
+    ] = None,
+    name: Annotated[str, typer.Option(help="Of these predictions, the same everywhere.")] = "1",
+    patience: Patience = None,
+    quiet: Quiet = False,
+) -> None:
+    """Align, fit and predict in one process; goes on where an earlier attempt ended."""
+    own = _read(file, patience)
+    from dual2.learn.vertical.stages import run_stages
+
+    with telling(quiet) as report:
+        model = run_stages(own, rows, name, report)
+    raise typer.Exit(EXIT.get(str(model.about["status"]), 3))
 
 
 @learn_app.command()
@@ -79,7 +117,7 @@ def fit(
 
     with telling(quiet) as report:
         model = train(own, resume, force, report)
-    raise typer.Exit(EXIT.get(Status(model.about["status"]), 3))
+    raise typer.Exit(EXIT.get(str(model.about["status"]), 3))
 
 
 @learn_app.command()

@@ -1,18 +1,23 @@
-"""What several commands share: arguments, the value of rho, exit codes, tables."""
+"""What several commands share: arguments, the value of rho, exit codes, tables.
+
+Nothing here imports the numerical packages: some commands do without them.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import box
-from rich.table import Table
 
 from dual2.errors import Dual2Error
-from dual2.solving.result import Status
 
-EXIT = {Status.CONVERGED: 0, Status.INTERRUPTED: 130}
-"""Exit code of each status; 3 for the others."""
+if TYPE_CHECKING:
+    from rich.table import Table
+
+EXIT = {"CONVERGED": 0, "INTERRUPTED": 130}
+"""Exit code of each status (:class:`~dual2.solving.result.Status`); 3 for the others."""
 
 Force = Annotated[bool, typer.Option("--force", help="Replace what is there.")]
 Directory = Annotated[Path, typer.Argument(metavar="DIR", help="Problem folder.")]
@@ -30,6 +35,9 @@ def rho_value(text: str | None) -> str | float | None:
 
 def plain_table(title: str, columns: Collection[str], numbers: Collection[str] = ()) -> Table:
     """An empty table with a rule below its head; some of its columns are ``numbers``."""
+    from rich import box
+    from rich.table import Table
+
     table = Table(title=title, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for column in columns:
         right = column in numbers

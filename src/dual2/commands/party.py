@@ -1,40 +1,31 @@
-"""``dual2 party`` and ``dual2 certificates``: runs between organisations."""
+"""``dual2 party``: runs between organisations.
 
+Every command imports what it needs: looking at a state folder needs no solver.
+"""
+
+from __future__ import annotations
+
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dual2.commands.options import EXIT, Force
+from dual2.commands.options import EXIT
 from dual2.errors import Dual2Error
-from dual2.files import refuse_existing
-from dual2.parties.checking import check_party
-from dual2.parties.party import Party, read_party
-from dual2.parties.session import run_party
-from dual2.parties.status import read_status
-from dual2.parties.study import NAME
-from dual2.runtime.peers.audit import verify
-from dual2.runtime.peers.folder import create
-from dual2.runtime.peers.identity import (
-    fingerprint,
-    load_key,
-    make_key,
-    make_request,
-    make_trial,
-    parse_certificate,
-    read_certificate,
-    validity,
-)
+
+if TYPE_CHECKING:
+    from dual2.parties.party import Party
 
 party_app = typer.Typer(no_args_is_help=True, help="One party of a run between organisations.")
-certificates_app = typer.Typer(no_args_is_help=True, help="Keys and certificates of parties.")
 PartyFile = Annotated[Path, typer.Argument(metavar="PARTY.TOML", help="The party's own file.")]
 Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run, if any.")]
 Patience = Annotated[float | None, typer.Option(help="Seconds to wait for a lost peer.")]
+AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
 
 
@@ -44,6 +35,32 @@ def forbid_core_dumps() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def _is_learning(file: Path) -> bool:
+    """Whether a party's file belongs to a study of tables."""
+    from dual2.files import read_toml
+
+    return "table" in read_toml(file)
+
+
+def show_findings(findings: list[Any]) -> None:
+    """Print what a check found; exit code 4 if something is wrong."""
+    for finding in findings:
+        print(f"{'ok' if finding.fine else 'NO':3} {finding.what}: {finding.words}")
+    raise typer.Exit(0 if all(finding.fine for finding in findings) else 4)
+
+
+def show_status(file: Path, as_json: bool) -> None:
+    """Print what a party has written about its runs; exit code 4 if one was killed."""
+    from dual2.parties.status import read_statuses, status_lines
+
+    found = read_statuses(file)
+    if as_json:
+        print(json.dumps(found))
+    else:
+        print("\n".join(line for one in found.values() for line in status_lines(one)))
+    raise typer.Exit(4 if any(one["state"] == "gone" for one in found.values()) else 0)
 
 
 def with_patience(party: Party, patience: Patience) -> Party:
@@ -71,10 +88,16 @@ def check(
     seconds: Annotated[float, typer.Option(help="How long to try to reach a peer.")] = 5.0,
 ) -> None:
     """Look at files, keys, dates, hashes and who can be reached; computes nothing."""
-    findings = check_party(read_party(file), seconds)
-    for finding in findings:
-        print(f"{'ok' if finding.fine else 'NO':3} {finding.what}: {finding.words}")
-    raise typer.Exit(0 if all(finding.fine for finding in findings) else 4)
+    if _is_learning(file):
+        from dual2.learn.vertical.preflight import check_learn_party
+
+        findings = check_learn_party(file, seconds)
+    else:
+        from dual2.parties.checking import check_party
+        from dual2.parties.party import read_party
+
+        findings = check_party(read_party(file), seconds)
+    show_findings(findings)
 
 
 @party_app.command()
@@ -85,26 +108,20 @@ def run(
     quiet: Quiet = False,
 ) -> None:
     """Take part in a run; the answer is in STATE/answer.json."""
+    from dual2.parties.party import read_party
+    from dual2.parties.session import run_party
+
     forbid_core_dumps()
     party = with_patience(read_party(file), patience)
     with telling(quiet) as report:
         status = run_party(party, resume, report)
-    raise typer.Exit(EXIT.get(status, 3))
+    raise typer.Exit(EXIT.get(str(status), 3))
 
 
 @party_app.command()
-def status(file: PartyFile) -> None:
-    """How a running party does; exit code 0 if it runs or has ended, 4 if it is gone."""
-    found = read_status(read_party(file))
-    kkt = found.get("kkt")
-    print(f"{found['party']}, run {found['run']}: {found['state']}")
-    print(f"sum {found.get('sums', 0)}" + ("" if kkt is None else f", residual {kkt:.1e}"))
-    if found.get("waiting"):
-        print(f"waiting for {found['waiting']} {found['waited']:.0f} s")
-    for link in found.get("links", []):
-        state = "up" if link["up"] else f"down for {link['down_for']:.0f} s"
-        print(f"{link['peer']}: {state}, {link['received']} frames received, {link['kept']} kept")
-    raise typer.Exit(4 if found["state"] == "gone" else 0)
+def status(file: PartyFile, as_json: AsJson = False) -> None:
+    """How a party does, in each run of its study; exit code 4 if one was killed."""
+    show_status(file, as_json)
 
 
 @party_app.command()
@@ -112,57 +129,9 @@ def audit(
     folder: Annotated[Path, typer.Argument(metavar="STATE", help="The party's state folder.")],
 ) -> None:
     """Verify the chain of an audit log and count its events."""
+    from dual2.runtime.peers.audit import verify
+
     counts = verify(folder / "audit.jsonl")
     print(f"{folder / 'audit.jsonl'}: the chain of {counts.total()} events is whole.")
     for event, count in sorted(counts.items()):
         print(f"{count:8} {event}")
-
-
-@certificates_app.command()
-def trial(
-    parties: Annotated[str, typer.Option(metavar="A,B,C", help="Names of the parties.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("."),
-    force: Force = False,
-) -> None:
-    """Make keys and certificates to try things out, and the lines of the study."""
-    names = [name.strip() for name in parties.split(",")]
-    for name in names:
-        if not NAME.fullmatch(name):
-            raise Dual2Error(f"--parties: {name!r} found; expected letters, digits, - _ and dots.")
-    if len(set(names)) < len(names):
-        raise Dual2Error("--parties: a name is there twice.")
-    for name, found in make_trial(out, names, force).items():
-        print(
-            f'[[parties]]\nname = "{name}"\ncertificate = "{name}.pem"\nfingerprint = "{found}"\n'
-        )
-    print(
-        f"Keys and certificates are in {out}; give each party its own .key only.", file=sys.stderr
-    )
-
-
-@certificates_app.command()
-def request(
-    name: Annotated[str, typer.Argument(help="Name of the party.")],
-    key: Annotated[Path | None, typer.Option(metavar="FILE", help="A key that exists.")] = None,
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("."),
-    force: Force = False,
-) -> None:
-    """Make a key (unless given) and a request (CSR) to your own authority."""
-    if not NAME.fullmatch(name):
-        raise Dual2Error(f"{name!r} found; expected letters, digits, - _ and dots.")
-    target = refuse_existing(out / f"{name}.csr", force)
-    own = make_key(out / f"{name}.key", force) if key is None else load_key(key)
-    create(target, make_request(name, own), 0o644)
-    print(target)
-
-
-@certificates_app.command()
-def show(file: Annotated[Path, typer.Argument(metavar="FILE.PEM", help="A certificate.")]) -> None:
-    """Show a certificate's name, dates and fingerprint."""
-    der = read_certificate(file)
-    found = parse_certificate(der)
-    print(f"name         {found.subject.rfc4514_string()}")
-    print(f"issuer       {found.issuer.rfc4514_string()}")
-    print(f"not before   {found.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
-    print(f"not after    {found.not_valid_after_utc:%Y-%m-%d %H:%M} UTC  {validity(der)}".rstrip())
-    print(f"fingerprint  {fingerprint(der)}")

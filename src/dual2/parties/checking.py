@@ -3,7 +3,6 @@
 import asyncio
 import datetime
 import os
-import ssl
 import time
 from dataclasses import dataclass, replace
 
@@ -14,8 +13,9 @@ from dual2.parties.study import versions_in_words
 from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.folder import lock
 from dual2.runtime.peers.frames import Kind
-from dual2.runtime.peers.hello import CHECKING
+from dual2.runtime.peers.hello import CHECKING, PhaseMismatch
 from dual2.runtime.peers.identity import read_certificate, validity
+from dual2.runtime.peers.link_faults import unreached
 from dual2.runtime.peers.wire_transport import HANDSHAKE_SECONDS, Neighbour
 from dual2.solving.storage.folder import load_agent
 
@@ -37,12 +37,20 @@ def check_party(party: Party, seconds: float = HANDSHAKE_SECONDS) -> list[Findin
 
     Each is tried for ``seconds``; who dials this party finds out by its own check.
     """
+    agent = load_agent(party.data)
+    found = check_members(party)
+    words = f"{party.data}: {agent.A.shape[0]} rows, {agent.dim} variables"
+    found.insert(1, Finding("data", True, words))
+    return [*found, *reach_peers(party, seconds)]
+
+
+def check_members(party: Party) -> list[Finding]:
+    """Look at the study, the certificates of all parties, the clock and the versions."""
     study = party.study
     now = datetime.datetime.now(datetime.UTC)
-    agent, dates = load_agent(party.data), validity(read_certificate(party.certificate))
+    dates = validity(read_certificate(party.certificate))
     found = [
         Finding("study", True, f"{study.name}, {len(study.members)} parties, {study.digest.hex()}"),
-        Finding("data", True, f"{party.data}: {agent.A.shape[0]} rows, {agent.dim} variables"),
         Finding("certificate", True, dates or "valid"),
         Finding("clock", True, f"{now:%Y-%m-%d %H:%M:%S} UTC"),
         Finding("versions", True, versions_in_words()),
@@ -52,10 +60,11 @@ def check_party(party: Party, seconds: float = HANDSHAKE_SECONDS) -> list[Findin
         if all(wrong):
             fine = any(one.startswith("ends") for one in wrong)
             found.append(Finding(member.name, fine, f"its certificate {wrong[-1]}"))
-    return [*found, *_reach(party, seconds)]
+    return found
 
 
-def _reach(party: Party, seconds: float) -> list[Finding]:
+def reach_peers(party: Party, seconds: float) -> list[Finding]:
+    """Try to reach whom this party dials, unless it is running."""
     try:
         os.close(lock(party.state))
     except PeerError:
@@ -86,7 +95,11 @@ async def _try(manager: ConnectionManager, one: Neighbour, seconds: float) -> Fi
                 frame = await connection.receive()
                 if frame is None or frame.kind != Kind.HELLO:
                     return Finding(one.name, False, "closed the connection; its audit log says why")
-                said = manager.session.demand_same(frame, one.number, one.name)
+                try:
+                    said = manager.session.demand_same(frame, one.number, one.name)
+                except PhaseMismatch:
+                    words = f"reached at {connection.address}, now at another run of the study"
+                    return Finding(one.name, True, words)
                 late = said["time"] - int(time.time())
                 clock = (
                     f"; its clock is {late:+d} s from the one here"
@@ -97,10 +110,9 @@ async def _try(manager: ConnectionManager, one: Neighbour, seconds: float) -> Fi
                 return Finding(one.name, not clock, words)
             finally:
                 connection.close()
-    except ssl.SSLError as error:
-        why = getattr(error, "verify_message", "") or error.reason or str(error)
-        return Finding(one.name, False, f"cannot be trusted: {why}")
     except TimeoutError:
         return Finding(one.name, False, f"did not answer for {seconds:g} s")
-    except (OSError, EOFError, Dual2Error) as error:
-        return Finding(one.name, False, str(error) or type(error).__name__)
+    except (OSError, EOFError) as error:
+        return Finding(one.name, False, str(unreached(error, one.name, one.address)))
+    except Dual2Error as error:
+        return Finding(one.name, False, str(error))

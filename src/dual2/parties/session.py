@@ -19,7 +19,8 @@ from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal, StateE
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
 from dual2.parties.party import Party
-from dual2.parties.status import Board, serve
+from dual2.parties.status import Board
+from dual2.parties.status_page import serve
 from dual2.parties.study import versions_in_words
 from dual2.runtime import LocalProblem
 from dual2.runtime.peers.aborts import Reason
@@ -118,10 +119,9 @@ def take_part(
     journal = Journal(party.state, _about(party, data), resume, party.sync)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
     board = Board(party.state / "status.json", party)
-    manager = open_manager(party, audit, max(1, width))
+    manager, outcome = open_manager(party, audit, max(1, width)), Outcome()
     try:
         audit("start", party=party.name, resumed=bool(journal.frames))
-        outcome = Outcome()
         transport, secret = make_transport(party, manager, journal)
         board.transport = transport
         with serve(party.status, board):
@@ -135,7 +135,7 @@ def take_part(
         return _end(party, outcome, audit, report)
     finally:
         manager.stop()
-        board.finish()
+        board.finish(str(outcome.error or ""))
         audit.close()
         journal.close()
 

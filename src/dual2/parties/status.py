@@ -1,24 +1,27 @@
-"""How a run goes: a line, a small file, and a read-only page on loopback that refreshes itself."""
+"""How a run goes: a line, and a small file that ``dual2 party status`` reads.
 
-import html
+Reading needs no solver, so this module imports none.
+"""
+
+from __future__ import annotations
+
 import json
 import math
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dual2.errors import Dual2Error
-from dual2.files import read_json
-from dual2.parties.party import Party
-from dual2.runtime.peers.connection_manager import ConnectionManager
-from dual2.runtime.peers.parties import Parties
+from dual2.files import read_json, read_toml
 
-_HOSTS = ("localhost", "127.0.0.1", "[::1]")
+if TYPE_CHECKING:
+    from dual2.parties.party import Party
+    from dual2.runtime.peers.connection_manager import ConnectionManager
+    from dual2.runtime.peers.parties import Parties
+
+_FRESH_SECONDS = 30.0
+"""A running process writes its status several times a second: an older one was killed."""
 
 
 class Board:
@@ -49,7 +52,7 @@ class Board:
                     "up": peer in manager.connections,
                     "received": link.next_in - 1,
                     "kept": len(link.out),
-                    "why": manager.refusals.get(peer, ""),
+                    "why": "" if peer in manager.connections else manager.why_down(peer),
                     "down_for": 0.0
                     if peer in manager.connections
                     else round(time.monotonic() - manager.down_since[peer], 1),
@@ -62,7 +65,7 @@ class Board:
         waiting = progress.waiting if progress else ""
         waited = time.monotonic() - progress.since if progress and waiting else 0.0
         self.now |= {
-            "state": "running" if progress and progress.sums else "connecting",
+            "state": self._state(links, progress.sums if progress else 0),
             "process": os.getpid(),
             "time": time.time(),
             "seconds": round(time.monotonic() - self._begun, 1),
@@ -76,12 +79,29 @@ class Board:
             "links": links,
         }
         self._write()
-        line = f"sum {self.now['sums']}"
-        line += f", residual {kkt:.1e} (target {tol:g})" if kkt is not None else ""
-        line += f", waiting for {waiting} {waited:.0f} s" if waited >= 1 else ""
-        whys = [f" ({link['why']})" for link in links if link["why"] and link["peer"] == waiting]
-        line += whys[0] if whys and waited >= 1 else ""
-        return f"{line}. {self.unwritten}" if self.unwritten else line
+        return f"{self._line(links)}. {self.unwritten}" if self.unwritten else self._line(links)
+
+    @staticmethod
+    def _state(links: list[dict[str, Any]], sums: int) -> str:
+        """What the run is at, before its first sum and after."""
+        if sums:
+            return "running"
+        return "exchanging keys" if all(link["up"] for link in links) else "connecting"
+
+    def _line(self, links: list[dict[str, Any]]) -> str:
+        """What it is at, and for whom it waits and why."""
+        now = self.now
+        line = f"sum {now['sums']}" if now["sums"] else now["state"]
+        line += f", residual {now['kkt']:.1e} (target {now['target']:g})" if now["kkt"] else ""
+        down = [link for link in links if not link["up"]]
+        names = {link["peer"] for link in down}
+        if now["waited"] >= 1 and now["waiting"] not in names:
+            line += f", waiting for {now['waiting']} {now['waited']:.0f} s"
+        for link in down:
+            if now["waiting"] == link["peer"] or not now["sums"]:
+                line += f", waiting for {link['peer']} {link['down_for']:.0f} s"
+                line += f" ({link['why']})" if link["why"] else ""
+        return line
 
     def _left(self, tol: float) -> float | None:
         """Seconds to the target if the residual falls as it did so far; None if it does not."""
@@ -91,9 +111,9 @@ class Board:
         speed = math.log(points[0][1] / points[-1][1]) / max(points[-1][0] - points[0][0], 1e-9)
         return round(max(0.0, math.log(points[-1][1] / tol) / speed), 1)
 
-    def finish(self) -> None:
-        """The process ends."""
-        self.now["state"] = "ended"
+    def finish(self, error: str = "") -> None:
+        """The process ends, perhaps with an error."""
+        self.now |= {"state": "failed" if error else "ended", "error": error, "time": time.time()}
         self._write()
 
     def _write(self) -> None:
@@ -107,98 +127,72 @@ class Board:
             self.unwritten = f"{self.file} cannot be written: {error.strerror or error}"
 
 
-def read_status(party: Party) -> dict[str, Any]:
-    """What a running party says about itself; an error where none runs."""
-    file = party.state / "status.json"
-    if not file.exists():
-        raise Dual2Error(f"{party.state} has no status: {party.name} was never started.")
+def read_statuses(file: Path) -> dict[str, dict[str, Any]]:
+    r"""What a party says about itself, by the run of its study; an error if it was never started.
+
+    Only the entries ``name`` and ``state`` of ``party.toml`` are needed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "party.toml").write_text('name = "lab"\nstate = "state"\n')
+    >>> read_statuses(folder / "party.toml")
+    Traceback (most recent call last):
+    dual2.errors.Dual2Error: ...state has no status: lab was never started.
+    """
+    table = read_toml(file)
+    if not isinstance(table.get("state"), str):
+        raise Dual2Error(f"{file} lacks state; expected the name of the party's state folder.")
+    folder = file.parent / table["state"]
+    files = [folder / "status.json", *sorted(folder.glob("*/status.json"))]
+    found = {_phase(one, folder): _read_status(one) for one in files if one.exists()}
+    if not found:
+        name = table.get("name", "the party")
+        raise Dual2Error(f"{folder} has no status: {name} was never started.")
+    return dict(sorted(found.items(), key=lambda item: float(item[1].get("time", 0))))
+
+
+def _phase(file: Path, folder: Path) -> str:
+    """The run that a status belongs to; the only one of a study without phases is ``run``."""
+    return "run" if file.parent == folder else file.parent.name
+
+
+def _read_status(file: Path) -> dict[str, Any]:
+    """What a process has written last; ``gone`` if it should have written since."""
     found = read_json(file)
     if not isinstance(found, dict) or "state" not in found:
         raise Dual2Error(f"{file} is no status of a party.")
-    if found["state"] != "ended" and time.time() - float(found.get("time", 0)) > 30:
+    late = time.time() - float(found.get("time", 0)) > _FRESH_SECONDS
+    if late and found["state"] not in ("ended", "failed"):
         found["state"] = "gone"
     return found
 
 
-def page(now: dict[str, Any]) -> str:
-    """The status as HTML that refreshes itself every two seconds."""
-    word = lambda value: html.escape(str(value))  # noqa: E731
-    kkt = now.get("kkt")
-    left = now.get("time_left")
-    rows = [
-        ("run", now["run"]),
-        ("state", now["state"]),
-        ("sums", now.get("sums", 0)),
-        ("rounds", now.get("rounds", 0)),
-        ("KKT residual", "not known yet" if kkt is None else f"{kkt:.2e}"),
-        ("target", f"{now.get('target', 0):g}"),
-        ("time left", "not known yet" if left is None else f"about {left:.0f} s"),
-        ("waiting for", f"{now['waiting']} ({now['waited']:.0f} s)" if now.get("waiting") else "–"),
-    ]
-    head = "<tr><th>peer</th><th>link</th><th>frames received</th><th>frames kept</th></tr>"
-    links = "".join(
-        f'<tr class="{"up" if link["up"] else "down"}"><td>{word(link["peer"])}</td>'
-        f"<td>{'up' if link['up'] else 'down for ' + str(link['down_for']) + ' s'}</td>"
-        f"<td>{link['received']}</td><td>{link['kept']}</td></tr>"
-        for link in now.get("links", [])
-    )
-    facts = "".join(f"<tr><th>{word(k)}</th><td>{word(v)}</td></tr>" for k, v in rows)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta http-equiv="refresh" content="2">'
-        f"<title>{word(now['party'])} – {word(now['state'])}</title>"
-        "<style>body{font:16px system-ui;margin:2em}table{border-collapse:collapse;margin:1em 0}"
-        "td,th{padding:.3em .8em;text-align:left;border-bottom:1px solid #ccc}"
-        ".down td{color:#a00}</style></head><body>"
-        f"<h1>{word(now['party'])}</h1><table id=facts>{facts}</table>"
-        f"<table id=links>{head}{links}</table></body></html>"
-    )
+def status_lines(found: dict[str, Any]) -> list[str]:
+    r"""One status in words.
 
-
-@contextmanager
-def serve(address: tuple[str, int] | None, board: Board) -> Iterator[int]:
-    """Show the board at an address of loopback while the block runs; yields the port."""
-    if address is None:
-        yield 0
-        return
-
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 5
-
-        def do_GET(self) -> None:
-            host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
-            known = {"/": page, "/status.json": json.dumps}.get(self.path)
-            if host not in (*_HOSTS, address[0]) or known is None:
-                self.send_error(403 if known else 404)
-                return
-            body = known(dict(board.now)).encode()
-            self.send_response(200)
-            kind = "text/html; charset=utf-8" if self.path == "/" else "application/json"
-            for name, value in (
-                ("Content-Type", kind),
-                ("Content-Length", str(len(body))),
-                ("Cache-Control", "no-store"),
-                ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
-            ):
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: Any) -> None:
-            """Quiet."""
-
-    try:
-        server = ThreadingHTTPServer(address, Handler)
-    except OSError as error:
-        raise Dual2Error(f"The status page cannot listen at {address}: {error}.") from error
-    server.daemon_threads = True
-    board.now["page"] = server.server_address[1]
-    thread = threading.Thread(
-        target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True
-    )
-    thread.start()
-    try:
-        yield server.server_address[1]
-    finally:
-        server.shutdown()
-        server.server_close()
+    Examples
+    --------
+    >>> link = {"peer": "east", "up": False, "down_for": 12.0, "why": "connection refused"}
+    >>> now = {"party": "lab", "run": "trial", "state": "connecting", "links": [link]}
+    >>> print("\n".join(status_lines(now)))
+    lab, run trial: connecting
+    east: down for 12 s (connection refused)
+    """
+    lines = [f"{found['party']}, run {found['run']}: {found['state']}"]
+    if found.get("error"):
+        lines.append(f"error: {found['error']}")
+    kkt = found.get("kkt")
+    if found.get("sums"):
+        lines.append(f"sum {found['sums']}" + ("" if kkt is None else f", residual {kkt:.1e}"))
+    if found.get("waiting"):
+        lines.append(f"waiting for {found['waiting']} {found['waited']:.0f} s")
+    for link in found.get("links", []):
+        if link["up"]:
+            counts = f"{link['received']} frames received, {link['kept']} kept"
+            lines.append(f"{link['peer']}: up, {counts}")
+        else:
+            why = f" ({link['why']})" if link.get("why") else ""
+            lines.append(f"{link['peer']}: down for {link['down_for']:.0f} s{why}")
+    return lines

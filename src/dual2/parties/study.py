@@ -15,7 +15,6 @@
 """
 
 import hashlib
-import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePath
@@ -25,13 +24,13 @@ from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_bytes, read_toml
 from dual2.methods.registry import find_method
 from dual2.network import Network
+from dual2.parties.names import demand_name
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import fingerprint, read_certificate
 from dual2.solving.solve import versions
 from dual2.solving.storage import load_public
 from dual2.solving.storage.folder import PUBLIC_FILES, Public
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 CARRIERS = ("tls", "grpc")
 """What may carry frames: TLS 1.3 alone, or gRPC."""
 MAX_PARTIES = 32
@@ -215,8 +214,7 @@ def _member(entry: Any, where: str, folder: Path) -> Member:
         {"name": str, "fingerprint": str, "certificate": str},
         {"accepts": bool, "next_certificate": str, "next_fingerprint": str},
     )
-    if not NAME.fullmatch(found["name"]):
-        raise Dual2Error(f"{where}: name is {found['name']!r}; expected letters, digits, - _ dots.")
+    demand_name(found["name"], f"{where}: name")
     if ("next_certificate" in found) != ("next_fingerprint" in found):
         raise Dual2Error(f"{where} needs both of next_certificate and next_fingerprint, or none.")
     whens = ("", "next_") if "next_certificate" in found else ("",)
@@ -235,8 +233,7 @@ def _member(entry: Any, where: str, folder: Path) -> Member:
 
 def check_members(study: Study, where: str) -> None:
     """Refuse a study whose name, parties or links cannot be."""
-    if not NAME.fullmatch(study.name):
-        raise Dual2Error(f"{where}: run is {study.name!r}; expected letters, digits, - _ and dots.")
+    demand_name(study.name, f"{where}: run")
     n, names = len(study.members), study.names
     if n != study.network.n:
         raise Dual2Error(

@@ -24,8 +24,8 @@ from dual2.learn.vertical.receiver_sums import sum_for
 from dual2.learn.vertical.session import Report, is_over, run_phase
 from dual2.learn.vertical.tables import Table, number_of, read_new, word_of
 from dual2.learn.vertical.validation import score
+from dual2.parties.names import demand_name
 from dual2.parties.status import Board
-from dual2.parties.study import NAME
 from dual2.runtime.peers.folder import create
 from dual2.runtime.peers.parties import Parties
 
@@ -87,8 +87,7 @@ def predict(
     if notice:
         report(notice)
     own = replace(own, read=lambda: read_new(new))
-    if not NAME.fullmatch(name):
-        raise Dual2Error(f"--name {name!r} found; expected letters, digits, - _ and dots.")
+    demand_name(name, "--name")
     phase, output = f"predict-{name}", own.party.state / f"predictions-{name}.csv"
     if is_over(own, phase, output, resume, force):
         raise Dual2Error(f"{output} is there: these predictions are made. Nothing is to be done.")

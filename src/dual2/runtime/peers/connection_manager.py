@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
@@ -20,6 +19,8 @@ from dual2.runtime.peers import wire_transport
 from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.conversation import BROKEN, Conversation
 from dual2.runtime.peers.hello import CHECKING, Mismatch, PhaseMismatch, SessionIdentity
+from dual2.runtime.peers.link_faults import reason_of, unreached
+from dual2.runtime.peers.link_settings import Place, Timing
 from dual2.runtime.peers.pending_connections import PendingLimit, RateLimitedLog
 from dual2.runtime.peers.reliable_channel import ReliableChannel
 from dual2.runtime.peers.shared_event_loop import Ready, SharedEventLoop
@@ -27,30 +28,10 @@ from dual2.runtime.peers.wire_transport import (
     Connection,
     Neighbour,
     PendingConnection,
-    WireTransport,
 )
 
 _FAREWELL_SECONDS = 3.0
 """Seconds for the news of a failure to reach the neighbours."""
-
-
-@dataclass(frozen=True)
-class Timing:
-    """Seconds: silence that ends a connection, waiting for a lost or an idle peer, pauses."""
-
-    dead: float = 15.0
-    patience: float = 600.0
-    progress: float = 3600.0
-    shortest: float = 0.05
-    longest: float = 1.0
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where this party listens, and what carries its frames."""
-
-    listen: tuple[str, int] | None
-    carrier: WireTransport
 
 
 class ConnectionManager:
@@ -228,7 +209,7 @@ class ConnectionManager:
             if peer is not None and said is not None:
                 await self._serve(peer, connection, said)
         except ssl.SSLError as error:
-            log("handshake_failed", address=address, why=_why(error))
+            log("handshake_failed", address=address, why=reason_of(error))
         except Exception as error:
             log("refused", address=address, why=str(error) or type(error).__name__)
         finally:
@@ -249,7 +230,7 @@ class ConnectionManager:
         while not self._stopping.is_set():
             connection = None
             try:
-                connection = await self.place.carrier.dial(neighbour)
+                connection = await self._dial(neighbour)
                 if connection.fingerprint not in neighbour.fingerprints:
                     raise Mismatch(
                         f"{neighbour.name} presents {connection.fingerprint[:8]}…, the study says "
@@ -259,10 +240,8 @@ class ConnectionManager:
                 said = await self._greet(peer, connection)
                 pause = self.timing.shortest
                 await self._serve(peer, connection, said)
-            except ssl.SSLError as error:
-                self._refused(peer, f"{neighbour.name} cannot be trusted: {_why(error)}.")
             except BROKEN:
-                self._refused(peer, "")
+                pass  # the next attempt finds out why
             except Exception as error:  # whatever it was, the next attempt may succeed
                 known = isinstance(error, PeerError)
                 self._refused(peer, str(error) if known else f"{type(error).__name__}: {error}.")
@@ -272,12 +251,30 @@ class ConnectionManager:
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(2 * pause, self.timing.longest)
 
+    async def _dial(self, neighbour: Neighbour) -> Connection:
+        """A connection; an error that says why there is none."""
+        assert neighbour.address is not None
+        try:
+            return await self.place.carrier.dial(neighbour)
+        except (OSError, EOFError) as error:
+            raise unreached(error, neighbour.name, neighbour.address) from error
+
     def _refused(self, peer: int, why: str) -> None:
         with self.changed:
-            if why and self.refusals.get(peer) != why:
+            # Files that differ are the reason to end with; a later failure to dial is not.
+            if self.refusals.get(peer) != why and peer not in self.strange:
                 self.audit("refused", peer=self.neighbours[peer].name, why=why)
                 self.refusals[peer] = why
         self.notice(anyway=True)
+
+    def why_down(self, peer: int) -> str:
+        """Why there is no connection to a peer, as far as this party can tell."""
+        if (known := self.refusals.get(peer)) or self.neighbours[peer].address is not None:
+            return known or "dialling"
+        if peer in self._seen:
+            return "its connection ended; it has not dialled again"
+        host, port = self.place.listen or ("?", 0)
+        return f"not started, or it cannot reach {host}:{self.port or port}, where it has to dial"
 
     async def _greet(self, peer: int, connection: Connection) -> dict[str, Any]:
         """Say hello and hear it; an error that names what differs."""
@@ -297,10 +294,11 @@ class ConnectionManager:
         try:
             return self.session.demand_same(frame, peer, name)
         except Mismatch as error:
+            self._refused(peer, str(error))
             with self.changed:
                 if not (self._incarnations[peer] or isinstance(error, PhaseMismatch)):
                     self.strange.add(peer)  # never met: one of both has the wrong files
-            self._refused(peer, str(error))
+            self.notice(anyway=True)
             raise
 
     async def _serve(self, peer: int, connection: Connection, said: dict[str, Any]) -> None:
@@ -392,8 +390,3 @@ class ConnectionManager:
         incarnations.pop(life, None)
         incarnations[life] = said["attempt"]
         return another
-
-
-def _why(error: ssl.SSLError) -> str:
-    """Why a handshake failed."""
-    return getattr(error, "verify_message", "") or error.reason or str(error)

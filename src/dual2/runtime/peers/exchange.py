@@ -186,11 +186,10 @@ class Exchange(Transport):
     def _unreachable(self, peer: int) -> str:
         address = self.manager.neighbours[peer].address
         where = f" ({address[0]}:{address[1]})" if address else ""
-        why = self.manager.refusals.get(peer, "")
+        why = self.manager.why_down(peer).rstrip(".")
         return (
             f"{self.names[peer]}{where} was unreachable for {self.manager.timing.patience:g} s "
-            f"(sum {self._index}). {why + ' ' if why else ''}State is kept: start it again, then "
-            "--resume."
+            f"(sum {self._index}): {why}. State is kept: start it again, then --resume."
         )
 
     def _idle(self, peer: int) -> str:
