@@ -1,12 +1,17 @@
 """Runs that were stopped early: nothing that they print or return looks like a solution."""
 
 import re
+import signal
+from functools import partial
 
+import numpy as np
 import pytest
 
+import dual2 as d2
 from dual2 import mpc
 from dual2 import power as dispatch
 from dual2.errors import ProblemError
+from dual2.learn import VerticalLasso, training
 
 STOPPED = [{"max_rounds": 1}, {"max_rounds": 2, "tol": 1e-14}, {"time_limit": 1e-9}]
 NOTICE = re.compile(r"^NOT SOLVED \((max rounds|time limit|stalled|interrupted)\)\. ")
@@ -41,6 +46,63 @@ def test_who_accepts_an_unsolved_schedule_is_not_warned():
     assert NOTICE.match(str(answer))
     with pytest.raises(ProblemError, match=r"accept = 'yes'; expected None or \"unsolved\""):
         day().solve(accept="yes")
+
+
+def test_tables_of_an_unsolved_schedule_say_so_in_their_first_column():
+    answer = day().solve(max_rounds=1, accept="unsolved")
+    for table in (answer.rows, answer.buses):
+        assert [next(iter(row.items())) for row in table] == [("NOT SOLVED", "max rounds")] * len(
+            table
+        )
+    second = str(answer).splitlines()[1]
+    assert second == (
+        "violated: Balance is off by 120 MW in period 0; Balance is off by 110 MW in period 2; "
+        "Balance is off by 100 MW in period 1"
+    )
+    assert "NOT SOLVED" not in day().solve().rows[0]
+
+
+def test_figures_of_unsolved_answers_say_so(tmp_path):
+    pytest.importorskip("matplotlib")
+    figure = day().solve(max_rounds=1, accept="unsolved").plot()
+    assert NOTICE.match(figure.get_suptitle())
+    assert day().solve().plot().get_suptitle() == ""
+    log = rooms().simulate(START, steps=2)
+    assert log.plot().get_suptitle() == ""
+    with pytest.warns(UserWarning, match="did not converge"):
+        log = rooms().simulate(START, steps=2, accept="unsolved", max_rounds=1)
+    assert log.plot().get_suptitle().startswith("NOT SOLVED (")
+
+
+def ctrl_c(info):
+    signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_ends_a_closed_loop_even_if_unsolved_plans_are_accepted():
+    with pytest.warns(UserWarning, match=r"NOT SOLVED \(interrupted\)"):
+        log = rooms().simulate(START, steps=3, accept="unsolved", callback=ctrl_c)
+    assert log.steps == 0 and str(log).startswith("ENDED EARLY: NOT SOLVED (interrupted)")
+
+
+def test_ctrl_c_ends_a_dispatch_of_several_solves():
+    with pytest.warns(UserWarning, match=r"NOT SOLVED \(interrupted\)"):
+        answer = day().solve(callback=ctrl_c)
+    assert NOTICE.match(str(answer)) and not answer.solved
+
+
+def test_ctrl_c_leaves_no_model(monkeypatch):
+    model = VerticalLasso(0.1, parties=2)
+    monkeypatch.setattr(training, "solve_for_all", partial(training.solve_for_all, callback=ctrl_c))
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(np.eye(6)[:, :4] + 0.1, np.arange(6.0))
+    assert not hasattr(model, "coef_")
+
+
+def test_the_objective_of_an_unsolved_run_is_not_called_the_objective():
+    agents = [d2.Agent([[1.0]], d2.SquaredNorm(weight)) for weight in (1.0, 2.0)]
+    problem, network = d2.Problem(agents, d2.IndicatorPoint([3.0])), d2.Network([(0, 1)])
+    assert "Objective (of no solution) " in d2.solve(problem, network, max_rounds=1).summary
+    assert "Objective 3," in d2.solve(problem, network).summary
 
 
 def test_a_solved_schedule_violates_nothing():

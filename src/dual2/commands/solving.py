@@ -22,7 +22,7 @@ from dual2.runtime.waiting import TIMEOUT
 from dual2.solving.result import Result
 from dual2.solving.solve import solve as solve_problem
 from dual2.solving.storage import load_problem, save_problem
-from dual2.solving.unsolved import is_solved
+from dual2.solving.unsolved import NOT_SOLVED, ending, is_solved
 from dual2.theory import compare, complexities, condition_numbers
 
 
@@ -126,11 +126,11 @@ def _summary(result: Result) -> None:
 def _not_solved(result: Result) -> str:
     """The first line of an answer that is none: what is violated, by how much, and where."""
     certificate = result.certificate
-    how = str(result.status).replace("_", " ").lower()
     return (
-        f"NOT SOLVED ({how}). The coupling is off by {certificate.coupling:.2g} of its size in row "
-        f"{certificate.row}, the balance of forces by {certificate.stationarity:.2g} at agent "
-        f"{certificate.agent}; what follows is no solution."
+        f"{NOT_SOLVED} ({ending(result.status)}). The coupling is off by "
+        f"{certificate.coupling:.2g} of its size in row {certificate.row}, the balance of forces "
+        f"by {certificate.stationarity:.2g} at agent {certificate.agent}; what follows is no "
+        "solution."
     )
 
 

@@ -185,13 +185,16 @@ def train(
 ) -> Model:
     """The model, from ``start``; a method that follows another one starts from zero.
 
-    Where a method stalls, its coefficients may be far from every solution.
+    Where a method stalls, its coefficients may be far from every solution. Ctrl-C raises
+    ``KeyboardInterrupt``.
     """
     model = start = replace(start, counts={})
     plain = plain_problem(blocks, loss)
     for method in training_methods(settings.method, plain, moving=loss.follow is not None):
         start = replace(start, counts=model.counts)
         model = _train_by(method, blocks, loss, network, settings, start)
+        if model.result is not None and model.result.status == Status.INTERRUPTED:
+            raise KeyboardInterrupt  # as any other Python code: no model comes of it
         if model.result is None or model.result.status not in _GO_ON:
             break
     return model

@@ -46,6 +46,8 @@ def plot_simulation(log: "Simulation", path: str | os.PathLike[str] | None = Non
     inputs.set(ylabel="inputs")
     shared.set(ylabel="shared resource", xlabel="step")
     prices.set(ylabel="price", xlabel="step")
+    if log.failure is not None or log.unsolved:
+        figure.suptitle(str(log).splitlines()[0], color="crimson", wrap=True)
     if path is not None:
         write_figure(figure, path)
     return figure

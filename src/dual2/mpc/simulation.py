@@ -133,7 +133,7 @@ def simulate(
     previous : sequence of vectors, optional
         Inputs before the first step, for limits of their rates.
     accept : {None, "unsolved"}
-        ``"unsolved"`` applies inputs of plans that did not converge.
+        ``"unsolved"`` applies inputs of plans that did not converge, unless by Ctrl-C.
     **options
         Options of :func:`dual2.solve`.
     """
@@ -149,6 +149,7 @@ def simulate(
     log, last, path, rows = Simulation(controller), None, [list(states)], []
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
     check_accept("simulate", accept)
+    ended = False
     for t in range(steps):
         known = read_disturbances(controller, None if forecast is None else forecast(t))
         wanted = read_references(controller, None if reference is None else reference(t))
@@ -165,7 +166,9 @@ def simulate(
         except NotSolved as error:
             error.add_note(f"in step {t} of the simulation")
             raise
-        if not last.solved and accept is None:
+        interrupted = last.result.status == Status.INTERRUPTED
+        ended = not last.solved and (accept is None or interrupted)
+        if ended:
             log.failure = _unsolved(last, t)
             break
         real = known if disturbance is None else read_disturbances(controller, disturbance(t))
@@ -178,7 +181,7 @@ def simulate(
         if log.failure is not None:
             break
     _close(log, path, rows)
-    if last is not None and not last.solved and accept is None:
+    if ended and last is not None:
         warnings.warn(str(log.failure), stacklevel=3)
     if log.unsolved:
         first = log.unsolved[0]

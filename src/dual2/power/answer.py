@@ -16,7 +16,13 @@ from dual2.power.units import Storage
 from dual2.power.violated import violations_of
 from dual2.power.zones import zone_table
 from dual2.solving.result import Result, Status
-from dual2.solving.unsolved import Violation, is_solved, not_solved
+from dual2.solving.unsolved import (
+    Violation,
+    is_solved,
+    list_violations,
+    mark_unsolved,
+    not_solved,
+)
 
 if TYPE_CHECKING:
     from dual2.power.case import Dispatch
@@ -202,17 +208,20 @@ class Answer:
     @property
     def lines(self) -> list[dict[str, Any]]:
         """One dict per line of the grid; see :func:`dispatch.tables.line_table`."""
-        return line_table(self)
+        return self._marked(line_table(self))
 
     @property
     def buses(self) -> list[dict[str, Any]]:
         """One dict per bus; see :func:`dispatch.tables.bus_table`."""
-        return bus_table(self)
+        return self._marked(bus_table(self))
 
     @property
     def zones(self) -> list[dict[str, Any]]:
         """One dict per zone; see :func:`dispatch.zones.zone_table`."""
-        return zone_table(self)
+        return self._marked(zone_table(self))
+
+    def _marked(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return mark_unsolved(rows, Status(self.result.status))
 
     @property
     def congestion_rent(self) -> Array:
@@ -250,7 +259,8 @@ class Answer:
         Power, marginal cost and price are lists over the periods, as are the reserve where the
         case has one and the stored ``energy`` of a storage after each period. A unit with a
         piecewise linear cost also has ``slopes``, the marginal cost to the left and to the right.
-        ``pandas.DataFrame(answer.rows)`` is the table.
+        ``pandas.DataFrame(answer.rows)`` is the table. Tables of an answer that has not converged
+        have a first column "NOT SOLVED".
         """
         found = []
         for i, unit in enumerate(self.case.units):
@@ -269,7 +279,7 @@ class Answer:
             if unit.name in self.energy:
                 row["energy"] = self.energy[unit.name].tolist()
             found.append(row | {"limits": self.limits(i)})
-        return found
+        return self._marked(found)
 
     def __str__(self) -> str:
         one = self.case.periods == 1
@@ -300,7 +310,8 @@ class Answer:
             f"{self.result.counts.rounds} rounds"
         )
         if not self.solved:
-            text = f"{self.notice}\n{text}"
+            named = [list_violations(self.violations)] if self.violations else []
+            text = "\n".join([self.notice, *named, text])
         missing = {bus: p for bus, p in self.unserved.items() if p.max() > ROUNDING}
         if missing:
             total = sum(p.sum() for p in missing.values())

@@ -37,6 +37,8 @@ def plot_dispatch(answer: "Answer", path: str | os.PathLike[str] | None = None) 
     else:
         figure = new_panels(1, 2, (9.5, 3.8))
         _by_unit(answer, *figure.axes)
+    if not answer.solved:
+        figure.suptitle(answer.notice, color="crimson", wrap=True)
     if path is not None:
         write_figure(figure, path)
     return figure

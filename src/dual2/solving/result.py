@@ -184,10 +184,11 @@ class Result:
         if "n" in setting:
             whom += f" for {counted(setting['n'], 'agent')} and {counted(setting['p'], 'row')}"
         bound = "" if n.x_error is None else f", distance to the solution at most {n.x_error:.2g}"
+        whose = "Objective" if self.status == Status.CONVERGED else "Objective (of no solution)"
         return (
             f"{self.status} after {counted(c.rounds, 'round')} (+ {c.agree_rounds} of agreement"
             f"{sums}){whom}, {self.seconds:.3g} s; "
-            f"{counted(c.floats, 'number')} sent by anybody. Objective {self.objective:.8g}, "
+            f"{counted(c.floats, 'number')} sent by anybody. {whose} {self.objective:.8g}, "
             f"KKT residual {n.kkt:.2g}{bound}. {self.advice}"
         )
 
