@@ -16,10 +16,10 @@ import numpy as np
 import dual2 as d2
 from common.loops import Loop
 from common.report import Report, parse, report_parts
-from dual2.experiments.exp1 import experiment1
-from dual2.experiments.exp2 import experiment2
-from dual2.experiments.exp3 import experiment3
-from dual2.experiments.styles import print_styles
+from dual2.bench.styles import print_styles
+from dual2.paper.problems.constrained_regression import experiment2
+from dual2.paper.problems.elastic_net_regression import experiment1
+from dual2.paper.problems.resource_allocation import experiment3
 from dual2.solving.plotting import new_panels, write_figure
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

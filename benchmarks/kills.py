@@ -24,7 +24,7 @@ from typing import Any
 
 from common import interpreter
 from common.report import Report, parse
-from dual2.experiments import experiment1
+from dual2.paper import experiment1
 from dual2.solving.storage import save_problem
 
 PROC = Path("/proc")

@@ -14,7 +14,7 @@ import dual2 as d2
 from common.loops import Loop
 from common.report import Report, parse
 from common.yardstick import SIMD_DOT, SIZES, SMOKE, CLoop, Instance, report_against_c, size
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 
 VARIANTS = {"C": [], "C SIMD dot": SIMD_DOT}
 COUNTS = {

@@ -35,8 +35,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 from common import interpreter
 from common.report import Report, parse
 from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm
-from dual2.experiments import experiment1
-from dual2.experiments.peer_report import predicted_seconds
+from dual2.bench.peer_report import predicted_seconds
+from dual2.paper import experiment1
 from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.connection_manager import Timing

@@ -17,10 +17,10 @@ from pathlib import Path
 
 from common import disropt_runs as disropt
 from common.report import Report, parse
-from dual2.experiments.builders import build_setting
-from dual2.experiments.case import Case
-from dual2.experiments.harness import run_cases
-from dual2.experiments.peer_report import (
+from dual2.bench.builders import build_setting
+from dual2.bench.case import Case
+from dual2.bench.harness import run_cases
+from dual2.bench.peer_report import (
     CURRENCIES,
     LINKS,
     Standing,
@@ -29,8 +29,8 @@ from dual2.experiments.peer_report import (
     predicted_seconds,
     standing,
 )
-from dual2.experiments.peers import TOL, peer_cases
-from dual2.experiments.store import Store
+from dual2.bench.peers import TOL, peer_cases
+from dual2.bench.store import Store
 
 SMALL = ("Newton", "iD2A", "CoLA", "CoCoA+", "Sharing-ADMM-AA", "FISTA", "VF-L-BFGS")
 

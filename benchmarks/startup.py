@@ -14,7 +14,7 @@ import json, time
 begun = time.perf_counter()
 import dual2 as d2
 imported = time.perf_counter()
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 problem, network, *_ = experiment1()
 built = time.perf_counter()
 first = d2.solve(problem, network, method="iD2A")

@@ -21,7 +21,7 @@ import numpy as np
 import dual2 as d2
 from common.loops import Loop
 from common.report import Report, parse, report_parts
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.reference import solve_reference
 from dual2.theory import complexities
 

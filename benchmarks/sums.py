@@ -14,9 +14,9 @@ from scipy.optimize import linprog
 
 import dual2 as d2
 from common.report import Report, parse, report_parts
-from dual2.experiments.exp1 import experiment1
-from dual2.experiments.exp2 import experiment2
-from dual2.experiments.exp3 import experiment3
+from dual2.paper.problems.constrained_regression import experiment2
+from dual2.paper.problems.elastic_net_regression import experiment1
+from dual2.paper.problems.resource_allocation import experiment3
 
 EXACT = 1e-8
 

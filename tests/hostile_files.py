@@ -11,10 +11,10 @@ import pytest
 import scipy.sparse as sp
 
 import dual2 as d2
+from dual2.bench.case import Case
+from dual2.bench.config import read_config
+from dual2.bench.store import Store, StoredRun
 from dual2.errors import Dual2Error
-from dual2.experiments.case import Case
-from dual2.experiments.config import read_config
-from dual2.experiments.store import Store, StoredRun
 from dual2.processes.checkpoints import Checkpoints
 from dual2.runtime.partition import given_partition
 from dual2.solving.storage import load_problem, load_public

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from dual2.experiments.case import Case
-from dual2.experiments.store import Store, StoredRun
-from dual2.experiments.verdicts import Claim
+from dual2.bench.case import Case
+from dual2.bench.store import Store, StoredRun
+from dual2.paper.verdicts import Claim
 
 TRICK = '<img src=x onerror="alert(1)"> & </script>'
 """Text that would do harm if it were not escaped."""

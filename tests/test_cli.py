@@ -13,7 +13,7 @@ import pytest
 import dual2
 from dual2.cli import main
 from dual2.commands.app import COMMANDS
-from dual2.experiments import experiment1
+from dual2.paper import experiment1
 from dual2.solving.solve import solve
 from dual2.solving.storage import load_problem
 
@@ -155,7 +155,7 @@ def test_reproduce_quick(tmp_path, capsys, monkeypatch):
     assert "--force" in capsys.readouterr().err
     drawn = []
     write = lambda figure, path: drawn.append(path.name)  # noqa: E731
-    monkeypatch.setattr("dual2.experiments.figures.write_figure", write)
+    monkeypatch.setattr("dual2.paper.figures.write_figure", write)
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
     assert "0 runs made, 12 kept" in capsys.readouterr().out
     assert drawn == ["exp1.png", "exp1.pdf"]

@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+import warnings
 
 import pytest
 
@@ -11,6 +12,8 @@ from dual2.moved import MOVED
 @pytest.mark.parametrize("old", sorted(MOVED))
 def test_an_old_path_gives_the_present_module_and_a_warning(old):
     sys.modules.pop(old, None)
+    with warnings.catch_warnings(action="ignore"):  # the package of an old path may be old itself
+        importlib.import_module(old.rpartition(".")[0])
     present = importlib.import_module(MOVED[old])
     name = present.__spec__.name
     with pytest.warns(DeprecationWarning, match=f"has moved to {MOVED[old]}"):
@@ -32,6 +35,19 @@ def test_old_names_of_the_applications_lead_to_the_present_packages():
         assert dual2.applications.mpc is dual2.mpc
     with pytest.raises(AttributeError):
         dual2.applications.nothing_like_this  # noqa: B018
+
+
+def test_the_old_package_of_experiments_leads_to_bench_and_paper():
+    import dual2.bench
+    import dual2.paper
+
+    sys.modules.pop("dual2.experiments", None)
+    with pytest.warns(DeprecationWarning, match=r"dual2\.bench.*dual2\.paper"):
+        old = importlib.import_module("dual2.experiments")
+    assert old.benchmark is dual2.bench.benchmark
+    assert old.experiment1 is dual2.paper.experiment1
+    assert old.reproduce is dual2.paper.reproduce
+    assert "dual2.paper" in sys.modules and old.Experiment is dual2.paper.Experiment
 
 
 def test_a_name_that_never_was_is_an_import_error():

@@ -15,7 +15,7 @@ import pytest
 from scipy.sparse.linalg import LinearOperator
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.solving.result import ADVICE
 from dual2.testing import PAIRS, known_problem
 from problems import random_problem

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from dual2.experiments import workers
+from dual2.bench import workers
 from dual2.processes import launch
 from dual2.solving.interrupts import ending_on_request
 

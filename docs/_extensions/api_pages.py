@@ -76,7 +76,8 @@ PAGES: dict[str, tuple[Part, ...]] = {
     ),
     "models": (Part("Models", "See [the guide](../models.md).", "dual2.models"),),
     "experiments": (
-        Part("Experiments", "Those of the paper, see [](../reproduction.md).", "dual2.experiments"),
+        Part("Benchmarks", "Of your own, see [](../bench.md).", "dual2.bench"),
+        Part("Experiments", "Those of the paper, see [](../reproduction.md).", "dual2.paper"),
     ),
 }
 

@@ -19,9 +19,11 @@ from dual2.moved import install
 
 if TYPE_CHECKING:
     from dual2 import applications as applications
+    from dual2 import bench as bench
     from dual2 import functions as functions
     from dual2 import learn as learn
     from dual2 import mpc as mpc
+    from dual2 import paper as paper
     from dual2 import parties as parties
     from dual2 import power as power
     from dual2.errors import CapabilityError, Dual2Error, NetworkError, ProblemError
@@ -128,10 +130,12 @@ _MODULES = {
 """Where the public names are that are no functions of :mod:`dual2.functions`."""
 _PACKAGES = {
     "applications": "applications",
+    "bench": "bench",
     "functions": "functions",
     "learn": "learn",
     "models": "models",
     "mpc": "mpc",
+    "paper": "paper",
     "parties": "parties",
     "power": "power",
     "saddle": "methods.saddle",

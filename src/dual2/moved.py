@@ -19,6 +19,29 @@ _GOSSIP = (
 _ALLREDUCE = "cocoa fista sharing sum_loop vector_free"
 MOVED = {f"dual2.methods.{name}": f"dual2.methods.gossip.{name}" for name in _GOSSIP.split()}
 MOVED |= {f"dual2.methods.{name}": f"dual2.methods.allreduce.{name}" for name in _ALLREDUCE.split()}
+_BENCH = (
+    "arguments bands benchmark builders case config config_checks costs harness imported latex "
+    "peer_problems peer_report peers provenance run_case store study styles summary topologies "
+    "workers"
+)
+_PAPER = {
+    "captions": "captions",
+    "catalogue": "planned_runs",
+    "claims": "claims",
+    "exact_linear": "problems.exact_linear",
+    "exp1": "problems.elastic_net_regression",
+    "exp2": "problems.constrained_regression",
+    "exp3": "problems.resource_allocation",
+    "experiment": "problems.experiment",
+    "figures": "figures",
+    "headline": "headline",
+    "quadratic_program": "problems.quadratic_program",
+    "report": "report",
+    "reproduce": "reproduction",
+    "verdicts": "verdicts",
+}
+MOVED |= {f"dual2.experiments.{name}": f"dual2.bench.{name}" for name in _BENCH.split()}
+MOVED |= {f"dual2.experiments.{old}": f"dual2.paper.{new}" for old, new in _PAPER.items()}
 MOVED |= {
     "dual2.applications.dispatch": "dual2.power",
     "dual2.applications.mpc": "dual2.mpc",

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
 from dual2.methods.gossip.id2a import Settings
 from dual2.methods.registry import find_method
+from dual2.paper.problems.elastic_net_regression import experiment1
 
 pytestmark = pytest.mark.numerics
 

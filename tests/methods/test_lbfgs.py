@@ -7,11 +7,11 @@ from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
-from dual2.experiments.peer_problems import lp
+from dual2.bench.peer_problems import lp
 from dual2.methods.dual_newton.envelope import equilibrate, evaluate_fbe_batch
 from dual2.methods.message import TRIAL_SCALARS, VALUE
 from dual2.methods.panoc import slopes
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.reference import solve_reference
 from problems import random_problem
 from rounding import EPS

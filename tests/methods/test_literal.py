@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
-from dual2.experiments.exp2 import experiment2
-from dual2.experiments.exp3 import experiment3
 from dual2.methods.gossip.id2a import plan_id2a
 from dual2.methods.parameters import Settings
+from dual2.paper.problems.constrained_regression import experiment2
+from dual2.paper.problems.elastic_net_regression import experiment1
+from dual2.paper.problems.resource_allocation import experiment3
 
 
 # -- what the paper prints ---------------------------------------------------------------------

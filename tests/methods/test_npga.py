@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
 from dual2.methods import NPGA, Settings, find_method
 from dual2.methods.gossip.npga_methods import NPGA_METHODS
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.testing import PAIRS, known_problem
 from rounding import EPS
 

@@ -14,8 +14,8 @@ import dual2 as d2
 from dual2.engine.accumulators import LIMBS, accumulate_rows, round_words
 from dual2.engine.fixed_point import add_words, decode_words, encode_rows, subtract_words
 from dual2.errors import CapabilityError, PeerError
-from dual2.experiments import experiment1
 from dual2.network import Network
+from dual2.paper import experiment1
 from dual2.runtime import Transport
 from dual2.runtime.comm_mode import ITERATING
 from dual2.runtime.exact import ExactSums
@@ -240,7 +240,7 @@ def test_answers_have_the_same_bits_in_one_process_and_in_three():
     script = """
         import json, sys
         import dual2 as d2
-        from dual2.experiments import experiment1
+        from dual2.paper import experiment1
         problem, network, _ = experiment1()
         found = {}
         for method in ("Newton", "iD2A"):

@@ -16,7 +16,7 @@ import pytest
 
 from dual2.cli import main
 from dual2.errors import Dual2Error
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.options import ProcessOptions
 from dual2.processes.persistence import open_store

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from dual2.errors import CapabilityError, Dual2Error, ProblemError
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.processes.failure import ending_together
 from dual2.processes.launch import _end, _passing_on, find_mpiexec, solve_in_processes
 from dual2.processes.options import ProcessOptions

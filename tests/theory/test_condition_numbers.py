@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
 from dual2.errors import CapabilityError
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.theory import condition_numbers
 
 pytestmark = pytest.mark.numerics

@@ -9,7 +9,7 @@ from scipy.linalg import block_diag, sqrtm
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.theory import constants_for, find_case, gather_facts, momentum, optimal_rho
 from dual2.theory.constants import condition
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.experiments.exp1 import experiment1
 from dual2.methods.gossip.id2a import Settings, plan_id2a
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.theory import (
     constants_for,
     convex_error,

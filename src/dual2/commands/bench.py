@@ -10,26 +10,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import Force, plain_table
-from dual2.errors import Dual2Error, counted
-from dual2.experiments import peers
-from dual2.experiments.bands import bands_figure
-from dual2.experiments.captions import ABOUT
-from dual2.experiments.claims import claims
-from dual2.experiments.config import Config, read_config
-from dual2.experiments.figures import draw
-from dual2.experiments.harness import LINES, Outcome, run_cases
-from dual2.experiments.latex import latex_table
-from dual2.experiments.peer_report import (
+from dual2.bench import peers
+from dual2.bench.bands import bands_figure
+from dual2.bench.config import Config, read_config
+from dual2.bench.harness import LINES, Outcome, run_cases
+from dual2.bench.latex import latex_table
+from dual2.bench.peer_report import (
     peers_csv,
     peers_figure,
     peers_json,
     peers_markdown,
     standing,
 )
-from dual2.experiments.provenance import provenance, remark, reproduce_bench, write_provenance
-from dual2.experiments.store import Store, StoredRun
-from dual2.experiments.study import (
+from dual2.bench.provenance import provenance, remark, reproduce_bench, write_provenance
+from dual2.bench.store import Store, StoredRun
+from dual2.bench.study import (
     SYMBOLS,
     TITLES,
     Growth,
@@ -38,8 +33,13 @@ from dual2.experiments.study import (
     study_figure,
     two,
 )
-from dual2.experiments.summary import Line, summarise, summary_csv, summary_figure
+from dual2.bench.summary import Line, summarise, summary_csv, summary_figure
+from dual2.commands.options import Force, plain_table
+from dual2.errors import Dual2Error, counted
 from dual2.files import refuse_existing, write_atomically
+from dual2.paper.captions import ABOUT
+from dual2.paper.claims import claims
+from dual2.paper.figures import draw
 from dual2.solving.plotting import require, write_figure
 
 FITTED = """\

@@ -9,16 +9,16 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from dual2.bench.costs import COUPLING, LOCAL, rows_at_gap
+from dual2.bench.harness import LINES
+from dual2.bench.store import StoredRun
 from dual2.commands.options import Force, plain_table
-from dual2.experiments.captions import ABOUT
-from dual2.experiments.costs import COUPLING, LOCAL, rows_at_gap
-from dual2.experiments.figures import REPORT
-from dual2.experiments.harness import LINES
-from dual2.experiments.headline import headline
-from dual2.experiments.reproduce import Reproduction
-from dual2.experiments.reproduce import reproduce as run_experiments
-from dual2.experiments.store import StoredRun
-from dual2.experiments.verdicts import VERDICTS
+from dual2.paper.captions import ABOUT
+from dual2.paper.figures import REPORT
+from dual2.paper.headline import headline
+from dual2.paper.reproduction import Reproduction
+from dual2.paper.reproduction import reproduce as run_experiments
+from dual2.paper.verdicts import VERDICTS
 
 COSTS = {"agree": ("agree_rounds",), "local": LOCAL, "coupling": COUPLING, "sec": ("seconds",)}
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""

@@ -11,7 +11,7 @@ from dual2.commands import NOT_WRITTEN
 from dual2.commands.options import EXIT, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
 from dual2.errors import counted
-from dual2.experiments.exp1 import experiment1
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.processes.checkpoints import INTERVAL
 from dual2.processes.launch import solve_in_processes, started_processes
 from dual2.processes.options import ProcessOptions

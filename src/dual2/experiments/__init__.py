@@ -1,11 +1,10 @@
-"""The paper's experiments and benchmarks of one's own, ready to run."""
+"""What is now ``dual2.bench`` and ``dual2.paper``; this path goes with the next release."""
 
-from dual2.experiments.benchmark import Benchmark, benchmark
-from dual2.experiments.exp1 import experiment1
-from dual2.experiments.exp2 import experiment2
-from dual2.experiments.exp3 import experiment3
-from dual2.experiments.experiment import Experiment
-from dual2.experiments.reproduce import reproduce
+import warnings
+
+from dual2.bench import Benchmark, benchmark
+from dual2.paper import Experiment, experiment1, experiment2, experiment3
+from dual2.paper.reproduction import reproduce
 
 __all__ = [
     "Benchmark",
@@ -16,3 +15,10 @@ __all__ = [
     "experiment3",
     "reproduce",
 ]
+
+warnings.warn(
+    "dual2.experiments is now dual2.bench (the harness) and dual2.paper (the reproduction); the "
+    "old path goes with the next release.",
+    DeprecationWarning,
+    stacklevel=2,
+)

@@ -7,9 +7,9 @@ from scipy.sparse import csr_array
 
 import dual2 as d2
 from dual2.errors import CapabilityError
-from dual2.experiments.exp1 import experiment1
 from dual2.methods.gossip.id2a import Settings, plan_id2a
 from dual2.methods.subsolvers import Exact
+from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.reference import solve_reference
 from dual2.runtime import Runtime
 from dual2.theory import analyse, gather_facts

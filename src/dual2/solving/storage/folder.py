@@ -103,7 +103,7 @@ def save_problem(
     Examples
     --------
     >>> import tempfile
-    >>> from dual2.experiments import experiment1
+    >>> from dual2.paper import experiment1
     >>> problem, network, _ = experiment1()
     >>> with tempfile.TemporaryDirectory() as parent:
     ...     where = save_problem(Path(parent) / "exp1", problem, network, {"tol": 1e-8})

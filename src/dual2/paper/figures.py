@@ -1,0 +1,120 @@
+"""Everything a store has to show, drawn from it: tables, figures, report.
+
+For each group of runs NAME.csv (traces), NAME.json (what was run and what came out), NAME.png and
+NAME.pdf (the paper's three panels), and report.html for all of them. The same store gives the same
+bytes, whenever it is drawn.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dual2.bench.case import slug
+from dual2.bench.costs import TARGETS, rows_at_gap
+from dual2.bench.store import Store, StoredRun
+from dual2.bench.styles import labels, styles
+from dual2.errors import Dual2Error
+from dual2.files import refuse_existing, to_csv, write_atomically
+from dual2.paper.report import page
+from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
+from dual2.solving.storage import to_json
+
+if TYPE_CHECKING:
+    from dual2.paper.captions import About
+    from dual2.paper.claims import Claim
+
+SUFFIXES = ("csv", "json", "png", "pdf")
+"""Files of each group."""
+
+REPORT = "report.html"
+
+
+def draw(
+    folder: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    about: "Mapping[str, About] | None" = None,
+    claims: "Callable[[Store], Sequence[Claim]] | None" = None,
+) -> list[Path]:
+    """Draw everything in a store again, into its folder; the files that were written.
+
+    ``force``: replace files that are there; ``about``: titles and texts, a group without goes by
+    its name; ``claims``: judges the paper's claims, asked if the store has a group with a text.
+    """
+    store, about = Store(folder), about or {}
+    groups = store.groups() if (store.folder / "runs").is_dir() else []
+    if not groups:
+        raise Dual2Error(
+            f"{folder} holds no stored runs (expected {Path(folder) / 'runs'}/*.json). Make some "
+            "with dual2 reproduce or dual2 bench, or name another folder."
+        )
+    require("jinja2", "matplotlib", "plotly")
+    names = {group: slug(group) for group in groups}
+    files = [store.folder / f"{name}.{suffix}" for name in names.values() for suffix in SUFFIXES]
+    files.append(store.folder / REPORT)
+    for file in files:
+        refuse_existing(file, force)
+    for group, name in names.items():
+        title = about[group].title if group in about else group
+        _draw_group(store.runs(group), group, title, store.folder / name)
+    found = claims(store) if claims and about.keys() & names.keys() else []
+    write_atomically(store.folder / REPORT, page(store, about, found))
+    return [file for file in files if file.exists()]
+
+
+def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -> None:
+    write_atomically(stem.with_suffix(".csv"), csv_text(runs))
+    write_atomically(stem.with_suffix(".json"), json_text(group, runs))
+    shown = [run for run in runs if len(run.trace.get("rounds", ()))]
+    if not shown:
+        for suffix in (".png", ".pdf"):
+            stem.with_suffix(suffix).unlink(missing_ok=True)
+        return
+    named = dict(zip(labels(shown), shown, strict=True))
+    looks = dict(zip(named, styles(shown), strict=True))
+    figure = plot_trace(named, title=title, styles=looks)
+    for suffix in (".png", ".pdf"):
+        write_figure(figure, stem.with_suffix(suffix))
+        figure.set_layout_engine("none")  # both files have the layout of the first
+
+
+def csv_text(runs: Sequence[StoredRun]) -> str:
+    """Every trace as rows, the run's name first; empty where a trace lacks a column."""
+    columns = list(dict.fromkeys(column for run in runs for column in run.trace))
+    rows: list[list[Any]] = []
+    for name, run in zip(_names(runs), runs, strict=True):
+        blank = [""] * len(next(iter(run.trace.values()), ()))
+        values = [np.asarray(run.trace.get(column, blank)).tolist() for column in columns]
+        rows += [[name, *row] for row in zip(*values, strict=True)]
+    return to_csv(["run", *columns], rows)
+
+
+def json_text(group: str, runs: Sequence[StoredRun]) -> str:
+    """What was run, with which parameters, and what came out."""
+    records = {name: _record(run) for name, run in zip(_names(runs), runs, strict=True)}
+    return to_json({"experiment": group, "runs": records})
+
+
+def _names(runs: Sequence[StoredRun]) -> list[str]:
+    return labels(runs, lambda run: run.case.label)
+
+
+def _record(run: StoredRun) -> dict[str, Any]:
+    """One run without its trace; ``reached`` and ``settled`` by target, see ``rows_at_gap``."""
+    record = {f.name: getattr(run, f.name) for f in fields(run) if f.name not in ("case", "trace")}
+    parameters = {
+        name: {"value": value, "source": source} for name, (value, source) in run.parameters.items()
+    }
+    reached: dict[str, Any] = {}
+    settled: dict[str, Any] = {}
+    if run.trace:
+        measure = measure_of([run])
+        for target in TARGETS:
+            first, stays = rows_at_gap(run.trace, target, measure)
+            reached[f"{target:g}"], settled[f"{target:g}"] = first, stays
+    costs = {"reached": reached, "settled": settled}
+    return run.case.as_dict() | record | {"parameters": parameters} | costs
