@@ -53,16 +53,16 @@ def test_right_hand_side_zero():
     np.testing.assert_allclose(np.concatenate(result.x), [5 / 3, 5 / 3], rtol=1e-7)
 
 
-@pytest.mark.parametrize("mode", ["dual", "primal"])
+@pytest.mark.parametrize("method", ["auto", d2.METHODS["Newton"](mode="primal")])
 @pytest.mark.parametrize("unit", [1e-6, 1.0, 1e6])
-def test_where_only_zero_is_allowed_it_is_found(unit, mode):
+def test_where_only_zero_is_allowed_it_is_found(unit, method):
     """No prediction may be negative, most of the targets are: x = 0, at the end of a cone."""
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.standard_normal((30, 2)), np.ones(30)])
     own = [(X[:, :1], d2.SquaredNorm(1.0)), (X[:, 1:], d2.Quadratic([1.0, 0.0]))]
     h = d2.NonnegativeSquaredLoss(unit * (rng.standard_normal(30) - 1.0))
     problem = d2.Problem([d2.Agent(*pair) for pair in own], h)
-    result = d2.solve(problem, PAIR, method=d2.METHODS["Newton"](mode=mode))
+    result = d2.solve(problem, PAIR, method=method)
     assert result.status == "CONVERGED" and not np.concatenate(result.x).any()
     assert np.abs(X.T @ result.dual).max() <= 1e-8 * np.abs(result.dual).max()
     assert np.abs(h.prox(result.dual, 1.0)).max() <= 1e-12 * np.abs(result.dual).max()

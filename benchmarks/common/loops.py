@@ -14,7 +14,7 @@ import numpy as np
 
 import dual2 as d2
 from dual2.methods import Settings, find_method
-from dual2.methods.dual_newton.agents import Agents, ProximalTerms, Query
+from dual2.methods.dual_newton.dual_agents import DualAgents, ProximalTerms, Query
 from dual2.methods.message import Layout
 from dual2.runtime import Communicator, Runtime, Transport, find_transport, local_problem
 
@@ -116,16 +116,17 @@ class OneSum:
     ) -> None:
         share = local_problem(problem, Communicator(network, find_transport(runtime)))
         with _threads(threads):
-            self._agents = Agents(Runtime(share, network))
-        p, n, size = share.p, len(share.agents), sum(share.dims)
+            place = Runtime(share, network)
+            self._agents = DualAgents(place)
+        p = share.p
         prices = np.random.default_rng(0).standard_normal((trials, p)) / np.sqrt(p)
         layout = Layout(p, trials, jacobians)
         self._query = Query(layout, prices, np.zeros((0, p)), np.zeros(p))
-        self._prox = ProximalTerms(np.zeros(n), np.zeros(size), np.zeros(size))
+        self._prox, self._x = ProximalTerms.none(place), np.zeros(sum(share.dims))
 
     def run(self) -> np.ndarray:
         """The sum."""
-        return self._agents.reduce(self._query, self._prox, 1e-8)
+        return self._agents.reduce(self._query, self._prox, self._x, 1e-8)
 
 
 @contextmanager

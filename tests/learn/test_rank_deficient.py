@@ -177,7 +177,7 @@ def test_a_method_that_follows_a_stall_begins_anew(monkeypatch):
         return solve_once(scaled, *rest)
 
     monkeypatch.setattr(training, "_solve_once", recorded)
-    stalling = [METHODS["Newton"](max_sums=2), METHODS["interior-point"]]
+    stalling = [METHODS["Newton"](mode="primal", max_sums=2), METHODS["interior-point"]]
     monkeypatch.setattr(training, "training_methods", lambda *_, **__: stalling)
     quietly(dl.VerticalQuantileRegressor(quantile=0.6, alpha=1e-6, parties=2), X, y)
     assert starts == [0.0, 0.0]

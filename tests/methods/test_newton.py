@@ -1,16 +1,13 @@
-"""Newton over exact sums: programs without strong convexity, proofs that there is no solution."""
-
-from itertools import combinations
+"""Newton's method on the dual over exact sums: answers, counts, proofs of infeasibility."""
 
 import networkx as nx
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from scipy.optimize import linprog
 from scipy.sparse.linalg import aslinearoperator
 
 import dual2 as d2
-from dual2.methods.dual_newton import algorithm
+from dual2.methods.dual_newton import dual_loop, newton_loop
 from dual2.methods.dual_newton.envelope import choose_trial
 from dual2.methods.local.semismooth_numpy import LinearTerm, SemismoothArgmin
 from dual2.reference import solve_reference
@@ -23,42 +20,28 @@ PATH = d2.Network(nx.path_graph(5))
 
 
 def newton(problem, network=PATH, **options):
-    return d2.solve(problem, network, method="Newton", record=False, progress=False, **options)
+    options = {"method": "Newton", "record": False, "progress": False} | options
+    return d2.solve(problem, network, **options)
 
 
-def linear(seed, inequality, n=5, p=3, d=4):
-    """A linear program with boxes, and its data."""
-    rng = np.random.default_rng([seed, 55])
-    A, q = rng.standard_normal((n, p, d)), rng.standard_normal((n, d))
-    b = np.einsum("npd,nd->p", A, rng.uniform(0, 1, (n, d)))
-    h = d2.IndicatorAtMost(b) if inequality else d2.IndicatorPoint(b)
-    box = d2.IndicatorBox(0.0, 1.0)
-    agents = [d2.Agent(a, d2.Quadratic(np.zeros(d), c), box) for a, c in zip(A, q, strict=True)]
-    return d2.Problem(agents, h), np.hstack(A), q.ravel(), b
+def test_agents_without_strong_convexity_are_refused_by_name():
+    """The error names the agent, and a method that can."""
+    agents = [d2.Agent([[1.0]], d2.SquaredNorm(1.0)) for _ in range(5)]
+    agents[3] = d2.Agent([[1.0]], d2.SquaredNorm(0.0), d2.IndicatorBox(0.0, 1.0))
+    problem = d2.Problem(agents, d2.IndicatorPoint([1.0]))
+    with pytest.raises(d2.CapabilityError, match=r"agent 3: f \+ g .* interior-point"):
+        newton(problem)
+    assert newton(problem, method="auto").parameters["method"][0] == "interior-point"
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_linear_programs(seed):
-    problem, A, q, b = linear(seed, seed % 2)
-    rows = {"A_ub": A, "b_ub": b} if seed % 2 else {"A_eq": A, "b_eq": b}
-    best = linprog(q, **rows, bounds=(0, 1)).fun
-    result = newton(problem)
-    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
-    assert q @ np.concatenate(result.x) == pytest.approx(best, rel=1e-8)
-    assert result.counts.sums <= 60 and result.counts.outer >= 1
-
-
-def test_plain_lasso_is_not_strongly_convex():
-    rng = np.random.default_rng(2)
-    X, y = rng.standard_normal((6, 20)), rng.standard_normal(6)
-    blocks = np.split(X, 5, axis=1)
-    agents = [d2.Agent(A, d2.SquaredNorm(0.0), d2.L1Norm(0.3)) for A in blocks]
-    result = newton(d2.Problem(agents, d2.SquaredLoss(y)))
-    assert result.status == "CONVERGED"
-    x, slope = np.concatenate(result.x), X.T @ (result.y - y)
-    np.testing.assert_allclose(
-        x, np.sign(x - slope) * np.maximum(np.abs(x - slope) - 0.3, 0), atol=1e-7
-    )
+def test_curvature_of_g_is_enough():
+    """f is linear, and g brings the strong convexity."""
+    net = d2.ElasticNet(0.1, 2.0)
+    agents = [d2.Agent([[1.0]], d2.Quadratic([0.0], [q]), net) for q in (1.0, -1.0, 0.5, 0.2, 0.0)]
+    problem = d2.Problem(agents, d2.IndicatorPoint([1.0]))
+    result, other = newton(problem, method="auto"), newton(problem, method="interior-point")
+    assert result.parameters["method"][0] == "Newton" and result.status == "CONVERGED"
+    np.testing.assert_allclose(np.concatenate(result.x), np.concatenate(other.x), atol=1e-7)
 
 
 def units_over_periods(n=5, p=12):
@@ -84,7 +67,7 @@ def test_rows_that_stand_apart_are_answered_row_by_row(monkeypatch):
     for t, price in enumerate(-result.dual):
         made = np.clip((price - slope) / curve, 0, most)
         np.testing.assert_allclose([x[t] for x in result.x], made, atol=1e-7 * demand[t])
-    monkeypatch.setattr(algorithm, "coordinate_candidates", lambda *args: None)
+    monkeypatch.setattr(newton_loop, "coordinate_candidates", lambda *args: None)
     together = newton(problem)
     assert together.status == "CONVERGED" and result.counts.sums < together.counts.sums
 
@@ -96,30 +79,6 @@ def test_such_a_run_that_was_cut_continues_bit_for_bit():
         part = newton(problem, start=part, max_rounds=cut)
     assert part.status == "CONVERGED" and part.counts == whole.counts
     assert all((a == b).all() for a, b in zip(part.x, whole.x, strict=True))
-
-
-def smallest_radius(points):
-    """Of all circles through two or three of the points those that hold all; the smallest."""
-    circles = [(a + b) / 2 for a, b in combinations(points, 2)]
-    for a, b, c in combinations(points, 3):
-        sides = np.array([b - a, c - a])
-        circles.append(a + np.linalg.solve(2 * sides, (sides**2).sum(axis=1)))
-    return min(np.linalg.norm(points - middle, axis=1).max() for middle in circles)
-
-
-def test_an_agent_that_feels_nothing_in_the_end():
-    """The centre of the smallest circle around points costs nothing, and all pulls on it cancel."""
-    points = np.random.default_rng(1).standard_normal((6, 2))
-    one, two = np.eye(3)[:, :1], np.eye(3)[:, 1:]
-    cone = [d2.IndicatorSecondOrderCone().shift([0.0, *point]) for point in points]
-    agents = [
-        d2.Agent(np.tile(one, (6, 1)), d2.Quadratic([0.0], [1.0])),
-        d2.Agent(np.tile(two, (6, 1)), d2.SquaredNorm(0.0)),
-    ]
-    problem = d2.Problem(agents, d2.Stacked(cone, [3] * 6))
-    result = newton(problem, d2.Network([(0, 1)]))
-    assert result.status == "CONVERGED" and result.certificate.kkt <= 1e-8
-    assert result.x[0][0] == pytest.approx(smallest_radius(points), rel=1e-8)
 
 
 def test_an_agent_beside_a_face_that_it_must_reach():
@@ -157,26 +116,26 @@ def test_storage_makes_no_difference(wrap, g):
 
 def test_compiled_and_numpy_answers_agree():
     """An agent's kernel against the same agent as NumPy solves it."""
-    from dual2.methods.dual_newton.agents import Agents, SolverKind
+    from dual2.methods.dual_newton.dual_agents import DualAgents, SolverKind
     from dual2.runtime import Runtime
 
     for seed in (2, 6, 7, 9, 33, 68):
         problem, network = random_problem(seed)
-        own = Agents(Runtime(problem, network))
-        other = Agents(Runtime(problem, network))
+        own = DualAgents(Runtime(problem, network))
+        other = DualAgents(Runtime(problem, network))
         other.solver_kind[list(other.locals)] = SolverKind.NUMPY
         _compare(own, other, np.random.default_rng(seed).standard_normal((3, problem.p)))
 
 
 def _compare(own, other, trials):
-    from dual2.methods.dual_newton.agents import ProximalTerms, Query
+    from dual2.methods.dual_newton.dual_agents import ProximalTerms, Query
     from dual2.methods.message import Layout
 
     n, size = own.runtime.n, own.runtime.packed.size
     layout = Layout(own.p, 3, 3, bound=True)
     query = Query(layout, trials, np.zeros((0, own.p)), np.zeros(own.p))
-    prox = ProximalTerms(np.full(n, 0.1), np.zeros(size), np.zeros(size))
-    one, two = (agents.reduce(query, prox, 1e-8) for agents in (own, other))
+    prox = ProximalTerms(np.full(n, 0.1), np.zeros(size))
+    one, two = (agents.reduce(query, prox, np.zeros(size), 1e-8) for agents in (own, other))
     for a, b in zip(layout.read_trials(one)[:2], layout.read_trials(two)[:2], strict=True):
         np.testing.assert_allclose(a, b, atol=1e5 * EPS * (1 + np.abs(b).max()))
     for t in range(3):
@@ -194,17 +153,17 @@ def sparse_agents(n=5, p=8):
 
 def test_entries_that_no_agent_fills_are_not_added(monkeypatch):
     """Of the matrices in a sum. The totals have the same bits, and as much is counted."""
-    from dual2.methods.dual_newton.agents import Agents
+    from dual2.methods.dual_newton.dual_agents import DualAgents
     from dual2.runtime import Runtime
 
     problem = d2.Problem(sparse_agents(), d2.IndicatorPoint(np.full(8, 2.0)))
-    few, short = Agents(Runtime(problem, PATH)), newton(problem)
+    few, short = DualAgents(Runtime(problem, PATH)), newton(problem)
     assert len(few._entries) == 9
     monkeypatch.setattr(
-        "dual2.methods.dual_newton.agents.mark_triangle_entries",
+        "dual2.methods.dual_newton.dual_agents.mark_triangle_entries",
         lambda block, kind, marks: marks.fill(1),
     )
-    assert len(Agents(Runtime(problem, PATH))._entries) == 36
+    assert len(DualAgents(Runtime(problem, PATH))._entries) == 36
     full = newton(problem)
     assert full.status == "CONVERGED" and full.counts == short.counts
     assert full.state["G"].tobytes() == short.state["G"].tobytes()
@@ -214,12 +173,12 @@ def test_entries_that_no_agent_fills_are_not_added(monkeypatch):
 
 
 def test_a_dense_matrix_fills_all_entries():
-    from dual2.methods.dual_newton.agents import Agents
+    from dual2.methods.dual_newton.dual_agents import DualAgents
     from dual2.runtime import Runtime
 
     agents = [*sparse_agents(4), d2.Agent(np.ones((8, 1)), d2.SquaredNorm(1.0))]
     problem = d2.Problem(agents, d2.IndicatorPoint(np.full(8, 2.0)))
-    assert len(Agents(Runtime(problem, PATH))._entries) == 36
+    assert len(DualAgents(Runtime(problem, PATH))._entries) == 36
     assert newton(problem).status == "CONVERGED"
 
 
@@ -266,21 +225,11 @@ def test_counts_and_latency():
 def test_a_jacobian_that_does_not_travel_costs_a_sum(monkeypatch):
     problem, network = random_problem(14)
     whole = newton(problem, network)
-    monkeypatch.setattr("dual2.methods.dual_newton.algorithm._MAX_JACOBIAN_NUMBERS", 0)
+    monkeypatch.setattr("dual2.methods.dual_newton.newton_loop._MAX_JACOBIAN_NUMBERS", 0)
     few = newton(problem, network)
     assert few.status == "CONVERGED" and few.counts.sums >= whole.counts.sums
     assert few.counts.floats < whole.counts.floats
     np.testing.assert_allclose(np.concatenate(few.x), np.concatenate(whole.x), atol=1e-7)
-
-
-def test_a_flat_run_that_was_cut_continues_bit_for_bit():
-    problem, *_ = linear(1, True)
-    whole, part = newton(problem), None
-    for cut in range(4, 4 * whole.counts.sums + 4, 12):
-        part = newton(problem, start=part, max_rounds=cut)
-    part = newton(problem, start=part)
-    assert part.status == "CONVERGED" and part.counts == whole.counts
-    assert all((a == b).all() for a, b in zip(part.x, whole.x, strict=True))
 
 
 def test_a_warm_start_needs_one_sum():
@@ -305,7 +254,7 @@ def test_near_a_price_one_step_is_tried_alone(monkeypatch):
     assert found.dual.all() and found.counts.sums > 2
     start = (found.x, 0.999 * found.dual)
     lone = newton(problem, start=start)
-    monkeypatch.setattr(algorithm, "_WARM_RESIDUAL", 0.0)
+    monkeypatch.setattr(dual_loop, "_WARM_RESIDUAL", 0.0)
     many = newton(problem, start=start)
     assert lone.status == many.status == "CONVERGED"
     assert lone.counts.sums == many.counts.sums == 2
@@ -320,7 +269,7 @@ def test_a_lone_step_that_does_not_help_is_followed_by_many(monkeypatch):
         tried.append(len(new.lam))
         return -1 if len(new.lam) == 1 else choose_trial(old, new, *more)
 
-    monkeypatch.setattr(algorithm, "choose_trial", refuse)
+    monkeypatch.setattr(dual_loop, "choose_trial", refuse)
     result = newton(problem, start=(found.x, 0.999 * found.dual))
     assert result.status == "CONVERGED" and tried[0] == 1 and min(tried[1:]) > 1
 
@@ -356,26 +305,11 @@ def test_infeasible_with_a_proof(excess, flat):
     reach = sum(a.A @ a.g.upper for a in agents)
     demand = reach * np.array([0.5, 1.0 + excess, 0.5])
     problem = d2.Problem(agents, d2.IndicatorBox(demand, np.inf))
-    result = newton(problem)
+    result = newton(problem, method="interior-point" if flat else "Newton")
     assert result.status == "INFEASIBLE"
     u = np.array(result.certificate.separator)
     supply = sum(a.g.domain_support(-a.A.T @ u) for a in agents)
     assert supply + problem.h.domain_support(u) < 0
-
-
-def test_unbounded_with_a_proof():
-    """Two agents can trade without limit, at a gain."""
-    free = d2.IndicatorNonnegative()
-    costs = [[1.0, 2.0], [-3.0, 1.0], [1.0, 1.0], [2.0, 0.5], [1.0, 1.0]]
-    agents = [d2.Agent([[1.0, -1.0]], d2.Quadratic(np.zeros(2), q), free) for q in costs]
-    problem = d2.Problem(agents, d2.IndicatorPoint([1.0]))
-    result = newton(problem)
-    assert result.status == "UNBOUNDED"
-    ray = [np.array(part) for part in result.certificate.ray]
-    assert all((part >= 0).all() for part in ray)
-    size = sum(np.abs(part).sum() for part in ray)
-    assert abs(problem.coupling(ray)[0]) <= 1e-8 * size
-    assert sum(np.dot(q, part) for q, part in zip(costs, ray, strict=True)) < -0.01 * size
 
 
 @pytest.mark.parametrize("multiple", [1.0, 2.0, 1.0 / 3.0])
@@ -422,8 +356,9 @@ def polyhedral(kind, seed, flat=False):
 @pytest.mark.parametrize("seed", range(3))
 def test_polyhedra_are_answered_by_one_projection(kind, flat, seed):
     problem, network = polyhedral(kind, seed, flat), d2.Network(nx.path_graph(4))
-    result = d2.solve(problem, network, method="Newton")
-    assert result.status == "CONVERGED" and result.counts.sums <= 40
+    method = "interior-point" if flat else "Newton"
+    result = d2.solve(problem, network, method=method)
+    assert result.status == "CONVERGED" and (flat or result.counts.sums <= 40)
     best = problem.objective(solve_reference(problem).x, problem.h.b)
     assert result.objective == pytest.approx(best, rel=1e-7)
     assert (problem.agents[0].g.chain is None) == (kind == "budget")

@@ -265,11 +265,15 @@ def test_the_mode_follows_the_rows():
     assert few.parameters["mode"][0] == "dual"
 
 
-def test_costs_that_are_flat_in_some_directions_stay_with_the_dual_mode():
+def test_costs_that_are_flat_in_some_directions_are_not_for_the_primal_mode():
     X, _, y = data(5, p=60)
     f = d2.Quadratic([1.0, 0.0, 0.0], [0.007, -0.012, 0.004])
-    result = primal(table(X, d2.AbsoluteLoss(y), f=f), mode="auto")
-    assert result.status == "CONVERGED" and result.parameters["mode"][0] == "dual"
+    problem = table(X, d2.AbsoluteLoss(y), f=f)
+    with pytest.raises(d2.CapabilityError, match=r"f \+ g must be strongly convex"):
+        primal(problem, mode="auto")
+    network = d2.Network(nx.path_graph(problem.n))
+    result = d2.solve(problem, network, record=False, progress=False)
+    assert result.status == "CONVERGED" and result.parameters["method"][0] == "interior-point"
 
 
 def test_what_the_primal_mode_cannot_do_is_refused_by_name():

@@ -184,7 +184,7 @@ def test_an_infeasible_file(tmp_path):
     assert answer.status == "INFEASIBLE" and set(answer.conflict) == {"r", "low"}
 
 
-@pytest.mark.parametrize("method", ["auto", "interior-point", "Newton"])
+@pytest.mark.parametrize("method", ["auto", "interior-point", "L-BFGS"])
 def test_an_infeasible_file_with_free_columns(method, tmp_path):
     """x ≤ -1 and 2x + w ≥ 5 exclude each other, with w ≤ -1; y has one bound, z none."""
     model = read_mps(write(tmp_path, FULL.replace(" MI BND  Y\n", "")))

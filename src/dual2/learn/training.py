@@ -209,7 +209,7 @@ def _train_by(
     model: Model,
 ) -> Model:
     """The problem's solution, or problem after problem until the centres rest, from ``model``."""
-    tau = settings.tau if needs_curvature(method) else 0.0
+    tau = settings.tau if needs_curvature(method, plain_problem(blocks, loss)) else 0.0
     steps, tol = [], 0.0
     for _ in range(_MOST):
         if loss.follow is not None:

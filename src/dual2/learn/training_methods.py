@@ -20,9 +20,10 @@ def training_methods(method: Any, problem: Problem, moving: bool = False) -> lis
     """The method by name; for ``"auto"`` Newton, and what starts from zero where that stalls.
 
     Its primal mode, by sums of vectors with one number per sample, is for tables with more rows
-    than columns; for others it chooses its mode itself. Where samples are few and the loss is not
-    ``moving`` with a parameter of its own, the interior-point method is next: its sums hold a
-    matrix with a number for each pair of samples.
+    than columns; for others it chooses its mode itself, and is left out where that needs a penalty
+    on the squares of all coefficients. Where samples are few and the loss is not ``moving`` with a
+    parameter of its own, the interior-point method is next: its sums hold a matrix with a number
+    for each pair of samples.
 
     Examples
     --------
@@ -35,21 +36,25 @@ def training_methods(method: Any, problem: Problem, moving: bool = False) -> lis
         return [find_method(method)]
     columns = sum(problem.dims)
     mode, interior = "primal" if columns < problem.p else "auto", METHODS["interior-point"]
-    found = [METHODS["Newton"](mode=mode, max_sums=max(_SUMS, 2 * columns))]
-    if problem.p <= MAX_DUAL_ROWS and not moving and not interior.lack(problem):
+    newton = METHODS["Newton"](mode=mode, max_sums=max(_SUMS, 2 * columns))
+    found = [] if newton.lack(problem) else [newton]
+    wanted = not (moving and found)
+    if problem.p <= MAX_DUAL_ROWS and wanted and not interior.lack(problem):
         found.append(interior)
     return [*found, METHODS["iD2A"]]
 
 
-def needs_curvature(method: Method) -> bool:
-    """Whether a method needs a quadratic in every coefficient.
+def needs_curvature(method: Method, problem: Problem | None = None) -> bool:
+    """Whether a method needs a quadratic in every coefficient, of a given problem or always.
 
     Examples
     --------
     >>> needs_curvature(METHODS["Newton"]), needs_curvature(METHODS["iD2A"])
     (False, True)
     """
-    return bool(method.lack(_flat_problem()))
+    if method.needs.lack(_flat_problem()):
+        return True
+    return problem is not None and bool(method.further_lack(problem, method.parameters))
 
 
 @cache

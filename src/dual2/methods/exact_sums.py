@@ -1,86 +1,34 @@
-"""Loops over exact sums: their counts, saved states and ends; what all know in the dual modes."""
+"""Loops over exact sums: their counts, saved states and ends."""
 
 import time
 from abc import abstractmethod
 from collections.abc import Collection
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, TypeVar
 
 import numpy as np
 
 from dual2.methods.method import Algorithm, Plan, SelfTerminating, TerminationReport
 from dual2.methods.parameters import Settings, Sources
+from dual2.methods.run_status import RunStatus
 from dual2.runtime import Runtime
 
 Array = np.ndarray
 T = TypeVar("T")
-SETUP, FIRST, TRIALS, JACOBIAN = range(4)
-"""What the next sum is for: as the second but with the agents' sizes too, from which the r_i follow
-if some need them; the answers at λ and M; trials; the Jacobian at λ."""
-STATUS_NAMES = ("", "CONVERGED", "STALLED", "DIVERGED", "INFEASIBLE", "UNBOUNDED")
-"""How a run may end; saved as a number."""
 
 
-@dataclass
-class DualState:
-    """What every process knows, the same in every process; saved and restored.
-
-    ``damping`` is the last regularisation that was needed, ``best_residual`` the least |r| since
-    the prox centers moved, ``max_row_scale`` the largest scale of each row and ``max_objective``
-    the largest objective seen, ``max_dual_norm`` the longest scaled multiplier, ``inner_rtol`` how
-    much of a move may be left of the inner problem before the prox centers are moved, ``row_slack``
-    and ``descent_rate`` what an agent may leave out of a ray, ``not_strongly_convex`` how many
-    agents lack strong convexity and ``variables`` how many there are in all; ``trial_products`` are
-    the S of the last trials, ``M`` bounds the dual function's curvature, and ``candidates`` are
-    multipliers made row by row, to be tried if rows stand ``diagonally_dominant``; ``warm_phase``
-    says that the run began near its end, and has not moved yet.
-    """
-
-    lam: Array
-    S: Array
-    abs_products: Array
-    scalars: Array
-    G: Array
-    M: Array
-    step: Array
-    max_row_scale: Array
-    separator: Array
-    trial_products: Array
-    candidates: Array
-    phase: int = SETUP
-    sums: int = 0
-    outer_iterations: int = 0
-    steps: int = 0
-    idle: int = 0
-    retreats: int = 0
-    claims: int = 0
-    not_strongly_convex: int = 0
-    diagonally_dominant: int = 0
-    warm_phase: int = 0
-    variables: float = 0.0
-    best_residual: float = np.inf
-    damping: float = 0.0
-    max_objective: float = 0.0
-    max_dual_norm: float = 0.0
-    inner_rtol: float = 0.1
-    row_slack: float = 0.0
-    descent_rate: float = 0.0
-    kkt: float = np.inf
-    status: str = ""
-
-
-def dump_state(known: Any, kept: Collection[str] = ()) -> dict[str, Array]:
+def dump_state(state: Any, kept: Collection[str] = ()) -> dict[str, Array]:
     """What every process knows as arrays, to be saved; those ``kept`` as they are stay the same."""
-    found = {f.name: getattr(known, f.name) for f in fields(known)}
+    found = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "status"}
     own = {k: np.asarray(v) if k in kept else np.copy(v) for k, v in found.items()}
-    return own | {"status": np.array(STATUS_NAMES.index(known.status))}
+    return own | {"status": np.array(RunStatus(state.status).code)}
 
 
-def load_state(kind: type[T], state: dict[str, Any]) -> T:
-    """The ``kind`` of knowledge that :func:`dump_state` made these arrays of."""
-    known: dict[str, Any] = {f.name: np.asarray(state[f.name]) for f in fields(kind)}  # pyright: ignore[reportArgumentType]
+def load_state(kind: type[T], saved: dict[str, Any]) -> T:
+    """The state of this ``kind`` of which :func:`dump_state` made these arrays."""
+    known: dict[str, Any] = {f.name: np.asarray(saved[f.name]) for f in fields(kind)}  # pyright: ignore[reportArgumentType]
     known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
-    return kind(**known | {"status": STATUS_NAMES[known["status"]]})
+    return kind(**known | {"status": RunStatus.from_code(known["status"])})
 
 
 def plan_exact_sum_method(

@@ -186,12 +186,13 @@ GUIDES: dict[str, Guide] = {
         ("chen2014",),
     ),
     "Newton": Guide(
-        "dual_newton.algorithm",
-        "No strong convexity is needed. CONVERGED, INFEASIBLE and UNBOUNDED are each proved by "
-        "the certificate of the answer; the number of sums is measured, not bounded by a theorem.",
-        "Nearly always where sums over the network are allowed: tens of exchanges instead of "
-        "thousands. Not where functions have no derivatives, or where curvature sums of p(p+1)/2 "
-        "numbers are too many and the primal mode does not apply.",
+        "dual_newton.newton_loop",
+        "The dual mode needs every f_i + g_i strongly convex, the primal mode does not. CONVERGED "
+        "and INFEASIBLE are each proved by the certificate of the answer; the number of sums is "
+        "measured, not bounded by a theorem.",
+        "For strongly convex problems where sums over the network are allowed: tens of exchanges "
+        "instead of thousands. Not where functions have no derivatives, or where curvature sums of "
+        "p(p+1)/2 numbers are too many and the primal mode does not apply.",
     ),
     "interior-point": Guide(
         "interior_point.algorithm",

@@ -122,6 +122,11 @@ class Plan:
     lengths: np.ndarray | float = 1.0
 
 
+def _nothing(problem: Problem, parameters: Mapping[str, Any]) -> str:
+    """No further condition."""
+    return ""
+
+
 @dataclass(frozen=True)
 class Method:
     """One row of the table of methods.
@@ -131,8 +136,9 @@ class Method:
     parameters, ``parameters`` what the caller chose of them. ``reconstructed`` says that the update
     was rebuilt from its family, not read from the authors' listing; ``aliases`` are other methods
     that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent;
-    ``scale_free`` methods need no balance of rows and variables beforehand; ``remark`` is what
-    every list says beside the name: aliases, and whether it is reconstructed.
+    ``scale_free`` methods need no balance of rows and variables beforehand; ``further_lack`` says
+    what a problem lacks that agent by agent conditions cannot say; ``remark`` is what every list
+    says beside the name: aliases, and whether it is reconstructed.
     """
 
     name: str
@@ -147,6 +153,7 @@ class Method:
     reveals: str = "dual vectors"
     scale_free: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
+    further_lack: Callable[[Problem, Mapping[str, Any]], str] = _nothing
     remark: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,7 +167,7 @@ class Method:
 
     def lack(self, problem: Problem) -> str:
         """What the problem lacks for this method, empty if nothing."""
-        return self.needs.lack(problem)
+        return self.needs.lack(problem) or self.further_lack(problem, self.parameters)
 
     @property
     def options(self) -> tuple[str, ...]:

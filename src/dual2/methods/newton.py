@@ -1,6 +1,7 @@
 """The method's row in the table: what it needs, its parameters, what it says about itself."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,12 @@ from dual2.errors import CapabilityError
 from dual2.functions import Function, PiecewiseQuadratic
 from dual2.functions.derivatives import jacobian_axes
 from dual2.functions.hessians import hessian, is_quadratic
-from dual2.methods.dual_newton.algorithm import Newton
+from dual2.methods.dual_newton.newton_loop import DualNewton
 from dual2.methods.exact_sums import plan_exact_sum_method
-from dual2.methods.method import Method, Plan
+from dual2.methods.method import Algorithm, Method, Plan
 from dual2.methods.panoc import Panoc
 from dual2.methods.parameters import Parameter, Settings, Values, number
+from dual2.methods.strong_convexity import lack_strong_convexity
 from dual2.methods.subspace.active_set import ActiveSetSubspace
 from dual2.methods.subspace.full_subspace import FullSubspace, fits
 from dual2.methods.subspace.smooth import Primal
@@ -182,7 +184,7 @@ def prefers_primal(problem: Problem) -> str:
     and more rows than variables has many multipliers whose rows are at no kink: unless it is curved
     between them, the Jacobian of the dual vanishes there.
     Where f_i is flat and g_i has kinks or bounds, corners are what the primal mode would go through
-    one by one, and the dual mode's proximal terms help; likewise where f_i is flat in some
+    one by one, and the interior-point method does better; likewise where f_i is flat in some
     directions only, beside which the others' curvature has no size to begin with.
 
     Examples
@@ -257,6 +259,25 @@ def choose_mode(problem: Problem, wanted: str) -> tuple[str, str]:
     )
 
 
+def lack_of_mode(problem: Problem, parameters: Mapping[str, Any]) -> str:
+    """What the mode that would be taken asks of all agents: strong convexity, if it is dual.
+
+    Examples
+    --------
+    >>> import dual2 as d2
+    >>> problem = d2.Problem([d2.Agent([[1.0]], d2.SquaredNorm(0.0))], d2.SquaredLoss([1.0]))
+    >>> lack_of_mode(problem, {})
+    'agent 0: f + g must be strongly convex; found modulus 0 for f = SquaredNorm(weight=0), ...'
+    >>> lack_of_mode(problem, {"mode": "primal"})
+    ''
+    """
+    try:
+        mode = choose_mode(problem, str(parameters.get("mode", "auto")))[0]
+    except CapabilityError as error:
+        return str(error).removesuffix(".")
+    return lack_strong_convexity(problem) if mode == "dual" else ""
+
+
 def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
     """The algorithm, ready to start."""
     values = Values((MAX_SUMS, MODE), problem, network, settings)
@@ -268,10 +289,10 @@ def plan_newton(problem: Problem, network: AnyNetwork, settings: Settings) -> Pl
     return plan_exact_sum_method(algorithm, runtime, settings, sources, SUMMARY, summary)
 
 
-def _algorithm(mode: str, runtime: Runtime, most: int) -> Newton | Primal | ActiveSetSubspace[Any]:
+def _algorithm(mode: str, runtime: Runtime, most: int) -> Algorithm:
     """That of a mode: with kinks and bounds somewhere, the primal one follows faces."""
     if mode == "dual":
-        return Newton(runtime, most)
+        return DualNewton(runtime, most)
     problem = runtime.problem
     known = problem.total([[agent.dim, not smooth_g(agent)] for agent in problem.agents])
     variables, kinked = (round(float(value)) for value in known)
@@ -285,11 +306,16 @@ def _algorithm(mode: str, runtime: Runtime, most: int) -> Newton | Primal | Acti
 
 
 MODE_NOTES = {
-    "dual": "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal "
-    "term is added, moved and weakened until it no longer matters.",
+    "dual": "Every f_i + g_i is strongly convex; there is no step size.",
     "primal": "Each sum brings the product of one more direction; the problem in all known ones is "
     "solved by everybody alone.",
 }
+
+
+PANOC_NOTE = (
+    "Agents with a strongly convex f_i + g_i need no parameter; to the others a proximal term is "
+    "added, moved and weakened until it no longer matters."
+)
 
 
 def plan_panoc(problem: Problem, network: AnyNetwork, settings: Settings) -> Plan:
@@ -297,8 +323,9 @@ def plan_panoc(problem: Problem, network: AnyNetwork, settings: Settings) -> Pla
     values = Values((MAX_SUMS,), problem, network, settings)
     runtime = Runtime(problem, network)
     algorithm = Panoc(runtime, int(values.max_sums))
-    sources, summary = values.table(), MODE_NOTES["dual"]
-    return plan_exact_sum_method(algorithm, runtime, settings, sources, PANOC_SUMMARY, summary)
+    return plan_exact_sum_method(
+        algorithm, runtime, settings, values.table(), PANOC_SUMMARY, PANOC_NOTE
+    )
 
 
 NEWTON = Method(
@@ -311,6 +338,7 @@ NEWTON = Method(
     declared=(MAX_SUMS, MODE),
     reveals=REVEALS,
     scale_free=True,
+    further_lack=lack_of_mode,
 )
 LBFGS = Method(
     "L-BFGS",

@@ -294,6 +294,16 @@ class Communicator:
         """
         return self._using(replace(self.mode, counted=False))
 
+    @contextmanager
+    def counted_if_finished(self) -> Iterator[None]:
+        """Sums within which an error ends the work count as if they had never begun."""
+        before = self.sums, self.agree_floats
+        try:
+            yield
+        except BaseException:
+            self.sums, self.agree_floats = before
+            raise
+
     def iterating(self) -> AbstractContextManager[None]:
         """Reductions of the iterations: NaN is an error, exact sums reuse their ranges."""
         self.transport.begin_iterations()

@@ -25,6 +25,7 @@ from dual2.methods.method import Method
 from dual2.methods.newton import MAX_DUAL_ROWS, PANOC_NEEDS, PRIMAL_NEEDS, prefers_primal
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import METHODS, untaken_options
+from dual2.methods.strong_convexity import is_weak, moduli
 from dual2.network import AnyNetwork
 from dual2.problem import Agent
 from dual2.runtime import LocalProblem
@@ -33,8 +34,8 @@ Array = np.ndarray
 WORTH = 20_000.0
 """Numbers in a message that take as long as the round itself: 160 kB, at 40 ms and 4 MB/s or at
 0.2 ms and 800 MB/s."""
-_SUMS, _FLAT_SUMS = 8.0, 30.0
-"""Sums of Newton's method: with strong convexity, and without."""
+_SUMS = 8.0
+"""Sums of Newton's method."""
 _TRIALS, _MANY = 20, 100_000
 """Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
 _INTERIOR_SUMS = 45.0
@@ -56,7 +57,8 @@ class Size:
     """What the choice depends on; the same in every process.
 
     ``underived`` is how many agents have a function without derivatives, ``flat`` how many an f
-    that is not strongly convex, ``condition`` the root mean square of the others' L_i/μ_i;
+    that is not strongly convex, ``weak`` how many an f + g that is not, ``condition`` the root mean
+    square of the others' L_i/μ_i;
     ``local`` is Σ d_i³ over the agents that have systems of their own size to solve, or 100·p·d_i
     where the A_i of such an agent must be written out; ``closed`` says that the prox of h has no
     derivative, ``primal`` that Newton takes its primal mode; ``unvalued``
@@ -76,6 +78,7 @@ class Size:
     primal: bool = False
     unvalued: int = 0
     formless: int = 0
+    weak: int = 0
 
 
 class Forecast(NamedTuple):
@@ -126,6 +129,8 @@ def _against_newton(size: Size) -> str:
         return ""
     if size.p > MAX_DUAL_ROWS:
         return f"{size.p} rows, more than {MAX_DUAL_ROWS}"
+    if size.weak:
+        return f"{counted(size.weak, 'agent')} without strong convexity of f + g"
     if size.local > _LOCAL and not size.flat:
         return f"local systems of {size.local:.0e} multiply-adds, more than {_LOCAL:.0e}"
     return ""
@@ -137,7 +142,7 @@ def _predict_newton(size: Size) -> Forecast:
         return Forecast(2.0 * size.height * sums, size.p + sums)
     jacobians = _TRIALS if _TRIALS * triangle_size(size.p) <= _MANY else 1
     numbers = Layout(size.p, _TRIALS, jacobians).width
-    return Forecast(2.0 * size.height * (_FLAT_SUMS if size.flat else _SUMS), numbers)
+    return Forecast(2.0 * size.height * _SUMS, numbers)
 
 
 def _against_interior(size: Size) -> str:
@@ -153,8 +158,8 @@ def _predict_interior(size: Size) -> Forecast:
 
 
 def _against_lbfgs(size: Size) -> str:
-    if not (size.underived or size.closed):
-        return "for functions without derivatives"
+    if not (size.underived or size.closed or size.weak):
+        return "for functions without derivatives or strong convexity"
     return f"{counted(size.unvalued, 'function')} without values" if size.unvalued else ""
 
 
@@ -174,10 +179,9 @@ def _predict_gossip(size: Size) -> Forecast:
 def _interior_leads(size: Size) -> bool:
     """Whether the interior-point method is tried first: some agent is not strongly convex.
 
-    Newton's method then needs a proximal outer iteration, which stalls on ill-conditioned linear
-    programs. Tables with many rows stay with its primal mode, which sends vectors only.
+    Tables with many rows stay with Newton's primal mode, which sends vectors only.
     """
-    return size.flat > 0 and not size.primal and not _against_interior(size)
+    return size.weak > 0 and not size.primal and not _against_interior(size)
 
 
 def _newton_leads(size: Size) -> bool:
@@ -253,7 +257,8 @@ def _by_wishes(wishes: list[str]) -> Choice:
 
 def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
     """One sum over the agents of what the choice depends on."""
-    found = share.total(_numbers_of_all(share))
+    weak = is_weak(*moduli(share))[:, None]
+    found = share.total(np.hstack([_numbers_of_all(share), weak]))
     underived, flat, variables = (round(float(value)) for value in found[:3])
     others = max(share.n - flat, 1)
     condition = max(math.sqrt(float(found[4]) / others), 1.0)
@@ -264,7 +269,7 @@ def measure(share: LocalProblem, network: AnyNetwork, tol: float) -> Size:
     sizes = (share.n, share.p, height, tol, underived, flat, variables, local, condition)
     unvalued = round(float(found[6])) + bool(PANOC_NEEDS.h.lack(share.h))
     formless = round(float(found[7])) + bool(block_h(share.h))
-    return Size(*sizes, closed, primal, unvalued, formless)
+    return Size(*sizes, closed, primal, unvalued, formless, round(float(found[8])))
 
 
 def _numbers_of_all(share: LocalProblem) -> Array:

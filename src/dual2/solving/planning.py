@@ -55,10 +55,10 @@ def plan_for(
         If the problem is outside the method's class: what fails, which methods would work, and
         which reduction would help.
     """
-    method, reduction = choice.method, None
+    method, reduction = choice.method(**(settings.parameters or {})), None
     balance = in_balance(share, scale, method.scale_free)
     inside = share = balance.problem
-    if not choice.able and method.needs.lack(share):
+    if not choice.able and method.lack(share):
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
     plan = method.plan(inside, network, settings)

@@ -112,6 +112,20 @@ def equilibrate(M: Array, h: Function) -> Scaling:
     return Scaling(D, gamma, 1.0 / (gamma * D**2))
 
 
+def abs_bound_product(M: Array, lam: Array) -> Array:
+    """|M|λ for λ >= 0; where only the diagonal is known, by |M_jk|² <= M_jj M_kk.
+
+    Examples
+    --------
+    >>> abs_bound_product(np.array([4.0, 1.0, 5.0]), np.array([1.0, 1.0])).tolist()
+    [6.0, 3.0]
+    """
+    if M.ndim == 2:
+        return np.abs(M) @ lam
+    roots = np.sqrt(M[:-1])
+    return roots * float(roots @ lam)
+
+
 def evaluate_fbe(
     h: Function, scaling: Scaling, lam: Array, S: Array, abs_products: Array, scalars: Array
 ) -> FBEPoint:

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.functions import Function
-from dual2.functions.domains import rate_along, to_barrier, to_recession
+from dual2.functions.domains import to_barrier
 from dual2.methods.dual_newton.envelope import EPS, FBEPoint, Scaling
 from dual2.methods.message import (
     BARRIER_DISTANCE,
     OUTSIDE_BARRIER,
-    PROX_DISTANCE,
     STATIONARITY,
     SUPPORT,
     SUPPORT_MAGNITUDE,
@@ -30,11 +29,6 @@ ROUNDING = 64.0 * EPS
 CONE_RTOL, MIN_GAP_RTOL, MAX_GROWTH = 1e-9, 1e-10, 1e4
 """Of a separating direction: distance to the barrier cone that counts as none, least gap relative
 to its terms, and how many times larger than seen a feasible point would have to be."""
-MIN_DESCENT_RTOL, NEAR_CONE_RTOL = 1e-6, 1e-3
-"""Least rate, relative to its terms, at which an unbounded objective falls, and how far from the
-recession cone of h, relative to their own terms, rows may be that are worth a closer look."""
-
-
 ROUNDING_RTOL = 1e-13
 """Residual, relative to what rows are made of, that is nothing but rounding."""
 
@@ -111,21 +105,10 @@ def _row_ratio(off: Array, scale: Array, rounding: Array, atol: float) -> float:
     return float(ratios.max(initial=0.0))
 
 
-def residual_is_rounding(scaling: Scaling, point: FBEPoint, rows: Array | None = None) -> bool:
-    """Whether what is left of the residual is rounding beside ``rows``, or what makes them up."""
-    rows = np.maximum(point.abs_products, np.abs(point.y)) if rows is None else rows
+def residual_is_rounding(scaling: Scaling, point: FBEPoint) -> bool:
+    """Whether what is left of the residual is rounding beside what makes up the rows."""
+    rows = np.maximum(point.abs_products, np.abs(point.y))
     return bool(point.residual / scaling.gamma <= ROUNDING_RTOL * _length(scaling.D * rows))
-
-
-def is_stationary(scaling: Scaling, point: FBEPoint, max_row_scale: Array) -> bool:
-    """Whether the agents have not left their prox centers either: Σ r_i|x_i - x̄_i|² is nothing.
-
-    Rows are compared with the ``max_row_scale`` that they have been: one that is empty in the end
-    is made of nothing but rounding.
-    """
-    return bool(
-        point.scalars[PROX_DISTANCE] <= ROUNDING_RTOL**2 * point.objective
-    ) and residual_is_rounding(scaling, point, max_row_scale)
 
 
 # -- no solution -----------------------------------------------------------------------------
@@ -163,40 +146,3 @@ def proves_infeasible(h: Function, u: Array, scalars: Array, y: Array) -> bool:
         and gap > MIN_GAP_RTOL * size
         and gap > MAX_GROWTH * scalars[BARRIER_DISTANCE]
     )
-
-
-class Recession(NamedTuple):
-    """Whether it is proven that the objective falls without bound, and whether it looks like that.
-
-    Then ``rate`` is how fast it does, and rows may be off by ``row_slack`` in all.
-    """
-
-    proven: bool = False
-    met_but_for_cancellation: bool = False
-    rate: float = 0.0
-    slack: float = 0.0
-
-
-def check_recession(
-    h: Function, scaling: Scaling, ray: Array, max_dual_norm: float, objective: float
-) -> Recession:
-    """Whether the objective falls without bound along the agents' directions d_i.
-
-    s = Σ A_i d_i must lie in the recession cone of h, up to rounding and up to what no multiplier
-    of ten thousand times the length seen could pay for. It looks like that where one of the two
-    holds.
-    """
-    p = len(scaling.D)
-    s, abs_products, rate, size = ray[:p], ray[p : 2 * p], float(ray[2 * p]), float(ray[2 * p + 1])
-    length = float(np.linalg.norm(s))
-    t = length * to_recession(h, s / length) if length > 0 else s
-    along = float(np.linalg.norm(t))
-    rate += along * rate_along(h, t / along) if along > 0 else 0.0
-    off = np.abs(s - t)
-    if not np.isfinite(rate) or not rate < -MIN_DESCENT_RTOL * size:
-        return Recession()
-    slack = -rate / (MAX_GROWTH * max(max_dual_norm, np.sqrt(objective), 1e-300))
-    if np.any(off > NEAR_CONE_RTOL * abs_products) and np.linalg.norm(scaling.D * off) > slack:
-        return Recession()
-    proven = np.all(off <= CONE_RTOL * abs_products) and np.linalg.norm(scaling.D * off) < slack
-    return Recession(bool(proven), True, -rate, float(slack))

@@ -39,6 +39,8 @@ SMALLEST_SIGMA, CONE_SIGMA, CAREFUL_SIGMA = 1e-8, 0.1, 0.5
 """Least centring; with second-order cones, whose angles need it; after a step was cut short."""
 SHORTEST = 1e-9
 """A shorter step means that the numbers fail."""
+SHORTEST_TAU = 1e-100
+"""A shorter τ says that no proof will be found; its square would soon be 0."""
 PART, FINEST, LOOSEST = 0.1, 1e-10, 1e-6
 """Part of the tolerance that iterates must meet, and its limits."""
 SUFFICIENT, LEAST_MERIT = 0.1, 1e-10
@@ -80,7 +82,8 @@ class InteriorPoint(Run):
         length, told = self._step()
         if self.current.curved:
             length, told = self._search(length, told)
-        if length < SHORTEST and self.current.iterations:
+        stuck = length < SHORTEST and self.current.iterations
+        if stuck or self.current.tau < SHORTEST_TAU:
             self._end_iterations()
             return
 

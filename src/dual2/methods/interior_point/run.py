@@ -34,6 +34,8 @@ ENOUGH = 1e-3
 """Part of the tolerance below which no further step is tried."""
 DUST = 1e-13
 """Multipliers below this part of the largest, in scaled units, are none."""
+REST = 1e-8
+"""Part of a ray below which a coordinate counts as at rest: the accuracy of the iterates."""
 SAME = 1e-8
 """How far the objective may move from the iterate to its face, relative to its size."""
 
@@ -151,10 +153,12 @@ class Run(ExactSumMethod):
         size = float(
             problem.largest(np.full((len(problem.agents), 1), np.abs(ray).max(initial=0.0)))[0]
         )
-        if not (size > 0 and proves_unbounded(problem, problem.split(ray / size))):
-            return False
-        self._ray, self.current = ray / size, replace(self.current, status="UNBOUNDED")
-        return True
+        for near in near_rays(problem.split(ray), size) if size > 0 else ():
+            if proves_unbounded(problem, near):
+                self._ray = np.concatenate(near)
+                self.current = replace(self.current, status="UNBOUNDED")
+                return True
+        return False
 
     # -- answers ----------------------------------------------------------------------------------
     def _user_dual(self, dual: Array) -> Array:
@@ -230,3 +234,19 @@ class Run(ExactSumMethod):
         }
         agents.points, agents.steps = own["point"], own["step"]
         self._best, self._best_before, self._before = own["best"], own["best_before"], own["before"]
+
+
+def near_rays(ray: list[Array], size: float) -> list[list[Array]]:
+    """The ray over its ``size``, without the rounding of coordinates that are at rest.
+
+    In a row that others do not touch, such rounding has nothing to cancel with. First goes what is
+    rounding within an agent, then what is small beside all agents.
+
+    Examples
+    --------
+    >>> near_rays([np.array([2.0, 1e-14]), np.array([1e-10])], 2.0)[0]
+    [array([1., 0.]), array([5.e-11])]
+    """
+    units = [own / size for own in ray]
+    own_dust = [np.where(np.abs(d) > DUST * np.abs(d).max(initial=0.0), d, 0.0) for d in units]
+    return [own_dust, [np.where(np.abs(d) > REST, d, 0.0) for d in units]]

@@ -3,8 +3,8 @@
 Where the rows stay away from the domain of h, the least distance of the known directions to it is
 attained at some s, and the way u = s - y to the nearest point y of the domain separates the two
 sets if all directions are known (Farkas). Every agent tells how far it reaches along -A_iᵀu; the
-proof is that of :mod:`.termination`. Where the objective falls without bound, the solution in the
-known directions runs away; every agent tells how fast its own part falls along the way.
+proof is that of :mod:`.dual_newton.termination`. Where the objective falls without bound, the
+solution in the known directions runs away; every agent says how fast its own part falls along it.
 """
 
 import numpy as np
@@ -12,13 +12,7 @@ import numpy as np
 from dual2.functions import Function
 from dual2.functions.domains import rate_along, to_barrier, to_recession
 from dual2.functions.hessians import View
-from dual2.methods.dual_newton.envelope import Scaling
-from dual2.methods.dual_newton.recession import linear_part, recession_message
-from dual2.methods.dual_newton.termination import (
-    MIN_DESCENT_RTOL,
-    check_recession,
-    proves_infeasible,
-)
+from dual2.methods.dual_newton.termination import proves_infeasible
 from dual2.methods.local.closed_form import CONE_RTOL
 from dual2.methods.message import (
     BARRIER_DISTANCE,
@@ -28,6 +22,12 @@ from dual2.methods.message import (
     SUPPORT_MAGNITUDE,
 )
 from dual2.methods.subspace.cholesky import factorise
+from dual2.methods.subspace.recession import (
+    MIN_DESCENT_RTOL,
+    linear_part,
+    proves_unbounded,
+    recession_message,
+)
 from dual2.methods.subspace.subspace_problem import Gram, SubspaceProblem, minimise
 from dual2.problem import Agent
 from dual2.runtime import Runtime
@@ -92,9 +92,8 @@ def prove_unbounded(runtime: Runtime, h: Function, direction: Array, lam: Array)
     total = runtime.allreduce_sum(
         np.array([recession_message(agent, part) for agent, part in pairs])
     )
-    plain = Scaling(np.ones(runtime.p), 1.0, np.ones(runtime.p))
-    recession = check_recession(h, plain, total, float(np.linalg.norm(lam)), 0.0)
-    return np.concatenate(parts) if recession.proven else None
+    proven = proves_unbounded(h, total, float(np.linalg.norm(lam)))
+    return np.concatenate(parts) if proven else None
 
 
 def prove_infeasible(

@@ -3,36 +3,17 @@
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
+from dual2.functions import Function
 from dual2.functions.domains import rate_along, to_recession
+from dual2.methods.dual_newton.termination import CONE_RTOL, MAX_GROWTH
 from dual2.problem import Agent
 
 Array = np.ndarray
 MIN_LINEAR_PART = 1e-6
 """Length of what may fall without bound in a direction of length one, below which it is
 rounding."""
-MIN_MOVE_RTOL = 1e-3
-"""Least move of the prox center, beside the size of x, of an agent that runs away."""
-ENTRY_RTOL = 1e-12
-"""Entries of such a move, beside its largest one, that are rounding."""
-
-
-def find_recession(
-    agent: Agent, x: Array, center: Array, D: Array, row_slack: float, descent_rate: float
-) -> Array:
-    """x - x̄ of an agent, as far as f + g may fall along it without bound.
-
-    It is 0 for one who comes to rest, moving by little beside where it is, or who matters neither
-    to the rows, of scales D and up to ``row_slack``, nor to the ``descent_rate`` of the objective.
-    Entries of a move that are nothing but rounding, by which rows would seem to change, are left
-    out.
-    """
-    d = x - center
-    d[np.abs(d) <= ENTRY_RTOL * np.abs(d).max(initial=0.0)] = 0.0
-    if not float(np.linalg.norm(d)) > MIN_MOVE_RTOL * float(np.linalg.norm(x)):
-        return np.zeros_like(d)
-    part, rate = linear_part(agent, d)
-    slow = bool(np.linalg.norm(D * agent.apply(part)) <= row_slack)
-    return np.zeros_like(d) if rate > -descent_rate and slow else part
+MIN_DESCENT_RTOL = 1e-6
+"""Least rate, relative to its terms, at which an unbounded objective falls: below, terms cancel."""
 
 
 def linear_part(agent: Agent, d: Array) -> tuple[Array, float]:
@@ -69,3 +50,22 @@ def recession_message(agent: Agent, d: Array) -> Array:
     operator, product = isinstance(agent.A, LinearOperator), agent.apply(d)
     sizes = agent.row_norms * size if operator else agent.sizes(d, product)
     return np.concatenate([product, sizes, [rate, magnitude]])
+
+
+def proves_unbounded(h: Function, total: Array, dual_norm: float) -> bool:
+    """Whether the objective falls without bound along the agents' directions d_i.
+
+    ``total`` sums the messages of the agents. s = Σ A_i d_i must lie in the recession cone of h, up
+    to rounding and up to what no multiplier of ten thousand times the length seen could pay for.
+    """
+    p = (len(total) - 2) // 2
+    s, abs_products, rate, size = total[:p], total[p : 2 * p], float(total[-2]), float(total[-1])
+    length = float(np.linalg.norm(s))
+    t = length * to_recession(h, s / length) if length > 0 else s
+    along = float(np.linalg.norm(t))
+    rate += along * rate_along(h, t / along) if along > 0 else 0.0
+    off = np.abs(s - t)
+    if not np.isfinite(rate) or not rate < -MIN_DESCENT_RTOL * size:
+        return False
+    slack = -rate / (MAX_GROWTH * max(dual_norm, 1e-300))
+    return bool(np.all(off <= CONE_RTOL * abs_products) and np.linalg.norm(off) < slack)

@@ -1,7 +1,7 @@
 """All agents of this process: what they put into a sum."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -15,7 +15,6 @@ from dual2.functions.domains import to_barrier
 from dual2.functions.kernels import KINKLESS
 from dual2.functions.lowering import Kind
 from dual2.methods.deadline import Deadline
-from dual2.methods.dual_newton.recession import find_recession, recession_message
 from dual2.methods.dual_newton.trial_scalars import trial_scalars
 from dual2.methods.local.accelerated_gradient import make_local
 from dual2.methods.local.closed_form import (
@@ -27,7 +26,6 @@ from dual2.methods.local.closed_form import (
     SEMISMOOTH_SOLVER,
     TrialTask,
     closed_form_trials,
-    find_curvatures,
     mark_triangle_entries,
     support_rows,
 )
@@ -40,11 +38,11 @@ from dual2.methods.message import (
     OUTSIDE_BARRIER,
     SUPPORT,
     SUPPORT_MAGNITUDE,
-    VARIABLES,
     Layout,
     lower_triangle,
     triangle_size,
 )
+from dual2.methods.strong_convexity import is_weak, moduli
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -70,8 +68,6 @@ class _ProxKind(IntEnum):
 
 NOISE_ULPS = 16.0 * float(np.finfo(np.float64).eps)
 """Errors of an answer relative to the terms of its optimality condition."""
-STRONG_CONVEXITY_RTOL = 1e-10
-"""Modulus of strong convexity, relative to the curvature, from which no proximal term is needed."""
 
 
 @dataclass(frozen=True)
@@ -85,17 +81,20 @@ class Query:
     request: int = 0
 
 
-@dataclass
+@dataclass(frozen=True)
 class ProximalTerms:
-    """Proximal terms (r_i/2)|x_i - x̄_i|² of the agents, and their present answers x."""
+    """Proximal terms (r_i/2)|x_i - x̄_i|² of the agents; a weight of 0 is none."""
 
     weight: Array
     center: Array
-    x: Array
-    ray: Array = field(default_factory=lambda: np.zeros(0))
+
+    @classmethod
+    def none(cls, runtime: Runtime) -> "ProximalTerms":
+        """No terms, for agents whose f_i + g_i is strongly convex."""
+        return cls(np.zeros(runtime.n), np.zeros(runtime.packed.size))
 
 
-class Agents:
+class DualAgents:
     """The agents of a runtime, those in closed form compiled, the others one by one."""
 
     def __init__(self, runtime: Runtime) -> None:
@@ -130,9 +129,9 @@ class Agents:
         self._entries, self._slot = self._find_entries()
         self._argmins: dict[int, list[Array]] = {}
         self.tried = np.zeros(n, dtype=np.int64)
-        self.setup: dict[int, Array] = {}
         self.queries = 0
-        self.curvature = np.zeros(n)
+        self._moduli, largest = moduli(self.problem)
+        self.weak = is_weak(self._moduli, largest)
 
     def _find_entries(self) -> tuple[Array, Array]:
         """Which entries of the triangles of A_i J_i A_iᵀ some agent fills, and their places.
@@ -154,29 +153,30 @@ class Agents:
         """Whether some agent is solved in this way."""
         return bool(np.any(self.solver_kind == kind))
 
-    # -- strong convexity -------------------------------------------------------------------------
-    def lacks_strong_convexity(self) -> Array:
-        """Which agents lack strong convexity: f_i + g_i needs a proximal term."""
-        block, (mu, top) = self.runtime.block, np.empty((2, self.runtime.n))
-        find_curvatures(block, mu, top)
-        diagonal = np.minimum.reduceat(block.fcoef[0], block.xptr[:-1])
-        polyhedron = self.solver_kind == SolverKind.POLYHEDRON
-        mu, top = np.where(polyhedron, diagonal, mu), np.where(polyhedron, block.lip, top)
-        for i, part in self.locals.items():
-            mu[i], top[i] = part.curvature_range
-        self.curvature = mu
-        return ~(mu > STRONG_CONVEXITY_RTOL * top)
+    def resume(self, tried: Array, queries: int) -> None:
+        """Take up the counts of a saved run."""
+        self.tried[:], self.queries = tried, queries
 
     # -- a sum ------------------------------------------------------------------------------------
     def reduce(
-        self, query: Query, prox: ProximalTerms, tol: float, deadline: Deadline = NO_DEADLINE
+        self,
+        query: Query,
+        prox: ProximalTerms,
+        x: Array,
+        tol: float,
+        deadline: Deadline = NO_DEADLINE,
     ) -> Array:
-        """The message of all agents, summed; OutOfTime at the ``deadline``."""
+        """The message of all agents, summed; OutOfTime at the ``deadline``.
+
+        Iterations of the local argmins begin at ``x``.
+        """
         whole = query.layout
         layout = replace(whole, stored=len(self._entries))
         query = replace(query, layout=layout)
-        task = self._task(query.trials, prox, query.y, tol, layout)
-        direction_task = task._replace(trials=query.directions, jacobian_offset=layout.offsets[2])
+        task = self._task(query.trials, prox, x, query.y, tol, layout)
+        direction_task = task._replace(
+            trials=query.directions, jacobian_offset=layout.start("directions")
+        )
         self.queries += len(query.trials)
 
         def fill(rows: Array, out: Array) -> None:
@@ -187,11 +187,12 @@ class Agents:
                 run(support_rows, block, self.separable, direction_task, rows, out)
             if layout.directions and self._any(SolverKind.POLYHEDRON):
                 run(support_polyhedra, block, self.polyhedra, direction_task, rows, out)
-            self._fill_others(rows, out, query, prox, tol, deadline)
+            self._fill_others(rows, out, query, prox, x, tol, deadline)
             if layout.rows:
-                self._fill_rows(rows, out[:, layout.offsets[1] : layout.offsets[2]], prox.weight)
+                self._fill_rows(rows, out[:, layout.schema["bound"]], prox.weight)
             if layout.setup:
-                self._fill_setup(rows, out[:, layout.offsets[4] : layout.offsets[5]])
+                out[:, layout.start("variables")] = np.diff(block.xptr)[rows]
+                out[:, layout.start("weak_agents")] = self.weak[rows]
 
         total = np.zeros(whole.width)
         columns = whole.columns(self._entries)
@@ -215,21 +216,28 @@ class Agents:
                 run(polyhedron_trials, block, self.polyhedra, task, some, message)
 
     def _task(
-        self, trials: Array, prox: ProximalTerms, y: Array, tol: float, layout: Layout | None = None
+        self,
+        trials: Array,
+        prox: ProximalTerms,
+        x: Array,
+        y: Array,
+        tol: float,
+        layout: Layout | None = None,
     ) -> TrialTask:
+        """What the kernels are asked; without a layout only for the answers."""
         jacobians = 0 if layout is None else layout.jacobians
-        bound = layout.offsets[1] if layout is not None and layout.bound else -1
+        bound = layout.start("bound") if layout is not None and layout.bound else -1
         return TrialTask(
             np.ascontiguousarray(trials),
             prox.weight,
             prox.center,
-            prox.x,
+            x,
             y,
             self._workspace,
             float(tol),
             layout.trial if layout else 0,
             jacobians,
-            layout.offsets[0] if layout else 0,
+            layout.start("jacobians") if layout else 0,
             bound,
             self._slot,
             len(self._entries),
@@ -241,47 +249,35 @@ class Agents:
         out: Array,
         query: Query,
         prox: ProximalTerms,
+        x: Array,
         tol: float,
         deadline: Deadline,
     ) -> None:
+        """The request of this process, and what NumPy computes agent by agent."""
         layout, xptr = query.layout, self.runtime.block.xptr
         first = np.flatnonzero(rows == 0)
         if query.request and first.size:
-            out[first[0], layout.offsets[5] + query.request - 1] = 1.0
-        busy = self._singly[rows]
-        if layout.ray and prox.ray.size:
-            busy |= prox.weight[rows] > 0
-        for e in np.flatnonzero(busy):
+            out[first[0], layout.start("requests") + query.request - 1] = 1.0
+        for e in np.flatnonzero(self._singly[rows]):
             i = int(rows[e])
             deadline.look()
             own = slice(xptr[i], xptr[i + 1])
             if not (self.separable[i] or self.polyhedra.bounded[i]):
-                self._fill_supports(i, prox.x[own], query, out[e])
-            if layout.ray and prox.ray.size:
-                message = recession_message(self.problem.agents[i], prox.ray[own])
-                out[e, layout.offsets[3] : layout.offsets[4]] = message
+                self._fill_supports(i, x[own], query, out[e])
             if i in self.locals and self.solver_kind[i] != SolverKind.POLYHEDRON:
-                own_terms = ProximalTerms(prox.weight, prox.center[own], prox.x[own])
-                self._fill_local(i, query, own_terms, tol, out[e])
+                own_terms = ProximalTerms(prox.weight, prox.center[own])
+                self._fill_local(i, query, own_terms, x[own], tol, out[e])
 
     def _fill_rows(self, rows: Array, out: Array, r: Array) -> None:
         """|A_i,j|²/m_i and σ̄²(A_i)/m_i, m_i = modulus of f_i + g_i with its proximal term."""
         for e, i in enumerate(rows):
-            agent, strong = self.problem.agents[i], min(self.curvature[i], 1e300) + float(r[i])
+            agent, strong = self.problem.agents[i], min(self._moduli[i], 1e300) + float(r[i])
             out[e, :-1], out[e, -1] = agent.row_norms**2 / strong, agent.sigma_max2 / strong
 
-    def _fill_setup(self, rows: Array, out: Array) -> None:
-        """The agents' numbers of variables, and what those without strong convexity tell."""
-        xptr = self.runtime.block.xptr
-        out[:, self.p + VARIABLES] = xptr[rows + 1] - xptr[rows]
-        for e in range(len(rows)) if self.setup else ():
-            if rows[e] in self.setup:
-                out[e, : self.p + VARIABLES] = self.setup[rows[e]]
-
     def _fill_local(
-        self, i: int, query: Query, prox: ProximalTerms, tol: float, out: Array
+        self, i: int, query: Query, prox: ProximalTerms, x: Array, tol: float, out: Array
     ) -> None:
-        """Trials, Jacobians and M of one agent, whose own part of x is in ``prox``."""
+        """Trials, Jacobians and M of one agent; ``x`` and the centre are its own part."""
         part, layout, p = self.locals[i], query.layout, self.p
         matrices, half, answers = layout.jacobians or layout.bound, triangle_size(p), []
         triangle = lower_triangle(p if matrices else 0)
@@ -289,7 +285,7 @@ class Agents:
             query.trials if self.solver_kind[i] == SolverKind.NUMPY else ()
         ):
             linear_term = LinearTerm(part.A.T @ multiplier, float(prox.weight[i]), prox.center)
-            point, tried = part.solve(linear_term, prox.x)
+            point, tried = part.solve(linear_term, x)
             self.tried[i] += tried
             answers.append(point.z)
             at = t * layout.trial
@@ -297,10 +293,10 @@ class Agents:
             out[at + p : at + 2 * p] = part.sizes @ np.abs(point.z)
             out[at + 2 * p : at + layout.trial] = trial_scalars(part, linear_term, point, tol)
             if t < layout.jacobians:
-                at = layout.offsets[0] + t * half
+                at = layout.start("jacobians") + t * half
                 out[at : at + half] = part.jacobian(linear_term, point)[triangle]
         if layout.bound:
-            at = layout.offsets[1]
+            at = layout.start("bound")
             out[at : at + half] = part.bound(float(prox.weight[i]))[triangle]
         self._argmins[i] = answers
 
@@ -308,7 +304,7 @@ class Agents:
         """Numbers of each direction for an agent whose g does not split by coordinate."""
         agent, part = self.problem.agents[i], self.locals[i]
         for t, u in enumerate(query.directions):
-            at = query.layout.offsets[2] + t * DIRECTION_SCALARS
+            at = query.layout.start("directions") + t * DIRECTION_SCALARS
             w = -(part.A.T @ u)
             v = to_barrier(agent.g, w)
             support, missed = float(agent.g.domain_support(v)), float(np.linalg.norm(w - v))
@@ -321,12 +317,12 @@ class Agents:
             out[at + BARRIER_DISTANCE], out[at + OUTSIDE_BARRIER] = missed * extent, float(outside)
 
     # -- after a sum ------------------------------------------------------------------------------
-    def adopt_trial(self, multiplier: Array, trial: int, prox: ProximalTerms) -> None:
-        """Take the answers to the multiplier of a trial."""
+    def adopt_trial(self, multiplier: Array, trial: int, prox: ProximalTerms, x: Array) -> None:
+        """Write the answers to the multiplier of a trial into ``x``."""
         xptr, rows, none = self.runtime.block.xptr, np.arange(self.runtime.n), np.zeros((0, 1))
-        self._run_solvers(self._task(multiplier[None], prox, multiplier, 0.0), rows, none)
+        self._run_solvers(self._task(multiplier[None], prox, x, multiplier, 0.0), rows, none)
         for i in np.flatnonzero(self.solver_kind == SolverKind.NUMPY).tolist():
-            prox.x[xptr[i] : xptr[i + 1]] = self._argmins[i][trial]
+            x[xptr[i] : xptr[i + 1]] = self._argmins[i][trial]
 
     def zero_rounding_entries(self, multiplier: Array, x: Array) -> None:
         """Set entries of x that are nothing but rounding to 0.
@@ -340,21 +336,6 @@ class Agents:
                 own = x[self.runtime.block.xptr[i] : self.runtime.block.xptr[i + 1]]
                 terms = np.abs(agent.f.grad(own)) + abs(agent.A).T @ np.abs(multiplier)
                 own[np.abs(own) <= NOISE_ULPS * terms / strong] = 0.0
-
-    def recession_of(
-        self, prox: ProximalTerms, D: Array, row_slack: float, descent_rate: float
-    ) -> Array:
-        """x - x̄ of each agent, as far as f_i + g_i may fall along it without bound.
-
-        Left out are those who matter neither to the rows, up to ``row_slack``, nor to the
-        ``descent_rate`` of the objective; see :func:`.recession.find_recession`.
-        """
-        ray, xptr = np.zeros_like(prox.x), self.runtime.block.xptr
-        for i in np.flatnonzero(prox.weight > 0).tolist():
-            own = slice(xptr[i], xptr[i + 1])
-            x, center = prox.x[own], prox.center[own]
-            ray[own] = find_recession(self.problem.agents[i], x, center, D, row_slack, descent_rate)
-        return ray
 
 
 def _prox_kinds(block: Block) -> Array:
