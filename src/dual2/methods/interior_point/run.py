@@ -1,7 +1,7 @@
 """A run of the interior-point method: start, saved state, answers, and the finish on a face."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -44,6 +44,7 @@ class Run(ExactSumMethod):
     """What is not the loop itself; see :class:`.algorithm.InteriorPoint`."""
 
     current: State
+    growing: ClassVar[dict[str, tuple[int, ...]]] = {"entries": (0,)}
 
     def __init__(self, runtime: Runtime, max_iterations: int) -> None:
         super().__init__(runtime, 2**62)
