@@ -68,9 +68,11 @@ def clarabel_answer(model: Model, limit: float) -> CentralAnswer:
 
 
 def highs_answer(model: Model, limit: float) -> CentralAnswer:
-    """Linear programs by ``scipy.optimize.linprog``."""
+    """Linear programs by ``scipy.optimize.linprog``, quadratic ones by ``highspy``."""
     from scipy.optimize import linprog
 
+    if model.Q.nnz:
+        return _highs_quadratic(model, limit)
     _, q = _costs(model)
     rows, low, up = sp.csr_array(model.A), model.row_lower, model.row_upper
     equal = low == up
@@ -88,6 +90,33 @@ def highs_answer(model: Model, limit: float) -> CentralAnswer:
     cpu = time.process_time() - begun
     status = {0: "SOLVED", 2: "INFEASIBLE", 3: "UNBOUNDED"}.get(found.status, "NOT SOLVED")
     return CentralAnswer(status, found.x, found.nit, cpu)
+
+
+def _highs_quadratic(model: Model, limit: float) -> CentralAnswer:
+    """Active sets, so that digits do not depend on a tolerance of the gap."""
+    import highspy
+
+    (P, q), A = _costs(model), sp.csc_matrix(model.A)
+    lp, hessian, solver = highspy.HighsLp(), highspy.HighsHessian(), highspy.Highs()
+    lp.num_row_, lp.num_col_ = model.A.shape
+    lp.col_cost_, lp.col_lower_, lp.col_upper_ = q, model.lower, model.upper
+    lp.row_lower_, lp.row_upper_ = model.row_lower, model.row_upper
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_, lp.a_matrix_.index_, lp.a_matrix_.value_ = A.indptr, A.indices, A.data
+    lower = sp.csc_matrix(P.T)
+    hessian.dim_, hessian.format_ = len(q), highspy.HessianFormat.kTriangular
+    hessian.start_, hessian.index_, hessian.value_ = lower.indptr, lower.indices, lower.data
+    for name, value in (("output_flag", False), ("time_limit", limit)):
+        solver.setOptionValue(name, value)
+    begun = time.process_time()
+    solver.passModel(lp)
+    solver.passHessian(hessian)
+    solver.run()
+    cpu = time.process_time() - begun
+    word = solver.modelStatusToString(solver.getModelStatus())
+    status = {"Optimal": "SOLVED", "Infeasible": "INFEASIBLE"}.get(word, "NOT SOLVED")
+    iterations = solver.getInfo().qp_iteration_count
+    return CentralAnswer(status, np.array(solver.getSolution().col_value), iterations, cpu)
 
 
 def osqp_answer(model: Model, limit: float) -> CentralAnswer:
@@ -133,7 +162,7 @@ class CentralSolver(NamedTuple):
 
 CENTRAL: dict[str, CentralSolver] = {
     "CLARABEL": CentralSolver("clarabel", True, clarabel_answer),
-    "HiGHS": CentralSolver("scipy", False, highs_answer),
+    "HiGHS": CentralSolver("scipy", find_spec("highspy") is not None, highs_answer),
     "OSQP": CentralSolver("osqp", True, osqp_answer),
     "SCS": CentralSolver("scs", True, scs_answer),
 }

@@ -1,5 +1,7 @@
 """The interior-point method against independent solvers."""
 
+from dataclasses import replace
+
 import networkx as nx
 import numpy as np
 import pytest
@@ -7,8 +9,11 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import dual2 as d2
+from dual2.methods.interior_point.algorithm import InteriorPoint
 from dual2.methods.interior_point.messages import LEVELS, mark_levels, shortest
 from dual2.methods.interior_point.standard_form import standard_form
+from dual2.methods.interior_point.state import Phase
+from dual2.runtime import Runtime
 
 NETWORK = d2.Network(nx.path_graph(4))
 EXACT = {"method": "interior-point", "record": False}
@@ -130,6 +135,44 @@ def test_many_agents_are_computed_together():
     result = d2.solve(problem, d2.Network(nx.star_graph(1999)), **EXACT)
     assert result.status == "CONVERGED"
     assert result.objective == pytest.approx(np.sort(costs)[:500].sum(), rel=1e-9)
+
+
+def test_a_variable_close_to_its_bound_is_not_moved_to_it():
+    """x_2 must be 1e-8 while its owner's x_1 is 500; at its bound the second row is violated."""
+    agents = [
+        d2.Agent(np.eye(2), d2.Zero().tilt([-1.0, 1.0]), d2.IndicatorBox(0.0, 500.0)),
+        d2.Agent([[1.0], [1.0]], d2.Zero().tilt([3.0]), d2.IndicatorNonnegative()),
+    ]
+    problem = d2.Problem(agents, d2.IndicatorPoint([500.0, 1e-8]))
+    result = d2.solve(problem, d2.Network([(0, 1)]), **EXACT)
+    assert result.status == "CONVERGED"
+    assert result.x[0] == pytest.approx([500.0, 1e-8], rel=0.1, abs=0)
+
+
+def test_the_best_point_is_kept_from_iteration_to_iteration():
+    agents, _, _, b = linear_program(6)
+    runtime = Runtime(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK)
+    method, bests = InteriorPoint(runtime, 200), []
+    method.tol = 1e-8
+    while not method.current.status:
+        method.advance(method.rounds + 1, 1.0)
+        bests.append(method.current.best)
+    assert method.current.status == "CONVERGED"
+    assert (np.diff(bests) <= 0).all() and min(bests) < 1e-9
+
+
+def test_a_wrong_face_sends_the_iterations_on():
+    agents, _, _, b = linear_program(8)
+    runtime = Runtime(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK)
+    method, faces = InteriorPoint(runtime, 200), []
+    method.tol = 1e-8
+    while not method.current.status:
+        method.advance(method.rounds + 1, 1.0)
+        if method.current.phase == Phase.POLISH and not faces:
+            faces.append(method.current.iterations)
+            method.current = replace(method.current, dual=np.full(6, np.nan))
+    assert method.current.status == "CONVERGED" and method.current.kkt <= 1e-8
+    assert method.current.iterations > faces[0]
 
 
 def test_the_shortest_step_is_found_by_counting():

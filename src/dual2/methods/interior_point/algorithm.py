@@ -16,7 +16,7 @@ import numpy as np
 from dual2.methods.interior_point.embedding import Embedding
 from dual2.methods.interior_point.linearisation import Outer
 from dual2.methods.interior_point.residuals import Residuals, find_residuals
-from dual2.methods.interior_point.run import NEARLY, Run
+from dual2.methods.interior_point.run import NEARLY, PROGRESS, Run
 from dual2.methods.interior_point.schema import Fields
 from dual2.methods.interior_point.state import Phase, State
 
@@ -41,8 +41,6 @@ SHORTEST = 1e-9
 """A shorter step means that the numbers fail."""
 SHORTEST_TAU = 1e-100
 """A shorter τ says that no proof will be found; its square would soon be 0."""
-PART, FINEST, LOOSEST = 0.1, 1e-10, 1e-6
-"""Part of the tolerance that iterates must meet, and its limits."""
 SUFFICIENT, LEAST_MERIT = 0.1, 1e-10
 """Part of the predicted fall of the merit that a step must bring; where it need not fall."""
 SHORTER = 0.6 ** np.arange(17)
@@ -82,16 +80,18 @@ class InteriorPoint(Run):
         length, told = self._step()
         if self.current.curved:
             length, told = self._search(length, told)
-        stuck = length < SHORTEST and self.current.iterations
+        stuck = length < SHORTEST and self.current.iterations and not self.current.resumed
         if stuck or self.current.tau < SHORTEST_TAU:
             self._end_iterations()
             return
+        self.current = replace(self.current, resumed=False)
 
         # Residuals and termination.
-        now, residuals = self.current, find_residuals(self.current, told)
+        residuals = find_residuals(self.current, told)
         self._keep_best(residuals)
         if self._terminate(residuals):
             return
+        now = self.current
 
         # Factorisation of the replicated system.
         embedding = self._embed(told, residuals)
@@ -132,7 +132,7 @@ class InteriorPoint(Run):
     def _step(self) -> tuple[float, Fields]:
         """Move by the longest step of the grid that all can take."""
         now, lengths = self.current, [0.0]
-        if now.iterations:
+        if now.iterations and not now.resumed:
             limit = DAMPING * now.limit(now.d_tau, now.d_kappa)
             limit = min(1.0, limit, self.agents.public_limit(DAMPING))
             lengths = self._lengths(limit)
@@ -227,27 +227,33 @@ class InteriorPoint(Run):
 
     # -- termination ------------------------------------------------------------------------------
     def _keep_best(self, residuals: Residuals) -> None:
-        now = self.current
-        if now.iterations and not residuals.relative < now.best:
-            return
-        self._best, self._best_before = self.agents.points, self._before
-        self.current = replace(
-            now, best=residuals.relative, best_at=now.iterations, best_dual=now.dual,
-            best_tau=now.tau, objective=residuals.objective, magnitude=residuals.magnitude,
-            kkt=residuals.relative,
-        )  # fmt: skip
+        """Keep the best point, and note when the iterations have last got on."""
+        now, found = self.current, residuals.relative
+        clear = found < PROGRESS * now.mark
+        if now.best >= NEARLY:  # far from a solution gaps say little, complementarity more
+            clear = clear or residuals.mu < PROGRESS * now.mark_mu
+        if clear:
+            now = replace(
+                now, progress_at=now.iterations, mark=min(found, now.mark), mark_mu=residuals.mu
+            )
+        if found < now.best or not now.iterations:
+            self._best, self._best_before = self.agents.points, self._before
+            now = replace(
+                now, best=found, kkt=found, best_dual=now.dual, best_tau=now.tau,
+                best_kappa=now.kappa, objective=residuals.objective, magnitude=residuals.magnitude,
+            )  # fmt: skip
+        self.current = now
 
     def _terminate(self, residuals: Residuals) -> bool:
         """Whether the iterations end here."""
         now = self.current
-        wanted = min(max(PART * self.tol, FINEST), LOOSEST)
-        if residuals.relative < wanted:
+        if residuals.relative < self._wanted():
             self._end_iterations()
         elif (residuals.infeasible and self._check_separator()) or (
             residuals.unbounded and self._check_ray()
         ):
             return True
-        elif now.iterations - now.best_at > (BEYOND_BEST if now.best < NEARLY else MOST_IDLE):
+        elif now.iterations - now.progress_at > (BEYOND_BEST if now.best < NEARLY else MOST_IDLE):
             self._end_iterations()
         elif now.iterations >= self.max_iterations:
             self._end_iterations()

@@ -25,8 +25,9 @@ from dual2.methods.interior_point.standard_form import ConicRows
 Array = np.ndarray
 RHO = 1e-8
 """Proximal weight of a polishing step."""
-NEAR = 1e-10
-"""Distance to a bound, relative to all variables, at which it holds."""
+NEAR = 1e-14
+"""Distance to a bound, relative to the largest variable, at which it holds: rounding, no more. A
+variable may well be at 1e-8 when others are at 1e3."""
 WRONG = 1e-9
 """Part of the forces by which a multiplier may have the wrong sign."""
 DUST = 1e-14
@@ -176,6 +177,12 @@ def _next_face(block: Block, point: Point, force: Array, dual: Array) -> Point:
     holds = np.where(plain, np.where(holds, point.y[0] >= -WRONG, room < -floor), holds)
     t = np.where(plain | block.rows.equation, np.where(holds, 0.0, 1.0), point.t[0])[None]
     return replace(point, s=1.0 - z, z=z, t=t, y=np.where(t != 1.0, point.y, 0.0))
+
+
+def changes_of_face(before: Point, after: Point) -> Array:
+    """How many bounds and rows of each agent are met by one point only."""
+    bounds = ((before.z > 0) != (after.z > 0)).sum(axis=(0, 2))
+    return bounds + ((before.t == 0) != (after.t == 0)).sum(axis=1)
 
 
 def objective_of(block: Block, point: Point) -> Array:

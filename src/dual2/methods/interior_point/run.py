@@ -10,6 +10,7 @@ from dual2.methods.interior_point.agents import Agents
 from dual2.methods.interior_point.block import Direction, Point, dump_points, load_points
 from dual2.methods.interior_point.finish import RHO as FACE_RHO
 from dual2.methods.interior_point.finish import (
+    changes_of_face,
     exact_prices,
     face_of,
     linearise_face,
@@ -30,8 +31,15 @@ NEARLY = 1e-5
 """Residual of a best point that is worth a polish."""
 MOST_POLISHED, FEW_POLISHED, MOST_IDLE = 8, 2, 3
 """Newton steps on the face: most; enough where the tolerance is met; in a row without progress."""
+PROGRESS = 0.5
+"""Part to which the residual must fall in a step that counts as progress."""
 ENOUGH = 1e-3
 """Part of the tolerance below which no further step is tried."""
+PART, FINEST, LOOSEST = 0.1, 1e-10, 1e-6
+"""Part of the tolerance that iterates must meet, and its limits."""
+SHARPER, SHARPEST = 1e-2, 1e-4
+"""After a wrong face the iterations go on to so much of their residual; and the least part: near
+1e-14 rounding leaves nothing to gain."""
 DUST = 1e-13
 """Multipliers below this part of the largest, in scaled units, are none."""
 REST = 1e-8
@@ -73,8 +81,19 @@ class Run(ExactSumMethod):
         iterates = zip(agents.blocks, self._best, self._best_before, strict=True)
         agents.points = [face_of(*iterate, now.best_tau) for iterate in iterates]
         dual = now.best_dual / now.best_tau
-        self.current = replace(now, phase=Phase.POLISH, dual=dual, kkt=np.inf)
-        self._publish([point.v / now.best_tau for point in self._best], dual)
+        self.current = replace(
+            now, phase=Phase.POLISH, dual=dual, kkt=now.answer_kkt, polished=0, idle=0
+        )
+        if not np.isfinite(now.answer_kkt):
+            self._publish([point.v / now.best_tau for point in self._best], dual)
+
+    def _resume(self) -> None:
+        """Continue the iterations from the best point, to a smaller residual."""
+        now, self.agents.points = self.current, self._best
+        self.current = replace(
+            now, phase=Phase.ITERATE, dual=now.best_dual, tau=now.best_tau, kappa=now.best_kappa,
+            answer_kkt=now.kkt, target=SHARPER * now.target, resumed=True,
+        )  # fmt: skip
 
     def _polish(self) -> None:
         """One Newton step on the face: one exchange, and the test of its answer."""
@@ -90,31 +109,55 @@ class Run(ExactSumMethod):
         dual = now.dual + change
         pairs = zip(agents.blocks, steps, strict=True)
         agents.points = [take_face_step(block, step, change, dual) for block, step in pairs]
-        self.current = replace(now, dual=dual, polished=now.polished + 1)
-        self._try_face()
+        now = replace(now, dual=dual, polished=now.polished + 1)
+        self.current = replace(now, idle=now.idle + 1)
+        last = now.polished >= MOST_POLISHED or self.current.idle >= MOST_IDLE
+        if now.polished > 1 and not last and self._faces_moved([step.point for step in steps]):
+            return  # an answer whose bounds still change is not worth the test
+        self._try_face(now.idle)
 
-    def _try_face(self) -> None:
+    def _try_face(self, idle: int) -> None:
         """Keep the answer on the present face if it is better; end if it is good enough."""
         agents = self.agents
         dual = exact_prices(agents.blocks[-1], agents.points[-1], self.current.dual)
         before = self.current.kkt
         self._compare(agents.x([without_dust(point.v) for point in agents.points]), dual, True)
         now = self.current
-        self.current = now = replace(now, idle=0 if now.kkt < before else now.idle + 1)
+        self.current = now = replace(now, idle=0 if now.kkt < PROGRESS * before else idle + 1)
         met = now.kkt <= self.tol
         if now.kkt <= ENOUGH * self.tol or (met and now.polished >= FEW_POLISHED):
             self._end_polish()
         elif now.polished >= MOST_POLISHED or now.idle >= MOST_IDLE:
             self._end_polish()
 
+    def _faces_moved(self, before: list[Point]) -> bool:
+        """Whether some agent's variables have met or left bounds in the last step."""
+        agents, moved = self.agents, np.zeros((self.runtime.n, 1))
+        for block, old, new in zip(agents.blocks[:-1], before, agents.points, strict=False):
+            moved[block.places, 0] = changes_of_face(old, new)
+        own = changes_of_face(before[-1], agents.points[-1]).sum()
+        return float(self.runtime.allreduce_sum(moved)[0]) + own > 0
+
     def _end_polish(self) -> None:
         """What the best answer is: one on a face, or the iterate itself."""
         now = self.current
         if now.kkt > self.tol and now.best_tau > 0:
+            if self._can_sharpen():
+                self._resume()
+                return
             iterate = [point.v / now.best_tau for point in self._best]
             self._compare(self.agents.x(iterate), now.best_dual / now.best_tau)
         end = "CONVERGED" if self.current.kkt <= self.tol else "STALLED"
         self.current = replace(self.current, status=end)
+
+    def _can_sharpen(self) -> bool:
+        """Whether the iterations ended because they had met their target, which can be smaller."""
+        now = self.current
+        return now.best < self._wanted() and now.target > SHARPEST and not now.curved
+
+    def _wanted(self) -> float:
+        """Residual at which the iterations end."""
+        return min(max(PART * self.tol, FINEST), LOOSEST) * self.current.target
 
     def _compare(self, x: Array, dual: Array, moved: bool = False) -> None:
         """Keep an answer if its KKT residual is the least so far.

@@ -53,12 +53,23 @@ class State:
         What the line search for smooth terms wants to fall: residuals plus ``weight`` times μ.
     careful : int
         Iterations with more centring that follow a step that was cut short.
-    best, best_at : float, int
-        Least residual so far, and its iteration.
+    best : float
+        Least residual so far.
+    progress_at, mark, mark_mu : int, float, float
+        The iteration in which the residual, or far from a solution μ, last fell clearly; the least
+        residual and μ then.
     best_dual, best_tau : ndarray, float
         The dual and τ there.
+    best_kappa : float
+        κ there.
     objective, magnitude : float
         Of the best point, in scaled units.
+    answer_kkt : float
+        Least KKT residual of all answers that were tried.
+    target : float
+        Part of the usual residual at which the iterations end; falls when a face was wrong.
+    resumed : bool
+        Whether the next iteration begins at the best point, without a step.
     """
 
     lam: Array
@@ -88,8 +99,11 @@ class State:
     weight: float = 0.0
     careful: int = 0
     best: float = np.inf
-    best_at: int = 0
+    progress_at: int = 0
+    mark: float = np.inf
+    mark_mu: float = np.inf
     best_tau: float = 1.0
+    best_kappa: float = 1.0
     objective: float = 0.0
     magnitude: float = 0.0
     iterations: int = 0
@@ -98,6 +112,9 @@ class State:
     refusals: int = 0
     sums: int = 0
     kkt: float = np.inf
+    answer_kkt: float = np.inf
+    target: float = 1.0
+    resumed: bool = False
     status: str = ""
 
     def limit(self, d_tau: float, d_kappa: float) -> float:
