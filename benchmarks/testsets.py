@@ -6,9 +6,9 @@ whose name contains "infeas", INFEASIBLE is right, with a certificate that is ch
 arrays of the file alone. Any other answer under CONVERGED, INFEASIBLE or UNBOUNDED is wrong.
 
 The reference is the least objective of HiGHS and CLARABEL (1e-9) with a violation below 1e-6, or
-comes from ``--references``, a table that an earlier run has written with ``--csv``. Each model has a process of its own, killed
-after its limit. Processor seconds exclude compiling: small models are solved first, and the
-processes are forked then.
+comes from ``--references``, a table that an earlier run has written with ``--csv``. Each model has
+a process of its own, killed after its limit. Processor seconds exclude compiling: small models are
+solved first, and the processes are forked then.
 """
 
 import argparse

@@ -1,7 +1,9 @@
 """A run of the interior-point method: start, saved state, answers, and the finish on a face."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +54,7 @@ class Run(ExactSumMethod):
     """What is not the loop itself; see :class:`.algorithm.InteriorPoint`."""
 
     current: State
-    growing: ClassVar[dict[str, tuple[int, ...]]] = {"entries": (0,)}
+    growing: Mapping[str, tuple[int, ...]] = MappingProxyType({"entries": (0,)})
 
     def __init__(self, runtime: Runtime, max_iterations: int) -> None:
         super().__init__(runtime, 2**62)
