@@ -232,7 +232,7 @@ CASE = {
         ({"branch": [[1, 2, 0.1, 0.0, 0, 50, 0, 0, 0, 0, 1]]}, "'line 1-2' has no reactance"),
         ({"branch": [[1, 2, 0.1, 0.1, 0, 50, 0, 0, 0, 9.0, 1]]}, "no 'baseMVA'"),
         ({"branch": [[1, 2, 0.1, 0.1, 0, 4.0, 0, 0, 0, 0, 1]]}, "at least 5.0000 MW"),
-        ({"branch": [[1, 2, 0.1, 0.1, 0, 50, 0, 0, 0, 0, 0]]}, "bus 1 to bus 2"),
+        ({"branch": [[1, 2, 0.1, 0.1, 0, 50, 0, 0, 0, 0, 0]]}, "at bus 2 cannot be served"),
         ({"bus": [[1, 3, np.nan, 0, 0]]}, "NaN in row 0, column 2"),
         ({"bus": [[1, 3, 10.0, 0, 0], [2, 1]]}, "'bus' is no table of numbers .*equal length"),
         ({"gen": "1 0 0"}, "'gen' is no table of numbers"),

@@ -9,17 +9,19 @@ import numpy as np
 
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
+from dual2.power.answer_text import answer_text
+from dual2.power.balance_rows import CO2, balance_name, reserve_scale, split_rows
 from dual2.power.costs import PiecewiseLinear, marginal
 from dual2.power.line_rows import LineRows, Row
+from dual2.power.outages import outage_table
 from dual2.power.tables import bus_table, line_table
-from dual2.power.units import Storage
+from dual2.power.units import Generator
 from dual2.power.violated import violations_of
 from dual2.power.zones import zone_table
 from dual2.solving.result import Result, Status
 from dual2.solving.unsolved import (
     Violation,
     is_solved,
-    list_violations,
     mark_unsolved,
     not_solved,
 )
@@ -29,9 +31,6 @@ if TYPE_CHECKING:
 
 BINDS = 1e-6
 """A limit binds if it is met up to this fraction of max(1, |limit|)."""
-
-ROUNDING = 1e-5
-"""Powers and costs below this are shown as 0."""
 
 PARTS = ("total", "energy", "congestion")
 
@@ -51,7 +50,9 @@ class Answer:
     Attributes
     ----------
     power : ndarray (units, T)
-        Power of each unit: what a generator feeds in, what a storage takes.
+        Power of each unit: what a generator feeds in, what a storage takes, what a DC line sends.
+    injection : ndarray (terminals, T)
+        What is fed in at each terminal of a unit, in the order of ``case.terminals``.
     reserve : ndarray (units, T)
         Reserve that each unit holds.
     cost : float
@@ -68,6 +69,10 @@ class Answer:
         Energy after each period of every storage that has a limit of it.
     line_flows, line_prices : ndarray (lines, T)
         The same for the lines of the grid; :attr:`lines` is the table.
+    co2_price : float
+        What one more tonne of the CO₂ cap would save.
+    node_prices : ndarray (nodes, T)
+        What limits of lines add to the price at each node of the grid.
     unserved : dict of bus to ndarray (T,)
         Demand that is not met, where ``shed`` allows it.
     """
@@ -75,30 +80,31 @@ class Answer:
     def __init__(self, case: "Dispatch", result: Result, active: Sequence[Row] = ()) -> None:
         self.case, self.result, self.active = case, result, tuple(active)
         self.injection = case.injections(result.x)
-        signs = [-1.0 if isinstance(unit, Storage) else 1.0 for unit in case.units]
-        self.power = np.array(signs)[:, None] * self.injection
         self._x = case.by_unit(result.x)
         pairs = list(zip(case.models, self._x, strict=True))
+        self.power = np.array([model.power @ x for model, x in pairs])
         self.reserve = np.array([model.reserve @ x for model, x in pairs])
         self.energy: dict[str, Array] = {
-            unit.name: unit.initial + model.stored @ x
+            unit.name: model.base + model.stored @ x
             for unit, (model, x) in zip(case.units, pairs, strict=True)
-            if isinstance(unit, Storage)
-            and model.stored is not None
-            and np.isfinite(unit.energy).any()
+            if model.stored is not None
         }
-        base = -result.dual[: case.base_rows].reshape(-1, case.periods)
-        blocks = dict(zip(case.row_names(), base, strict=True))
-        self.price: Array = blocks["demand"]
+        blocks = split_rows(case, -np.asarray(result.dual))
+        self.row_duals = np.asarray(result.dual)[case.base_rows :]
+        self.island_prices = np.array(
+            [blocks[balance_name(case, k)] for k in range(len(case.islands))]
+        )
         self.reserve_price: Array | None = None
         if case.reserve is not None:
-            self.reserve_price = case._reserve_scale * blocks["reserve"]
+            self.reserve_price = reserve_scale(case) * blocks["reserve"]
+        self.co2_price = 0.0 if case.co2_cap is None else -float(blocks[CO2][0])
         self.flow_prices = {i.name: -blocks[i.name] for i in case.interfaces}
         self.flows = {i.name: self._flow(i.weights) for i in case.interfaces}
-        self._nodes = np.zeros((0, case.periods))
-        self.line_flows = self.line_prices = self._nodes
+        self.node_prices = np.zeros((0, case.periods))
+        self.line_flows = self.line_prices = self.node_prices
         if case.line_rows is not None:
             self._read_lines(case.line_rows)
+        self.price: Array = self._mean_price()
         self.unserved = {
             unit.bus: self.power[i]
             for i, unit in enumerate(case.units)
@@ -106,30 +112,70 @@ class Answer:
         }
 
     def _read_lines(self, line_rows: LineRows) -> None:
-        """Flows and prices of lines, and the price at every node; its mean by demand."""
-        duals = self.result.dual[self.case.base_rows :]
+        """Flows and prices of lines, and what they add to the price at every node."""
         self.line_flows = line_rows.base + line_rows.factors @ self.injection
-        self.line_prices = line_rows.line_prices(self.active, duals)
-        self._nodes = line_rows.node_prices(self.active, self.line_prices)
-        total, taken = line_rows.demand, line_rows.taken
+        self.line_prices = line_rows.line_prices(self.active, self.row_duals)
+        self.node_prices = line_rows.node_prices(self.active, self.row_duals)
+
+    def _mean_price(self) -> Array:
+        """Mean of the buses' prices by demand, without what interfaces add."""
+        case, rows = self.case, self.case.line_rows
+        if rows is None:
+            total, taken, nodes = case.total_demand, case.island_demand, self.island_prices
+        else:
+            total, taken = rows.demand.sum(axis=0), rows.taken
+            nodes = self.island_prices[rows.grid.island] + self.node_prices
         known = np.abs(total) > 0
         share = np.where(known, taken / np.where(known, total, 1.0), 1.0 / len(taken))
-        mean = (share * self._nodes).sum(axis=0)
-        self.price, self._nodes = self.price + mean, self._nodes - mean
+        return (share * nodes).sum(axis=0)
 
     def _flow(self, weights: dict[Any, float]) -> Array:
+        """Net flow through an interface."""
         case = self.case
-        made = sum(
-            weights.get(u.bus, 0.0) * p for u, p in zip(case.units, self.injection, strict=True)
-        )
+        made = np.zeros(case.periods)
+        for (_, terminal), power in zip(case.terminals, self.injection, strict=True):
+            made = made + weights.get(terminal.bus, 0.0) * power
         taken = sum(w * case.demand[b] for b, w in weights.items() if b in case.demand)
         return np.asarray(made - taken)
+
+    def net_injection(self) -> Array:
+        """What each unit feeds in at all of its terminals together, (units, T)."""
+        found = np.zeros(self.power.shape)
+        for (unit, _), power in zip(self.case.terminals, self.injection, strict=True):
+            found[unit] += power
+        return found
+
+    def fed_in(self, bus: Any) -> Array:
+        """What units feed in at one bus, for each period; storage that charges counts negative."""
+        pairs = zip(self.case.terminals, self.injection, strict=True)
+        parts = [power for (_, terminal), power in pairs if terminal.bus == bus]
+        return np.sum(parts, axis=0) if parts else np.zeros(self.case.periods)
 
     @cached_property
     def costs(self) -> Array:
         """What each unit costs in all."""
         parts = zip(self.case.models, self._x, strict=True)
-        return np.array([float(model.f.value(x)) for model, x in parts])
+        return self.case.hours * np.array([float(model.f.value(x)) for model, x in parts])
+
+    @cached_property
+    def emissions(self) -> Array:
+        """Tonnes of CO₂ of each unit in all."""
+        rates = np.array([getattr(unit, "emissions", 0.0) for unit in self.case.units])
+        return self.case.hours * rates * self.power.sum(axis=1)
+
+    @property
+    def contingencies(self) -> list[dict[str, Any]]:
+        """One dict per limit after an outage that has a price; see :class:`Security`."""
+        return outage_table(self)
+
+    @property
+    def separating(self) -> list[str]:
+        """Lines whose outage separates the grid, which security leaves out."""
+        rows = self.case.line_rows
+        outages = None if rows is None else rows.outages
+        return (
+            [] if outages is None else [outages.separating[k] for k in sorted(outages.separating)]
+        )
 
     @cached_property
     def cost(self) -> float:
@@ -179,12 +225,14 @@ class Answer:
         return self.price + self._congestion(bus)
 
     def _congestion(self, bus: Any) -> Array:
+        """The price of a bus less the mean price."""
         grid = self.case.grid
-        lines = 0.0 if grid is None else self._nodes[grid.place[bus]]
+        lines = 0.0 if grid is None else self.node_prices[grid.place[bus]]
         flows = sum(
             i.weights.get(bus, 0.0) * self.flow_prices[i.name] for i in self.case.interfaces
         )
-        return np.asarray(np.zeros(self.case.periods) + lines - flows)
+        own = self.island_prices[self.case.island_of(bus)]
+        return np.asarray(own + lines - flows - self.price)
 
     def bus_prices(self, part: str = "total") -> dict[Any, Array]:
         """Price of every bus, (T,) each: what one more MWh of demand there would cost.
@@ -227,18 +275,20 @@ class Answer:
     def congestion_rent(self) -> Array:
         """Payments of the demand minus revenues of the units at the bus prices, for each period.
 
-        Without phase shifters and interfaces it equals Σ μ_l·flow_l, summed over the lines.
+        Without phase shifters and interfaces it equals Σ μ_l·flow_l, summed over the lines, times
+        the hours of a period.
         """
         paid = sum(self.bus_price(bus) * power for bus, power in self.case.demand.items())
-        pairs = zip(self.case.units, self.injection, strict=True)
-        return np.asarray(paid - sum(self.bus_price(unit.bus) * power for unit, power in pairs))
+        pairs = zip(self.case.terminals, self.injection, strict=True)
+        earned = sum(self.bus_price(terminal.bus) * power for (_, terminal), power in pairs)
+        return self.case.hours * np.asarray(paid - earned)
 
     def limits(self, unit: int) -> list[tuple[str, int]]:
         """The limits of one unit that bind, each with its period."""
         model, x = self.case.models[unit], self._x[unit]
         found = []
-        for limit in model.limits:
-            value = float(limit.row @ x)
+        values = model.table.rows @ x
+        for value, limit in zip(values.tolist(), model.table.limits, strict=True):
             for bound, name in ((limit.lower, limit.low_name), (limit.upper, limit.up_name)):
                 near = abs(value - bound) <= BINDS * max(1.0, abs(bound))
                 if name and np.isfinite(bound) and near:
@@ -249,7 +299,7 @@ class Answer:
         """Marginal cost of one unit; at a kink of its cost, the slope nearest to the price."""
         own = self.case.units[unit]
         low, high = marginal(own.cost, self.power[unit])
-        sign = -1.0 if isinstance(own, Storage) else 1.0
+        sign = 1.0 if isinstance(own, Generator) else -1.0
         return np.clip(sign * self.bus_price(own.bus), low, high)
 
     @property
@@ -282,73 +332,10 @@ class Answer:
         return self._marked(found)
 
     def __str__(self) -> str:
-        one = self.case.periods == 1
-        keys = ["power", "cost", "marginal"]
-        keys += ["reserve"] if self.case.reserve is not None else []
-        keys += ["price"] if self.case.interfaces or self.active else []
-        titles = [key if one or key == "cost" else f"mean {key}" for key in keys]
-        head = ["unit", "bus", *titles, "limits" if one else "limits (periods)"]
-        cells = [head, *(_cells(row, keys, one) for row in self.rows)]
-        widths = [max(len(row[k]) for row in cells) for k in range(len(head) - 1)]
-        lines = [
-            "  ".join(
-                c.rjust(w) if k else c.ljust(w)
-                for k, (c, w) in enumerate(zip(row, [*widths, 0], strict=True))
-            ).rstrip()
-            for row in cells
-        ]
-        return "\n".join([self._headline(), *lines])
-
-    def _headline(self) -> str:
-        prices = np.array([self.bus_price(unit.bus) for unit in self.case.units])
-        if self._nodes.size:
-            prices = self.price + self._nodes
-        low, high = f"{prices.min():.6g}", f"{prices.max():.6g}"
-        price = low if low == high else f"{low} … {high}"
-        text = (
-            f"{self.status}: cost {self.cost:.8g}, price {price} per MWh; "
-            f"{self.result.counts.rounds} rounds"
-        )
-        if not self.solved:
-            named = [list_violations(self.violations)] if self.violations else []
-            text = "\n".join([self.notice, *named, text])
-        missing = {bus: p for bus, p in self.unserved.items() if p.max() > ROUNDING}
-        if missing:
-            total = sum(p.sum() for p in missing.values())
-            where = ", ".join(f"bus {bus}: {p.sum():.6g}" for bus, p in list(missing.items())[:6])
-            text = f"UNSERVED {total:.6g} MWh ({where}{', …' if len(missing) > 6 else ''})\n{text}"
-        full = [row["line"] for row in self.lines if max(row["price"]) > 0]
-        if full:
-            text += f"\nbinding: {', '.join(full[:6])}{', …' if len(full) > 6 else ''}"
-        return text
+        return answer_text(self)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Figure of the schedule and the prices; see :func:`plot_dispatch`."""
         from dual2.power.figure import plot_dispatch
 
         return plot_dispatch(self, path)
-
-
-def _cells(row: dict[str, Any], keys: list[str], one: bool) -> list[str]:
-    places: dict[str, list[int]] = {}
-    for name, period in row["limits"]:
-        places.setdefault(name, []).append(period)
-    shown = [name if one else f"{name} ({_ranges(where)})" for name, where in places.items()]
-    numbers = [_number(np.mean(row[key])) for key in keys]
-    return [row["unit"], str(row["bus"]), *numbers, ", ".join(shown)]
-
-
-def _number(value: Any) -> str:
-    """Six digits; what is nothing but rounding is 0."""
-    return "0" if abs(value) < ROUNDING else f"{value:.6g}"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """1, 2, 3, 7 as '1-3, 7'."""
-    runs: list[list[int]] = []
-    for k in sorted(numbers):
-        if runs and k == runs[-1][1] + 1:
-            runs[-1][1] = k
-        else:
-            runs.append([k, k])
-    return ", ".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)

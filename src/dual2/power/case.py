@@ -9,26 +9,45 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import NetworkError, ProblemError
-from dual2.functions import Function, IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
-from dual2.functions.arguments import Array, entries
+from dual2.functions.arguments import Array, entries, number
 from dual2.network import Network
 from dual2.participants import distinct_names, read_network
 from dual2.power.answer import Answer
-from dual2.power.checks import check_capacity, reach, read_demand
-from dual2.power.costs import curvature
+from dual2.power.balance_rows import (
+    CO2,
+    block_sizes,
+    coupling_function,
+    named_conflict,
+    unit_matrix,
+)
+from dual2.power.checks import (
+    check_capacity,
+    check_grid,
+    check_interface_length,
+    read_demand,
+    read_islands,
+)
+from dual2.power.dc_lines import DCLine
 from dual2.power.flows import Grid
 from dual2.power.generation import solve_by_rows
 from dual2.power.grid import Interface, agent_graph, reached
 from dual2.power.line_rows import LineRows, Row
-from dual2.power.units import Generator, Unit, UnitAgent, shed_units
+from dual2.power.outages import Security
+from dual2.power.storage import Storage
+from dual2.power.unit_agents import Terminal, UnitAgent
+from dual2.power.units import Generator, shed_units
 from dual2.power.zones import Zones
 from dual2.problem import Agent, Problem
 from dual2.solving.result import NotSolved, Result, Status
 from dual2.solving.storage.answers import read_result
 from dual2.solving.unsolved import check_accept, warn_unsolved
 
+Unit = Generator | Storage | DCLine
 COUPLINGS = ("equal", "at least")
-OPTIONS = ("graph", "lines", "coupling", "reserve", "interfaces", "grid", "zones", "shed")
+OPTIONS = (
+    *("graph", "lines", "coupling", "reserve", "interfaces", "grid", "zones", "shed", "hours"),
+    *("co2_cap", "security", "islands"),
+)
 """What a dispatch can be told beside its units and the demand."""
 
 
@@ -62,9 +81,18 @@ class Dispatch:
     zones : mapping from bus to zone, optional
         Agents are zones instead of units: each answers for all units at its buses. ``graph`` is
         then one of zones, by their names or numbers.
-    shed : float, optional
+    shed : float, vector of length T, or mapping from bus to either, optional
         Price per MWh at which demand may stay unserved: one more unit ``"shed BUS"`` for each bus
         with a demand. Unless given, every demand must be met.
+    hours : float
+        Length of a period; costs are per hour, prices per MWh, ramps per period.
+    co2_cap : float, optional
+        Most tonnes of CO₂ in all periods together, by the ``emissions`` of generators.
+    security : Security, optional
+        Flows stay within limits after the outage of any one line of the grid, too.
+    islands : mapping from bus to island, optional
+        Parts that only DC lines join, each with a balance of its own; by default those of the
+        grid, or one.
 
     Examples
     --------
@@ -93,20 +121,34 @@ class Dispatch:
         interfaces: Iterable[Interface] = (),
         grid: Grid | None = None,
         zones: Mapping[Any, Hashable] | None = None,
-        shed: float | None = None,
+        shed: Any = None,
+        hours: float = 1.0,
+        co2_cap: float | None = None,
+        security: Security | None = None,
+        islands: Mapping[Any, Hashable] | None = None,
     ) -> None:
         self.demand, self.periods = read_demand(demand)
         self.units: tuple[Unit, ...] = (*units, *shed_units(self.demand, shed))
         self.coupling, self.grid, self.shed = coupling, grid, shed
+        self.hours = number("Dispatch", "hours", hours, above=0.0)
+        self.co2_cap = None if co2_cap is None else number("Dispatch", "co2_cap", co2_cap)
+        self.security = security
         self.zones = None if zones is None else Zones(zones, self.units)
         self.interfaces = tuple(interfaces)
         self.reserve = None if reserve is None else self._read_reserve(reserve)
         self._check()
+        self._island, self.islands = read_islands(self, islands)
         if grid is not None and lines is None and graph is None:
             lines = grid.pairs
         self.network: Network = self._read_network(graph, lines)
-        self.models: list[UnitAgent] = [unit.model(self.periods) for unit in self.units]
-        low, high = np.array([reach(unit, self.periods) for unit in self.units]).swapaxes(0, 1)
+        self.models: list[UnitAgent] = [unit.model(self.periods, self.hours) for unit in self.units]
+        self.terminals: list[tuple[int, Terminal]] = [
+            (k, terminal) for k, model in enumerate(self.models) for terminal in model.terminals
+        ]
+        low, high = (
+            np.vstack(ends)
+            for ends in zip(*(unit.reach(self.periods) for unit in self.units), strict=True)
+        )
         check_capacity(self, low, high)
         self.line_rows = None if grid is None else LineRows(self, grid, low, high)
         if self.line_rows:
@@ -128,7 +170,7 @@ class Dispatch:
     def buses(self) -> list[Any]:
         """Every bus: of the grid, or else where there is a unit or a demand."""
         known = [] if self.grid is None else list(self.grid.place)
-        own = [*(unit.bus for unit in self.units), *(bus for bus in self.demand if bus is not None)]
+        own = [*self.unit_buses, *(bus for bus in self.demand if bus is not None)]
         return list(dict.fromkeys([*known, *own]))
 
     @property
@@ -136,63 +178,45 @@ class Dispatch:
         """Demand of all buses together, for each period."""
         return np.sum(list(self.demand.values()), axis=0)
 
+    def island_of(self, bus: Any) -> int:
+        """The number of the island in which a bus lies."""
+        return self._island[bus]
+
+    @cached_property
+    def island_demand(self) -> Array:
+        """Demand of each island, (islands, T)."""
+        found = np.zeros((len(self.islands), self.periods))
+        for bus, power in self.demand.items():
+            found[self._island[bus]] += power
+        return found
+
     # -- the problem --------------------------------------------------------------------------
 
     @cached_property
     def problem(self) -> Problem:
         """The dispatch as a :class:`dual2.Problem`: agent i is unit i (or zone i), in MW.
 
-        Of the lines' limits it has those that some dispatch could violate.
+        Costs are per hour. Of the lines' limits it has those that some dispatch could violate.
         """
+        if self.security is not None:
+            raise ProblemError(
+                "Rows of outages are generated while solving, so that the problem has no fixed "
+                "rows. Use solve(); problem_with(answer.active) is the problem that it ended with."
+            )
         return self.problem_with(self.line_rows.kept if self.line_rows else ())
 
     def problem_with(self, rows: Sequence[Row]) -> Problem:
         """The same with these limits of lines only."""
-        line_rows = self.line_rows
-        weights = line_rows.weights(rows) if line_rows else np.zeros((0, len(self.units)))
-        periods = [row.period for row in rows]
         agents, known = [], {}
-        for k, (unit, model) in enumerate(zip(self.units, self.models, strict=True)):
-            blocks = [model.power]
-            if self.reserve is not None:
-                blocks.append(self._reserve_scale * model.reserve)
-            blocks += [i.weights.get(unit.bus, 0.0) * model.power for i in self.interfaces]
-            if rows:
-                blocks.append(weights[:, k, None] * model.power[periods])
-            A = np.vstack(blocks)
-            A.setflags(write=False)
-            A = known.setdefault((A.shape, A.tobytes()), A)  # alike units share their matrix
+        for k, model in enumerate(self.models):
+            A = unit_matrix(self, k, model, rows)
+            if isinstance(A, np.ndarray):
+                A.setflags(write=False)
+                A = known.setdefault((A.shape, A.tobytes()), A)  # alike units share their matrix
             agents.append(Agent(A, model.f, model.g))
         if self.zones is not None:
             agents = self.zones.join(agents)
-        return Problem(agents, self._coupling_function(rows))
-
-    @property
-    def _reserve_scale(self) -> float:
-        """Scale of the reserve rows that gives them the curvature of the balance."""
-        holders = [u for u in self.units if isinstance(u, Generator) and u.reserve_max > 0]
-        soft = min(curvature(u.cost) for u in self.units)
-        least = min((u.reserve_cost[0] for u in holders), default=soft)
-        return float(np.sqrt(least / soft)) if least > 0 and soft > 0 else 1.0
-
-    def _coupling_function(self, rows: Sequence[Row]) -> Function:
-        T, total = self.periods, self.total_demand
-        balance = IndicatorPoint(total) if self.coupling == "equal" else IndicatorBox(total, np.inf)
-        parts: list[Any] = [balance]
-        if self.reserve is not None:
-            parts.append(IndicatorBox(self._reserve_scale * self.reserve, np.inf))
-        for interface in self.interfaces:
-            taken = sum(
-                w * self.demand[b] for b, w in interface.weights.items() if b in self.demand
-            )
-            upper, lower = interface.upper + taken, interface.lower + taken
-            only_upper = np.isneginf(lower).all() if np.ndim(lower) else lower == -np.inf
-            parts.append(IndicatorAtMost(upper) if only_upper else IndicatorBox(lower, upper))
-        sizes = [T] * len(parts)
-        if self.line_rows and rows:
-            parts.append(IndicatorBox(*self.line_rows.bounds(rows)))
-            sizes.append(len(rows))
-        return Stacked(parts, sizes) if len(parts) > 1 else parts[0]
+        return Problem(agents, coupling_function(self, rows))
 
     def solve(self, *, accept: str | None = None, **options: Any) -> Answer:
         """Solve; options are those of :func:`dual2.solve` (method, tol, runtime, start, …).
@@ -235,15 +259,10 @@ class Dispatch:
 
         return save_problem(path, self.problem, self.network, options, force)
 
-    def row_names(self) -> list[str]:
-        """What each block of T coupling rows stands for."""
-        reserve = [] if self.reserve is None else ["reserve"]
-        return ["demand", *reserve, *(interface.name for interface in self.interfaces)]
-
     @property
     def base_rows(self) -> int:
         """Coupling rows without those of lines."""
-        return self.periods * len(self.row_names())
+        return sum(block_sizes(self).values())
 
     def by_unit(self, x: Sequence[Array]) -> list[Array]:
         """The variables of each unit, from those of the agents."""
@@ -252,19 +271,14 @@ class Dispatch:
         return self.zones.split(x, [model.power.shape[1] for model in self.models])
 
     def injections(self, x: Sequence[Array]) -> Array:
-        """What each unit feeds into the grid, (units, T), from the variables of the agents."""
-        pairs = zip(self.models, self.by_unit(x), strict=True)
-        return np.array([model.power @ own for model, own in pairs])
+        """What is fed in at each terminal, (terminals, T), from the variables of the agents."""
+        own = self.by_unit(x)
+        return np.array([terminal.matrix @ own[k] for k, terminal in self.terminals])
 
     def _contradiction(self, result: Result, rows: Sequence[Row]) -> str:
-        direction = np.abs(np.asarray(result.certificate.separator))
-        worst = np.flatnonzero(direction > 0.1 * direction.max())
-        names = [f"{name} in period {t}" for name in self.row_names() for t in range(self.periods)]
-        if self.grid:
-            names += [f"{self.grid.lines[row.line].name} in period {row.period}" for row in rows]
-        where = ", ".join(names[k] for k in worst[:6])
+        where = named_conflict(self, np.asarray(result.certificate.separator), rows)
         return (
-            f"The dispatch is infeasible: {where}{', …' if len(worst) > 6 else ''} cannot be met "
+            f"The dispatch is infeasible: {where} cannot be met "
             "together within the units' limits and ramps. Relax a limit, add capacity, or allow "
             "unserved energy (shed=price per MWh)."
         )
@@ -283,7 +297,7 @@ class Dispatch:
     def _read_network(self, graph: Any, lines: Iterable[tuple[Any, Any]] | None) -> Network:
         if graph is not None:
             if lines is None:
-                self._check_interfaces({*(unit.bus for unit in self.units), *self.demand})
+                self._check_interfaces({*self.unit_buses, *self.demand})
             if self.zones is not None:
                 return read_network(graph, self.zones.names, "zones")
             return read_network(graph, self.names, "units")
@@ -292,7 +306,9 @@ class Dispatch:
                 "Dispatch: nobody said who talks to whom. Give graph= (pairs of units) or lines= "
                 "(pairs of buses)."
             )
-        buses, lines = [unit.bus for unit in self.units], list(lines or [])
+        buses = [unit.bus for unit in self.units]
+        ties = [unit.buses for unit in self.units if isinstance(unit, DCLine)]
+        lines = [*(lines or []), *ties]
         self._check_interfaces({*buses, *self.demand, *(end for line in lines for end in line)})
         talks = agent_graph(buses, lines)
         network = Network(talks if self.zones is None else self.zones.graph(talks))
@@ -305,6 +321,11 @@ class Dispatch:
                 )
         return network
 
+    @property
+    def unit_buses(self) -> list[Any]:
+        """Every bus where a unit meets the grid."""
+        return [bus for unit in self.units for bus in unit.buses]
+
     def _check(self) -> None:
         distinct_names(self.units, "units")
         if self.coupling not in COUPLINGS:
@@ -312,13 +333,15 @@ class Dispatch:
                 f"Dispatch: coupling = {self.coupling!r}; expected 'equal' or 'at least'."
             )
         limited = self.interfaces or self.grid is not None or self.shed is not None
+        if self.security is not None and self.grid is None:
+            raise ProblemError("Dispatch: security needs lines: give grid=power.Grid(lines).")
         if limited and list(self.demand) == [None]:
             raise ProblemError(
                 "Dispatch: interfaces, grid and shed need the demand by bus: demand={bus: MW}."
             )
         if self.grid is not None:
-            self._check_grid(self.grid)
-        taken = {"demand", "reserve"}
+            check_grid(self, self.grid)
+        taken = {"demand", "reserve", CO2}
         for interface in self.interfaces:
             if interface.name in taken:
                 raise ProblemError(
@@ -326,16 +349,7 @@ class Dispatch:
                     "their own, other than 'demand' and 'reserve'."
                 )
             taken.add(interface.name)
-
-    def _check_grid(self, grid: Grid) -> None:
-        if self.coupling != "equal":
-            raise ProblemError(
-                "Dispatch: with a grid, coupling='at least' leaves open where the surplus goes. "
-                "Use coupling='equal'."
-            )
-        for bus in [*(unit.bus for unit in self.units), *self.demand]:
-            if bus not in grid.place:
-                raise ProblemError(f"Dispatch: no line of the grid leads to bus {bus!r}.")
+            check_interface_length(self, interface)
 
     def _check_interfaces(self, buses: set[Hashable]) -> None:
         """Refuse weights of buses that do not exist."""

@@ -7,7 +7,8 @@ import numpy as np
 
 from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array, entries
-from dual2.power.units import Generator, Unit
+from dual2.power.flows import Grid
+from dual2.power.grid import Interface
 
 if TYPE_CHECKING:
     from dual2.power.case import Dispatch
@@ -38,30 +39,61 @@ def check_options(options: Mapping[str, Any], allowed: Iterable[str]) -> None:
 
 
 def check_capacity(case: "Dispatch", low: Array, high: Array) -> None:
-    """Refuse a demand that exceeds what the units (least and most of each) can do."""
-    least, most, total = low.sum(axis=0), high.sum(axis=0), case.total_demand
-    slack = 1e-9 * np.maximum(1.0, np.abs(total))
-    for t in range(case.periods):
-        if total[t] > most[t] + slack[t]:
-            raise ProblemError(
-                f"Dispatch: in period {t} the demand is {total[t]:g} MW, but the units can "
-                f"deliver at most {most[t]:g} MW. Add capacity, lower the demand, or allow "
-                "unserved energy (shed=price per MWh)."
-            )
-        if case.coupling == "equal" and total[t] < least[t] - slack[t]:
-            raise ProblemError(
-                f"Dispatch: in period {t} the demand is {total[t]:g} MW, but the units deliver "
-                f"at least {least[t]:g} MW. Lower some p_min, add storage, or use "
-                "coupling='at least'."
-            )
-    _check_changes(case, total)
-    held = np.zeros_like(total) if case.reserve is None else case.reserve
+    """Refuse a demand that exceeds what the terminals (least and most of each) can do."""
+    island = np.array([case.island_of(terminal.bus) for _, terminal in case.terminals])
+    for k, total in enumerate(case.island_demand):
+        least, most = low[island == k].sum(axis=0), high[island == k].sum(axis=0)
+        where = "" if len(case.islands) == 1 else f" of island {case.islands[k]}"
+        _check_island(case, where, least, most, total)
+    if len(case.islands) == 1:
+        _check_changes(case, case.island_demand[0])
+    held = np.zeros(case.periods) if case.reserve is None else case.reserve
     offered = [getattr(unit, "reserve_max", 0.0) for unit in case.units]
     if held.max(initial=0.0) > sum(offered) + 1e-9:
         raise ProblemError(
             f"Dispatch: the reserve is {held.max():g} MW, but the units can hold at most "
             f"{sum(offered):g} MW (reserve_max)."
         )
+
+
+def _check_island(case: "Dispatch", where: str, least: Array, most: Array, total: Array) -> None:
+    """Refuse a demand of one island that its units and DC lines cannot meet."""
+    slack = 1e-9 * np.maximum(1.0, np.abs(total))
+    for t in range(case.periods):
+        if total[t] > most[t] + slack[t]:
+            raise ProblemError(
+                f"Dispatch: in period {t} the demand{where} is {total[t]:g} MW, but the units can "
+                f"deliver at most {most[t]:g} MW. Add capacity, lower the demand, or allow "
+                "unserved energy (shed=price per MWh)."
+            )
+        if case.coupling == "equal" and total[t] < least[t] - slack[t]:
+            raise ProblemError(
+                f"Dispatch: in period {t} the demand{where} is {total[t]:g} MW, but the units "
+                f"deliver at least {least[t]:g} MW. Lower some p_min, add storage, or use "
+                "coupling='at least'."
+            )
+
+
+def read_islands(
+    case: "Dispatch", islands: Mapping[Any, Hashable] | None
+) -> tuple[dict[Any, int], list[str]]:
+    """The number of the island of every bus, and the islands' names."""
+    buses = list(dict.fromkeys([*case.buses, *case.demand]))
+    if case.grid is not None:
+        if islands is not None:
+            raise ProblemError("Dispatch: islands follow from the grid; leave islands= out.")
+        found = {bus: int(case.grid.island[case.grid.place[bus]]) for bus in buses}
+        names: dict[int, str] = {}
+        for bus, k in found.items():
+            names.setdefault(k, str(bus))
+        return found, [names.get(k, str(k)) for k in range(int(case.grid.island.max()) + 1)]
+    if islands is None:
+        return dict.fromkeys(buses, 0), ["all"]
+    missing = [bus for bus in buses if bus not in islands]
+    if missing:
+        raise ProblemError(f"Dispatch: islands has no entry for bus {missing[0]!r}.")
+    labels = {label: k for k, label in enumerate(dict.fromkeys(islands[bus] for bus in buses))}
+    return {bus: labels[islands[bus]] for bus in buses}, [str(label) for label in labels]
 
 
 def _check_changes(case: "Dispatch", total: Array) -> None:
@@ -78,23 +110,6 @@ def _check_changes(case: "Dispatch", total: Array) -> None:
             )
 
 
-def reach(unit: Unit, T: int) -> tuple[Array, Array]:
-    """Least and most power fed into the grid in each period, ramps followed from both ends."""
-    low, high = (np.array(np.broadcast_to(p, (T,))) for p in (unit.p_min, unit.p_max))
-    if not isinstance(unit, Generator):
-        return -high, -low
-    if unit.ramp is None:
-        return low, high
-    up, down = unit.ramp
-    if unit.initial is not None:
-        low[0], high[0] = max(low[0], unit.initial - down), min(high[0], unit.initial + up)
-    for t in range(1, T):
-        low[t], high[t] = max(low[t], low[t - 1] - down), min(high[t], high[t - 1] + up)
-    for t in range(T - 2, -1, -1):
-        low[t], high[t] = max(low[t], low[t + 1] - up), min(high[t], high[t + 1] + down)
-    return low, high
-
-
 def read_demand(demand: Any) -> tuple[dict[Hashable, Array], int]:
     """Demand by bus (None where no bus was named) as vectors of one length."""
     given = dict(demand) if isinstance(demand, Mapping) else {None: demand}
@@ -109,3 +124,32 @@ def read_demand(demand: Any) -> tuple[dict[Hashable, Array], int]:
         )
     T = lengths.pop()
     return {bus: np.array(np.broadcast_to(d, (T,))) for bus, d in found.items()}, T
+
+
+def check_interface_length(case: "Dispatch", interface: Interface) -> None:
+    """Refuse limits of an interface for another number of periods."""
+    for limit in (interface.lower, interface.upper):
+        if np.ndim(limit) and len(limit) != case.periods:
+            raise ProblemError(
+                f"Interface {interface.name!r}: a limit has {len(limit)} entries; the demand "
+                f"has {case.periods} periods."
+            )
+
+
+def check_grid(case: "Dispatch", grid: Grid) -> None:
+    """Refuse a surplus without a place, buses without a line, and ratings for other periods."""
+    if case.coupling != "equal":
+        raise ProblemError(
+            "Dispatch: with a grid, coupling='at least' leaves open where the surplus goes. "
+            "Use coupling='equal'."
+        )
+    for bus in [*case.unit_buses, *case.demand]:
+        if bus not in grid.place:
+            raise ProblemError(f"Dispatch: no line of the grid leads to bus {bus!r}.")
+    for line in grid.lines:
+        for rating in (line.rating, line.emergency):
+            if np.ndim(rating) and len(rating) != case.periods:
+                raise ProblemError(
+                    f"{line.name!r}: a rating has {len(rating)} entries; the demand has "
+                    f"{case.periods} periods."
+                )

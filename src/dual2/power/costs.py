@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array, entries, store
+from dual2.functions.arguments import Array, entries, number, store
 
-Polynomial = tuple[float, float, float]
-"""c2, c1, c0 of c2·p² + c1·p + c0."""
+Polynomial = tuple[float, Any, float]
+"""c2, c1, c0 of c2·p² + c1·p + c0; c1 may differ from period to period."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,15 +110,17 @@ def read_cost(unit: Any, cost: Any) -> Cost:
 
 def read_polynomial(unit: Any, cost: Any, what: str = "cost") -> Polynomial:
     """c2, c1, c0 as floats; a negative quadratic term is refused."""
-    found = np.atleast_1d(np.asarray(entries(str(unit), what, cost), dtype=float))
-    if found.size not in (2, 3):
+    given = tuple(cost) if isinstance(cost, list | tuple) else np.atleast_1d(cost)
+    if len(given) not in (2, 3):
         raise ProblemError(
-            f"{unit!s}: {what} has {found.size} coefficients; expected (c2, c1) or (c2, c1, c0) of "
+            f"{unit!s}: {what} has {len(given)} coefficients; expected (c2, c1) or (c2, c1, c0) of "
             "c2·p² + c1·p + c0."
         )
-    if found[0] < 0:
+    c2, c1, c0 = (*given, 0.0)[:3]
+    c2, c0 = number(str(unit), f"{what}[0]", c2), number(str(unit), f"{what}[2]", c0)
+    if c2 < 0:
         raise ProblemError(
-            f"{unit!s}: its {what} is not convex: the quadratic coefficient is {found[0]:g}. "
+            f"{unit!s}: its {what} is not convex: the quadratic coefficient is {c2:g}. "
             "Expected c2 ≥ 0."
         )
-    return float(found[0]), float(found[1]), float(found[2]) if found.size == 3 else 0.0
+    return c2, entries(str(unit), f"{what}[1]", c1), c0

@@ -95,14 +95,15 @@ def _state_of_charge(stored: dict[str, np.ndarray], panel: Any) -> None:
 
 
 def _largest(answer: "Answer") -> list[tuple[str, np.ndarray]]:
-    """Injections of the units that move the most energy, the rest summed up."""
-    energy = np.abs(answer.injection).sum(axis=1)
+    """Injections of the units that move the most energy, the rest summed up; no DC lines."""
+    fed = answer.net_injection()
+    energy = np.abs(fed).sum(axis=1)
     order = np.argsort(-energy, kind="stable")
     many = len(order) > MOST + 1
     shown = sorted(order[:MOST] if many else order)
-    found = [(answer.case.names[i], answer.injection[i]) for i in shown]
+    found = [(answer.case.names[i], fed[i]) for i in shown]
     if many:
-        found.append((f"{len(order) - MOST} others", answer.injection[order[MOST:]].sum(axis=0)))
+        found.append((f"{len(order) - MOST} others", fed[order[MOST:]].sum(axis=0)))
     return found
 
 

@@ -6,13 +6,14 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-import networkx as nx
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import SuperLU, splu
 
 from dual2.errors import ProblemError
-from dual2.functions.arguments import Array
+from dual2.functions.arguments import Array, entries, store
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Line:
         The buses it joins; the flow counts from the first to the second.
     susceptance : float
         In MW per radian, baseMVA/x for a reactance x per unit; not 0, may be negative.
-    rating : float
+    rating : float or vector of length T
         Largest flow in either direction, in MW.
     shift : float
         Phase shift in radians.
@@ -33,6 +34,8 @@ class Line:
         Limits of θ_start - θ_end, in radians.
     name : str
         For tables and messages; made of the buses unless given.
+    emergency : float or vector of length T, optional
+        Rating after an outage of another line; the same unless given.
 
     Examples
     --------
@@ -43,10 +46,11 @@ class Line:
     start: Any
     end: Any
     susceptance: float
-    rating: float = np.inf
+    rating: Any = np.inf
     shift: float = 0.0
     angles: tuple[float, float] = (-np.inf, np.inf)
     name: str = ""
+    emergency: Any = None
 
     def __post_init__(self) -> None:
         name = self.name or f"line {self.start}-{self.end}"
@@ -56,15 +60,19 @@ class Line:
                 f"{name!r}: its susceptance is {self.susceptance:g}; expected a finite number "
                 "other than 0. Join its buses to one, or give it a reactance."
             )
-        if not np.isfinite(self.shift) or not self.rating >= 0:
+        for kind in ("rating", "emergency"):
+            if getattr(self, kind) is not None:
+                store(self, **{kind: entries(f"{name!r}", kind, getattr(self, kind), finite=False)})
+        if not np.isfinite(self.shift) or not np.all(np.greater_equal(self.rating, 0)):
             raise ProblemError(
-                f"{name!r}: shift = {self.shift:g}, rating = {self.rating:g}; expected a finite "
+                f"{name!r}: shift = {self.shift:g}, rating = {self.rating}; expected a finite "
                 "angle and a rating ≥ 0."
             )
-        if not self.limits[0] <= self.limits[1]:
+        low, high = self.limits
+        if np.any(np.greater(low, high)):
             raise ProblemError(
-                f"{name!r}: its rating and angles allow no flow: at least {self.limits[0]:g} and "
-                f"at most {self.limits[1]:g} MW."
+                f"{name!r}: its rating and angles allow no flow: at least {np.max(low):g} and "
+                f"at most {np.min(high):g} MW."
             )
 
     @property
@@ -74,10 +82,20 @@ class Line:
         return ends[0], ends[1]
 
     @property
-    def limits(self) -> tuple[float, float]:
-        """The tighter of rating and angles, in MW."""
+    def limits(self) -> tuple[Any, Any]:
+        """The tighter of rating and angles, in MW; vectors where the rating is one."""
+        return self._within(self.rating)
+
+    @property
+    def emergency_limits(self) -> tuple[Any, Any]:
+        """The same after an outage of another line."""
+        return self._within(self.rating if self.emergency is None else self.emergency)
+
+    def _within(self, rating: Any) -> tuple[Any, Any]:
         low, high = self.by_angle
-        return max(-self.rating, low), min(self.rating, high)
+        if np.ndim(rating):
+            return np.maximum(-rating, low), np.minimum(rating, high)
+        return max(-rating, low), min(rating, high)
 
 
 class Grid:
@@ -85,12 +103,12 @@ class Grid:
 
     With the incidence matrix C, susceptances b and shifts s, the angles solve
     C'·b·C·θ = injections + C'(b∘s), and the flows are b∘(Cθ - s). The power transfer factors H
-    are the flows of one MW from a bus to the first bus.
+    are the flows of one MW from a bus to the first bus of its island.
 
     Parameters
     ----------
     lines : iterable of Line
-        They must connect all buses.
+        Buses that they do not connect are islands, each with a balance of its own.
     nodes : mapping from bus to node, optional
         Buses that are one electrically share a node; the ends of lines are nodes. Each node is a
         bus of that name unless given.
@@ -115,6 +133,7 @@ class Grid:
         ends = dict.fromkeys(end for line in self.lines for end in (line.start, line.end))
         nodes = {end: end for end in ends} if nodes is None else nodes
         place = {node: k for k, node in enumerate(dict.fromkeys([*ends, *nodes.values()]))}
+        self._nodes = place
         self.place: dict[Hashable, int] = {bus: place[node] for bus, node in nodes.items()}
         self.size = len(place)
         self._pairs = [(place[line.start], place[line.end]) for line in self.lines]
@@ -144,23 +163,32 @@ class Grid:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ProblemError(f"Grid: the name {twice!r} is used twice among the lines.")
-        graph = nx.Graph(self._pairs)
-        graph.add_nodes_from(range(self.size))
-        parts = list(nx.connected_components(graph))
-        if len(parts) > 1:
-            buses = list(place)
-            apart = [buses[min(part)] for part in parts[:2]]
-            raise ProblemError(
-                f"Grid: no line leads from bus {apart[0]!r} to bus {apart[1]!r}. Dispatch each "
-                "part by itself, or take one out."
-            )
+
+    def place_of(self, node: Any) -> int:
+        """The number of a node, as the ends of lines name them."""
+        return self._nodes[node]
+
+    @cached_property
+    def island(self) -> NDArray[np.intp]:
+        """The number of the island of each node, in the order of their first nodes."""
+        adjacency = abs(self.incidence.T) @ abs(self.incidence)
+        return connected_components(adjacency, directed=False)[1]
+
+    @cached_property
+    def references(self) -> NDArray[np.intp]:
+        """The first node of each island, whose angle is 0."""
+        return np.unique(self.island, return_index=True)[1]
+
+    @cached_property
+    def _others(self) -> NDArray[np.intp]:
+        return np.setdiff1d(np.arange(self.size), self.references)
 
     @cached_property
     def _solver(self) -> SuperLU:
-        """Factors of C'·b·C without the first bus."""
+        """Factors of C'·b·C without the first bus of each island."""
         nodal = (self.incidence.T @ (self.b[:, None] * self.incidence)).tocsc()
         try:
-            return splu(nodal[1:, 1:].tocsc())
+            return splu(nodal[self._others][:, self._others].tocsc())
         except RuntimeError as error:
             raise ProblemError(
                 "Grid: the susceptance matrix is singular: negative reactances cancel others. "
@@ -168,10 +196,10 @@ class Grid:
             ) from error
 
     def _potentials(self, injections: Array) -> Array:
-        """θ for injections (nodes, k), the first node at 0."""
-        found = np.zeros(injections.shape)
-        if self.size > 1:
-            found[1:] = self._solver.solve(np.ascontiguousarray(injections[1:]))
+        """θ for injections (nodes, k), the first node of each island at 0."""
+        found, rest = np.zeros(injections.shape), self._others
+        if len(rest):
+            found[rest] = self._solver.solve(np.ascontiguousarray(injections[rest]))
         return found
 
     def factors(self, buses: Sequence[Any]) -> Array:
@@ -187,6 +215,11 @@ class Grid:
         """H of these lines for every node, (lines, nodes)."""
         drops = self.b[list(lines), None] * self.incidence[list(lines)].toarray()
         return self._potentials(drops.T).T
+
+    def transfer(self, lines: Sequence[int]) -> Array:
+        """Flow on each line per MW sent from one end of these lines to the other, (lines, k)."""
+        sent = self.incidence[list(lines)].toarray().T
+        return self.b[:, None] * (self.incidence @ self._potentials(sent))
 
     def gather(self, powers: Iterable[tuple[Any, Array]], periods: int) -> Array:
         """Powers at buses, added up by node: (nodes, periods)."""

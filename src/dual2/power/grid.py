@@ -9,9 +9,10 @@ import networkx as nx
 import numpy as np
 
 from dual2.errors import NetworkError, ProblemError
+from dual2.functions.arguments import entries, store
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Interface:
     """A limit on a flow that is linear in the net injections of the buses.
 
@@ -25,7 +26,7 @@ class Interface:
         For tables and messages.
     weights : mapping from bus to float
         Buses that are left out have weight 0.
-    lower, upper : float
+    lower, upper : float or vector of length T
         Limits in MW, possibly infinite.
 
     Examples
@@ -36,20 +37,24 @@ class Interface:
 
     name: str
     weights: dict[Any, float]
-    lower: float = -np.inf
-    upper: float = np.inf
+    lower: Any = -np.inf
+    upper: Any = np.inf
 
     def __post_init__(self) -> None:
-        if not self.lower <= self.upper:
+        for kind in ("lower", "upper"):
+            limit = entries(f"Interface {self.name!r}", kind, getattr(self, kind), finite=False)
+            store(self, **{kind: limit})
+        if np.any(np.greater(self.lower, self.upper)):
             raise ProblemError(
-                f"Interface {self.name!r}: its lower limit {self.lower:g} exceeds its upper limit "
-                f"{self.upper:g}."
+                f"Interface {self.name!r}: its lower limit {np.max(self.lower):g} exceeds its "
+                f"upper limit {np.min(self.upper):g}."
             )
 
     @staticmethod
-    def export(name: str, buses: Iterable[Hashable], limit: float) -> "Interface":
+    def export(name: str, buses: Iterable[Hashable], limit: Any) -> "Interface":
         """A zone whose net export lies in [-limit, limit]."""
-        return Interface(name, dict.fromkeys(buses, 1.0), -limit, limit)
+        room = np.asarray(limit, dtype=float)
+        return Interface(name, dict.fromkeys(buses, 1.0), -room, room)
 
 
 def agent_graph(buses: Sequence[Hashable], lines: Iterable[tuple[Any, Any]]) -> nx.Graph:

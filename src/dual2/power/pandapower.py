@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.power.case import OPTIONS, Dispatch
+from dual2.power.case import OPTIONS, Dispatch, Unit
 from dual2.power.checks import check_options
 from dual2.power.costs import PiecewiseLinear
 from dual2.power.matpower import check_ramps, generator
 from dual2.power.net_tables import costs_by_element, read_grid, supplied_buses
 from dual2.power.profiles import Profiles
-from dual2.power.units import Storage, Unit
+from dual2.power.storage import Storage
 
 UNREAD = ("ward", "xward", "motor", "asymmetric_load", "asymmetric_sgen", "dcline", "impedance")
 """Elements that a dispatch would have to model and does not."""

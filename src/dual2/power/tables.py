@@ -4,6 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dual2.functions.arguments import Array
+
 if TYPE_CHECKING:
     from dual2.power.answer import Answer
     from dual2.power.flows import Line
@@ -29,7 +31,8 @@ def line_table(answer: "Answer") -> list[dict[str, Any]]:
     for k, line in enumerate(grid.lines):
         flow, mu = answer.line_flows[k], np.where(np.abs(prices[k]) > floor, prices[k], 0.0)
         ahead = np.where(mu != 0, mu > 0, flow >= 0)
-        limit = np.where(ahead, line.limits[1], line.limits[0])
+        limit = np.where(ahead, line.limits[1], line.limits[0]) + np.zeros(len(flow))
+        rating = np.broadcast_to(line.rating, flow.shape)
         found.append(
             {
                 "line": line.name,
@@ -37,8 +40,10 @@ def line_table(answer: "Answer") -> list[dict[str, Any]]:
                 "to": line.end,
                 "flow": flow.tolist(),
                 "limit": limit.tolist(),
-                "limited by": [_cause(line, bool(up)) for up in ahead],
-                "loading": (100.0 * np.abs(flow) / line.rating).tolist() if line.rating else [],
+                "limited by": [
+                    _cause(line, rate, bool(up)) for rate, up in zip(rating, ahead, strict=True)
+                ],
+                "loading": _loading(flow, rating),
                 "price": np.abs(mu).tolist(),
                 "direction": [_direction(value) for value in mu],
                 "rent": (np.where(mu != 0, mu, 0.0) * np.where(mu != 0, limit, 0.0)).tolist(),
@@ -47,11 +52,17 @@ def line_table(answer: "Answer") -> list[dict[str, Any]]:
     return found
 
 
-def _cause(line: "Line", ahead: bool) -> str:
+def _loading(flow: Array, rating: Array) -> list[float]:
+    """Percent of the rating, none where that is 0."""
+    return (100.0 * np.abs(flow) / rating).tolist() if np.all(rating > 0) else []
+
+
+def _cause(line: "Line", rating: float, ahead: bool) -> str:
+    """What limits a line in one direction: "rating", "angle" or nothing."""
     by_angle = line.by_angle[1] if ahead else -line.by_angle[0]
-    if np.isinf(min(by_angle, line.rating)):
+    if np.isinf(min(by_angle, rating)):
         return ""
-    return "rating" if line.rating <= by_angle else "angle"
+    return "rating" if rating <= by_angle else "angle"
 
 
 def _direction(price: float) -> str:
@@ -65,9 +76,7 @@ def bus_table(answer: "Answer") -> list[dict[str, Any]]:
     have the same angle and price.
     """
     case, T = answer.case, answer.case.periods
-    made = {bus: np.zeros(T) for bus in case.buses}
-    for unit, power in zip(case.units, answer.injection, strict=True):
-        made[unit.bus] = made[unit.bus] + power
+    made = {bus: answer.fed_in(bus) for bus in case.buses}
     angles = None
     if case.grid is not None and case.line_rows is not None:
         net = case.grid.gather(made.items(), T) - case.line_rows.taken

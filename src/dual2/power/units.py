@@ -1,49 +1,17 @@
-"""Who takes part in a dispatch: generators and energy-reserving nodes, one agent each."""
+"""Who takes part in a dispatch: generators with their costs, limits, ramps and reserve."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.errors import ProblemError
-from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
+from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
-from dual2.functions.polyhedron import EmptySet
-from dual2.power.costs import (
-    PiecewiseLinear,
-    curvature,
-    read_cost,
-    read_polynomial,
-)
-
-
-class Limit(NamedTuple):
-    """One inequality of a unit: lower ≤ <row, x> ≤ upper, in words and in numbers."""
-
-    period: int
-    low_name: str
-    up_name: str
-    row: Array
-    lower: float
-    upper: float
-
-
-@dataclass(frozen=True, eq=False)
-class UnitAgent:
-    """A unit as an agent: its variables x = (power, scaled reserve) and what they mean.
-
-    Where the cost is piecewise linear, power is the sum of one part for each piece.
-    """
-
-    # f, g: cost and limits in x
-    f: Function
-    g: Function
-    limits: list[Limit]  # the inequalities of g
-    # power, reserve: power fed into the grid, and reserve held, as linear functions of x
-    power: Array
-    reserve: Array
-    stored: Array | None = None  # change of the stored energy since the beginning, likewise
+from dual2.power.costs import PiecewiseLinear, curvature, read_cost, read_polynomial
+from dual2.power.unit_agents import LimitTable, Terminal, UnitAgent, feasible_set
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +27,8 @@ class Generator:
     name : str
         For tables and messages.
     cost : (c2, c1), (c2, c1, c0) or PiecewiseLinear
-        c2 ≥ 0; with a linear or piecewise linear cost several schedules may be best.
+        Per hour; c2 ≥ 0; c1 may be a vector of length T. With a linear or piecewise linear cost
+        several schedules may be best.
     p_min, p_max : float or vector of length T
         Limits of the power, in MW.
     bus : hashable
@@ -72,6 +41,8 @@ class Generator:
         Most reserve it can hold; 0: takes no part in reserves.
     reserve_cost : (c2', c1')
         Cost of holding reserve, c2' ≥ 0; none unless given.
+    emissions : float
+        Tonnes of CO₂ per MWh.
 
     Examples
     --------
@@ -88,17 +59,14 @@ class Generator:
     initial: float | None = None
     reserve_max: float = 0.0
     reserve_cost: Any = None
+    emissions: float = 0.0
 
     def __post_init__(self) -> None:
         store(self, cost=read_cost(self, self.cost))
-        _read_bounds(self)
+        store(self, emissions=number(str(self), "emissions", self.emissions))
+        read_bounds(self)
         if self.ramp is not None:
-            rates = np.atleast_1d(entries(str(self), "ramp", self.ramp, finite=False))
-            if rates.size not in (1, 2) or not np.all(rates >= 0):
-                raise ProblemError(
-                    f"{self!s}: ramp = {self.ramp!r}; expected a rate ≥ 0 or a pair (up, down)."
-                )
-            store(self, ramp=(float(rates[0]), float(rates[-1])))
+            store(self, ramp=read_ramp(self, self.ramp))
         if self.initial is not None:
             store(self, initial=number(str(self), "initial", self.initial))
         if not self.reserve_max >= 0:
@@ -111,37 +79,52 @@ class Generator:
     def __str__(self) -> str:
         return f"Generator {self.name!r}"
 
-    def model(self, periods: int) -> UnitAgent:
-        """The generator as an agent over so many periods."""
-        T, eye = periods, np.eye(periods)
-        slopes, offset, limits, parts = self._parts(T)
+    @property
+    def buses(self) -> tuple[Any, ...]:
+        """Where it meets the grid."""
+        return (self.bus,)
+
+    def reach(self, periods: int) -> tuple[Array, Array]:
+        """Least and most power in each period, ramps followed from both ends."""
+        low, high = (np.array(np.broadcast_to(p, (periods,))) for p in (self.p_min, self.p_max))
+        if self.ramp is not None:
+            follow_ramps(low, high, self.ramp, self.initial)
+        return low[None], high[None]
+
+    def model(self, periods: int, hours: float = 1.0) -> UnitAgent:
+        """The generator as an agent over so many periods; their length changes nothing here."""
+        T, eye = periods, sp.eye_array(periods, format="csr")
+        slopes, offset, table, parts = self._parts(T)
         holds = self.reserve_max > 0
         curves = np.array([curvature(self.cost), self.reserve_cost[0] if holds else 0.0])
         stretch = float(np.sqrt(curves[0] / curves[1])) if curves.all() else 1.0
-        power = np.hstack([eye] * parts + [0.0 * eye] * holds)
-        reserve = np.hstack([0.0 * eye] * parts + [stretch * eye] * holds)
+        power = sp.csr_array(sp.hstack([eye] * parts + [0.0 * eye] * holds))
+        reserve = sp.csr_array(sp.hstack([0.0 * eye] * parts + [stretch * eye] * holds))
         if not holds:
             reserve = 0.0 * power
-        limits = [limit._replace(row=np.pad(limit.row, (0, T * holds))) for limit in limits]
+        tables = [table.padded(T * holds)]
         if self.ramp is not None:
-            limits += self._ramps(power)
+            tables.append(ramp_limits(power, self.ramp, self.initial))
         if holds:
-            limits += self._reserves(power, reserve)
-            slopes = [*slopes, self.reserve_cost[1] * stretch]
+            tables += self._reserves(power, reserve)
+            slopes = [*slopes, np.full(T, self.reserve_cost[1] * stretch)]
         bends = [curves[0]] * parts + [stretch**2 * curves[1]] * holds
         offset = np.pad(offset, (0, T * (len(slopes) - 1)))
         f = PiecewiseQuadratic(
-            curvature=2.0 * np.repeat(bends, T), slope=np.repeat(slopes, T), offset=offset
+            curvature=2.0 * np.repeat(bends, T), slope=np.concatenate(slopes), offset=offset
         )
-        return _share(self, f, limits, power, reserve)
+        limits = LimitTable.joined(tables)
+        here = (Terminal(self.bus, power),)
+        return UnitAgent(f, feasible_set(str(self), limits), limits, here, power, reserve)
 
-    def _parts(self, T: int) -> tuple[list[float], Array, list[Limit], int]:
+    def _parts(self, T: int) -> tuple[list[Array], Array, LimitTable, int]:
         """Slopes, offset and limits of the parts that make up the power, and their number."""
         if not isinstance(self.cost, PiecewiseLinear):
-            return [self.cost[1]], np.full(T, self.cost[2]), _box(self, np.eye(T)), 1
+            slope = by_period(self, "cost", self.cost[1], T)
+            return [slope], np.full(T, self.cost[2]), box_limits(self, T), 1
         ends, slopes = self.cost.pieces(float(np.min(self.p_min)), float(np.max(self.p_max)))
-        k, eye = len(slopes), np.eye(T * len(slopes))
-        low, high = np.array([(c.lower, c.upper) for c in _box(self, np.eye(T))]).T
+        k, eye = len(slopes), sp.eye_array(T * len(slopes), format="csr")
+        low, high = (by_period(self, name, getattr(self, name), T) for name in ("p_min", "p_max"))
         tops = np.clip(ends[1:, None], low, high)
         rooms = np.diff(np.vstack([low, tops]), axis=0)
         first, last = np.argmax(rooms > 0, axis=0), k - 1 - np.argmax(rooms[::-1] > 0, axis=0)
@@ -149,148 +132,21 @@ class Generator:
         for j, t in np.ndindex(k, T):
             names = "p_min" if j == first[t] else "", "p_max" if j == last[t] else ""
             bottom = 0.0 if j else float(low[t])
-            limits.append(Limit(t, *names, eye[j * T + t], bottom, bottom + float(rooms[j, t])))
-        return list(slopes), self.cost(low) - slopes[0] * low, limits, k
+            row = eye[[j * T + t]]
+            one = LimitTable.of(row, bottom, bottom + float(rooms[j, t]), names)
+            limits.append(LimitTable(row, (one.limits[0]._replace(period=t),)))
+        start = self.cost(low) - slopes[0] * low
+        return [np.full(T, s) for s in slopes], start, LimitTable.joined(limits), k
 
-    def _reserves(self, power: Array, reserve: Array) -> list[Limit]:
-        T, most = len(power), self.reserve_max
-        top = np.broadcast_to(self.p_max, (T,))
-        own = [Limit(t, "", "reserve_max", reserve[t], 0.0, most) for t in range(T)]
-        both = [
-            Limit(t, "", "p_max with reserve", power[t] + reserve[t], -np.inf, top[t])
-            for t in range(T)
-        ]
-        return own + both
-
-    def _ramps(self, power: Array) -> list[Limit]:
-        up, down = self.ramp
-        steps = [
-            Limit(t, "ramp down", "ramp up", power[t] - power[t - 1], -down, up)
-            for t in range(1, len(power))
-        ]
-        if self.initial is not None:
-            start = self.initial
-            steps.append(Limit(0, "ramp down", "ramp up", power[0], start - down, start + up))
-        return steps
+    def _reserves(self, power: Any, reserve: Any) -> list[LimitTable]:
+        """Limits of the reserve, and of power and reserve together."""
+        own = LimitTable.of(reserve, 0.0, self.reserve_max, ("", "reserve_max"))
+        both = power + reserve
+        return [own, LimitTable.of(both, -np.inf, self.p_max, ("", "p_max with reserve"))]
 
 
-@dataclass(frozen=True, eq=False)
-class Storage:
-    """An energy-reserving node: takes y_t from the grid (negative: gives back).
-
-    y_t costs Σ_t c2·y_t² + c1·y_t + c0 and obeys p_min ≤ y_t ≤ p_max; the energy
-    e_t = initial + Σ_{s ≤ t} y_s (periods of one hour) obeys e_min ≤ e_t ≤ e_max, and
-    e_T ≥ final. For one period and no energy limits it is the reserving node of the paper.
-
-    With losses y = c - d, charged and discharged power c, d ≥ 0 have limits and costs as y ≥ 0 and
-    y ≤ 0 have, and e_t = initial + Σ_{s ≤ t} η_c·c_s - d_s/η_d. Both at once only burns energy: it
-    is never best where the price is positive, and may be where it is negative.
-
-    Parameters
-    ----------
-    name : str
-        For tables and messages.
-    cost : (c2, c1) or (c2, c1, c0)
-        Wear, and the value of stored energy as a negative c1; c2 ≥ 0.
-    p_max, p_min : float or vector of length T
-        Most power taken from the grid; ``p_min`` negative is the most given back.
-    bus : hashable
-        Where it is connected.
-    energy : (e_min, e_max)
-        Limits of the stored energy, in MWh.
-    initial : float
-        Energy before the first period.
-    final : float, optional
-        Least energy at the end.
-    efficiency : float or (charging, discharging)
-        η_c and η_d in (0, 1]; one number is both.
-
-    Examples
-    --------
-    >>> battery = Storage("battery", (0.0, 0.0), p_min=-10.0, p_max=10.0, efficiency=(0.9, 0.8))
-    >>> battery.model(1).stored.tolist()
-    [[0.9, -1.25]]
-    """
-
-    name: str
-    cost: Any
-    p_max: Any
-    p_min: Any = 0.0
-    bus: Any = 0
-    energy: tuple[float, float] = (-np.inf, np.inf)
-    initial: float = 0.0
-    final: float | None = None
-    efficiency: Any = 1.0
-
-    def __post_init__(self) -> None:
-        store(self, cost=read_polynomial(self, self.cost))
-        _read_bounds(self)
-        shares = np.atleast_1d(entries(str(self), "efficiency", self.efficiency))
-        if shares.size not in (1, 2) or not np.all((shares > 0) & (shares <= 1)):
-            raise ProblemError(
-                f"{self!s}: efficiency = {self.efficiency!r}; expected a number in (0, 1] or a "
-                "pair (charging, discharging)."
-            )
-        store(self, efficiency=(float(shares[0]), float(shares[-1])))
-        low, high = self.energy
-        if not low <= self.initial <= high:
-            raise ProblemError(
-                f"{self!s}: it starts with {self.initial:g} MWh, outside its limits "
-                f"[{low:g}, {high:g}]."
-            )
-
-    def __str__(self) -> str:
-        return f"Storage {self.name!r}"
-
-    def model(self, periods: int) -> UnitAgent:
-        """The storage as an agent over so many periods."""
-        lossy, eye = self.efficiency != (1.0, 1.0), np.eye(periods)
-        charging, discharging = self.efficiency
-        limits = self._two_ways(periods) if lossy else _box(self, eye)
-        taken = np.hstack([eye, -eye]) if lossy else eye
-        kept = np.hstack([charging * eye, -eye / discharging]) if lossy else eye
-        low, high = (bound - self.initial for bound in self.energy)
-        sums = np.tril(np.ones((periods, periods))) @ kept
-        last = low if self.final is None else max(low, self.final - self.initial)
-        for t in range(periods):
-            ends = t == periods - 1 and last > low
-            least, name = (last, "final") if ends else (low, "e_min")
-            if np.isfinite(least) or np.isfinite(high):
-                limits.append(Limit(t, name, "e_max", sums[t], least, high))
-        c2, c1, c0 = self.cost
-        offset = np.pad(np.full(periods, c0), (0, periods * lossy))
-        f = PiecewiseQuadratic(
-            curvature=np.full(len(offset), 2.0 * c2), slope=c1 * taken.sum(axis=0), offset=offset
-        )
-        return replace(_share(self, f, limits, -taken, 0.0 * taken), stored=sums)
-
-    def _two_ways(self, periods: int) -> list[Limit]:
-        """Limits of the power that is charged, and of the power that is discharged."""
-        rows, limits = np.eye(2 * periods), _box(self, np.eye(periods))
-        up = [c._replace(lower=max(c.lower, 0.0), upper=max(c.upper, 0.0)) for c in limits]
-        down = [c._replace(lower=max(-c.upper, 0.0), upper=max(-c.lower, 0.0)) for c in limits]
-        taken = [c._replace(low_name="", row=rows[c.period]) for c in up]
-        return taken + [
-            c._replace(low_name="", up_name="p_min", row=rows[periods + c.period]) for c in down
-        ]
-
-
-Unit = Generator | Storage
-
-
-def shed_units(demand: Mapping[Any, Array], price: float | None) -> list[Generator]:
-    """One unit for each bus whose demand may stay unserved at this price."""
-    if price is None:
-        return []
-    cost = (0.0, number("Dispatch", "shed", price, above=0.0))
-    return [
-        Generator(f"shed {bus}", cost, p_max=np.maximum(power, 0.0), bus=bus)
-        for bus, power in demand.items()
-        if np.any(power > 0)
-    ]
-
-
-def _read_bounds(unit: Unit) -> None:
+def read_bounds(unit: Any) -> None:
+    """Store p_min and p_max as floats or vectors; refuse those that cross."""
     for name in ("p_min", "p_max"):
         value = entries(str(unit), name, getattr(unit, name))
         store(unit, **{name: value})
@@ -300,38 +156,74 @@ def _read_bounds(unit: Unit) -> None:
         )
 
 
-def _box(unit: Unit, power: Array) -> list[Limit]:
-    T = len(power)
-    bounds = []
-    for name in ("p_min", "p_max"):
-        value = getattr(unit, name)
-        if np.ndim(value) and len(value) != T:
-            raise ProblemError(
-                f"{unit!s}: {name} has {len(value)} entries; the demand has {T} periods."
-            )
-        bounds.append(np.broadcast_to(value, (T,)))
-    return [Limit(t, "p_min", "p_max", power[t], bounds[0][t], bounds[1][t]) for t in range(T)]
+def read_ramp(unit: Any, ramp: Any) -> tuple[float, float]:
+    """Largest rise and fall."""
+    rates = np.atleast_1d(entries(str(unit), "ramp", ramp, finite=False))
+    if rates.size not in (1, 2) or not np.all(rates >= 0):
+        raise ProblemError(f"{unit!s}: ramp = {ramp!r}; expected a rate ≥ 0 or a pair (up, down).")
+    return float(rates[0]), float(rates[-1])
 
 
-def _share(
-    unit: Unit, f: PiecewiseQuadratic, limits: list[Limit], power: Array, reserve: Array
-) -> UnitAgent:
-    d = power.shape[1]
-    M = np.array([limit.row for limit in limits])
-    lower, upper = (np.array([getattr(c, side) for c in limits]) for side in ("lower", "upper"))
-    if np.array_equal(M, np.eye(d)):
-        return UnitAgent(f, IndicatorBox(lower, upper), limits, power, reserve)
-    try:
-        g = IndicatorPolyhedron(M, lower, upper)
-    except EmptySet as error:
-        raise ProblemError(f"{unit!s}: {_conflict(limits, error)}") from error
-    return UnitAgent(f, g, limits, power, reserve)
+def by_period(unit: Any, name: str, value: Any, T: int) -> Array:
+    """A number, or one number for each period, as a vector."""
+    if np.ndim(value) and len(value) != T:
+        raise ProblemError(
+            f"{unit!s}: {name} has {len(value)} entries; the demand has {T} periods."
+        )
+    return np.array(np.broadcast_to(value, (T,)), dtype=float)
 
 
-def _conflict(limits: list[Limit], error: EmptySet) -> str:
-    names = []
-    for row, side in zip(error.rows, error.sides, strict=True):
-        limit = limits[row]
-        name = limit.low_name if side == "lower" else limit.up_name
-        names.append(f"{name or 'limits'} in period {limit.period}")
-    return f"no schedule meets its limits: {', '.join(names)} contradict each other. Relax one."
+def box_limits(unit: Any, T: int) -> LimitTable:
+    """p_min and p_max of a unit in each period."""
+    low, high = (by_period(unit, name, getattr(unit, name), T) for name in ("p_min", "p_max"))
+    return LimitTable.of(sp.eye_array(T, format="csr"), low, high, ("p_min", "p_max"))
+
+
+def ramp_limits(power: Any, ramp: tuple[float, float], initial: float | None) -> LimitTable:
+    """Changes of the power from one period to the next, and from ``initial`` to the first."""
+    up, down = ramp
+    names, T = ("ramp down", "ramp up"), power.shape[0]
+    found = []
+    if T > 1:
+        steps = LimitTable.of(power[1:] - power[:-1], -down, up, names)
+        later = tuple(limit._replace(period=limit.period + 1) for limit in steps.limits)
+        found.append(LimitTable(steps.rows, later))
+    if initial is not None:
+        found.append(LimitTable.of(power[[0]], initial - down, initial + up, names))
+    if not found:
+        return LimitTable(sp.csr_array((0, power.shape[1])), ())
+    return LimitTable.joined(found)
+
+
+def follow_ramps(low: Array, high: Array, ramp: tuple[float, float], initial: float | None) -> None:
+    """Narrow least and most power in place to what the ramps let a unit reach."""
+    up, down = ramp
+    if initial is not None:
+        low[0], high[0] = max(low[0], initial - down), min(high[0], initial + up)
+    for t in range(1, len(low)):
+        low[t], high[t] = max(low[t], low[t - 1] - down), min(high[t], high[t - 1] + up)
+    for t in range(len(low) - 2, -1, -1):
+        low[t], high[t] = max(low[t], low[t + 1] - up), min(high[t], high[t + 1] + down)
+
+
+def shed_units(demand: Mapping[Any, Array], price: Any) -> list[Generator]:
+    """One unit for each bus whose demand may stay unserved.
+
+    ``price``: per MWh, as a number, by period, or a mapping from bus to either.
+    """
+    if price is None:
+        return []
+    prices = price if isinstance(price, Mapping) else dict.fromkeys(demand, price)
+    unknown = [bus for bus in prices if bus not in demand]
+    if unknown:
+        raise ProblemError(f"Dispatch: shed has a price for bus {unknown[0]!r}, without demand.")
+    found = []
+    for bus, power in demand.items():
+        if bus not in prices or not np.any(power > 0):
+            continue
+        rate = entries("Dispatch", "shed", prices[bus])
+        if not np.all(np.greater(rate, 0)):
+            raise ProblemError(f"Dispatch: shed = {prices[bus]!r} found; expected prices > 0.")
+        top = np.maximum(power, 0.0)
+        found.append(Generator(f"shed {bus}", (0.0, rate), p_max=top, bus=bus))
+    return found

@@ -7,6 +7,9 @@ import numpy as np
 from dual2.functions.arguments import Array
 from dual2.solving.unsolved import SHOWN, Violation
 
+ENERGIES = ("e_min", "e_max", "final")
+"""Names of limits in MWh."""
+
 if TYPE_CHECKING:
     from dual2.power.answer import Answer
 
@@ -17,10 +20,12 @@ def violations_of(answer: "Answer") -> list[Violation]:
     Balance, reserve, interfaces, all lines of the grid, and the limits of each unit.
     """
     case, found = answer.case, list[Violation]()
-    total = case.total_demand
-    missing = total - answer.injection.sum(axis=0)
-    off = np.abs(missing) if case.coupling == "equal" else np.maximum(missing, 0.0)
-    found += _over("Balance", off, total)
+    island = np.array([case.island_of(terminal.bus) for _, terminal in case.terminals])
+    for k, total in enumerate(case.island_demand):
+        missing = total - answer.injection[island == k].sum(axis=0)
+        off = np.abs(missing) if case.coupling == "equal" else np.maximum(missing, 0.0)
+        where = "" if len(case.islands) == 1 else f" of island {case.islands[k]}"
+        found += _over(f"Balance{where}", off, total)
     if case.reserve is not None:
         short = np.maximum(case.reserve - answer.reserve.sum(axis=0), 0.0)
         found += _over("Reserve", short, case.reserve)
@@ -31,18 +36,22 @@ def violations_of(answer: "Answer") -> list[Violation]:
         for line, flow in zip(case.grid.lines, answer.line_flows, strict=True):
             found += _beyond(line.name, flow, *line.limits)
     for unit, model, x in zip(case.units, case.models, answer.by_unit, strict=True):
-        for limit in model.limits:
-            value = float(limit.row @ x)
+        values = model.table.rows @ x
+        for value, limit in zip(values.tolist(), model.table.limits, strict=True):
             low, high = limit.lower - value, value - limit.upper
             name, bound = (
                 (limit.up_name, limit.upper) if high > low else (limit.low_name, limit.lower)
             )
             if max(low, high) > SHOWN * max(1.0, abs(bound)):
-                text, measure = (
-                    f"{unit.name}: {name or 'limit'}",
-                    "MWh" if name.startswith("e_") else "MW",
+                measure = "MWh" if name in ENERGIES else "MW"
+                off = max(low, high) * (limit.scale if name in ENERGIES else 1.0)
+                found.append(
+                    Violation(f"{unit.name}: {name or 'limit'}", off, measure, limit.period)
                 )
-                found.append(Violation(text, max(low, high), measure, limit.period))
+    if case.co2_cap is not None:
+        off = np.array([max(answer.emissions.sum() - case.co2_cap, 0.0)])
+        if off[0] > SHOWN * max(1.0, abs(case.co2_cap)):
+            found.append(Violation("CO2 cap", float(off[0]), "t", case.periods - 1))
     return sorted(found, key=lambda one: -one.amount)
 
 

@@ -5,11 +5,12 @@ from typing import TYPE_CHECKING, Any
 
 import networkx as nx
 import numpy as np
+import scipy.sparse as sp
 
 from dual2.errors import ProblemError
 from dual2.functions import Stacked
 from dual2.functions.arguments import Array
-from dual2.power.units import Unit
+from dual2.power.unit_agents import compact
 from dual2.problem import Agent
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Zones:
     (['north', 'south'], [[0, 2], [1]])
     """
 
-    def __init__(self, of_bus: Mapping[Any, Hashable], units: Sequence[Unit]) -> None:
+    def __init__(self, of_bus: Mapping[Any, Hashable], units: Sequence[Any]) -> None:
         self.of_bus = dict(of_bus)
         found: dict[Hashable, list[int]] = {}
         for k, unit in enumerate(units):
@@ -70,7 +71,8 @@ def _together(agents: list[Agent]) -> Agent:
         return agents[0]
     sizes = [agent.dim for agent in agents]
     f, g = (Stacked([getattr(agent, name) for agent in agents], sizes) for name in ("f", "g"))
-    return Agent(np.hstack([np.asarray(agent.A) for agent in agents]), f, g)
+    A = sp.hstack([sp.csr_array(agent.A) for agent in agents], format="csr")
+    return Agent(compact(A), f, g)
 
 
 def zone_table(answer: "Answer") -> list[dict[str, Any]]:
@@ -88,8 +90,7 @@ def zone_table(answer: "Answer") -> list[dict[str, Any]]:
         buses = [bus for bus in case.buses if of_bus.get(bus) == zone]
         taken = np.array([case.demand.get(bus, np.zeros(T)) for bus in buses]).reshape(-1, T)
         prices = np.array([answer.bus_price(bus) for bus in buses]).reshape(-1, T)
-        pairs = zip(case.units, answer.injection, strict=True)
-        made = np.sum([p for u, p in pairs if of_bus[u.bus] == zone] or [np.zeros(T)], axis=0)
+        made = sum((answer.fed_in(bus) for bus in buses), np.zeros(T))
         total = taken.sum(axis=0)
         known = np.where(total > 0, total, 1.0)
         share = np.where(total > 0, taken / known, 1.0 / max(len(taken), 1))
