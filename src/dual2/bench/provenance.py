@@ -13,8 +13,8 @@ from dual2.bench.harness import Outcome, run_cases
 from dual2.bench.store import Store, StoredRun
 from dual2.errors import Dual2Error
 from dual2.files import read_json, write_atomically
-from dual2.solving.solve import versions
 from dual2.solving.storage import to_json
+from dual2.solving.version import versions
 
 RECORD = "bench.json"
 """File in the folder of a benchmark."""

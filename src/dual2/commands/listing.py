@@ -19,8 +19,8 @@ from dual2.methods.guide import GUIDES
 from dual2.problem import Problem
 from dual2.runtime import local_problem
 from dual2.solving.choice import choose
-from dual2.solving.solve import versions
 from dual2.solving.storage import load_problem
+from dual2.solving.version import versions
 
 METHODS_LEGEND = """\
 sends   p-vectors per neighbour in one iteration, one per round, or so many

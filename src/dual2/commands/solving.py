@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from dual2.commands import NOT_WRITTEN
+from dual2.commands.clusters import solve_in_cluster
 from dual2.commands.options import EXIT, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
 from dual2.errors import counted
@@ -56,6 +57,10 @@ def solve(
     checkpoint: Annotated[float, typer.Option(help="Seconds between checkpoints.")] = INTERVAL,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for a neighbour.")] = TIMEOUT,
     log_dir: Annotated[Path | None, typer.Option(metavar="DIR", help="A log per process.")] = None,
+    cluster: Annotated[
+        str | None, typer.Option(metavar="ENGINE:N", help="Run in N workers: ray:4, dask:4.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of a running Ray or Dask cluster.")] = None,
 ) -> None:
     """Solve the problem in a folder; options override those of problem.toml.
 
@@ -63,6 +68,8 @@ def solve(
     FILE is JSON. While the run has not converged, the folder FILE.d keeps what --resume needs.
     With --mpi, or under mpiexec, each process reads its own agents' files only and writes
     FILE.d/<agent>.json; --gather, --partition, --reduce, --timeout and --log-dir are for that.
+    With --cluster each worker reads its own agents' files, under the same path, and writes
+    FILE.d/<agent>.json; --gather writes FILE with every x_i instead.
     """
     given = {
         "method": method,
@@ -79,6 +86,10 @@ def solve(
     )
     if mpi is not None:
         raise typer.Exit(solve_in_processes(asked, mpi))
+    if cluster is not None:
+        result = solve_in_cluster(asked, cluster, address)
+        _summary(result)
+        raise typer.Exit(EXIT.get(result.status, 3))
     if started_processes():
         result, written, silent = take_part(asked)
     else:

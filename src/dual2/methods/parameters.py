@@ -8,7 +8,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -121,15 +120,17 @@ class Values:
         self._found: Sources = {}
         self._shared: dict[Callable[[Values], Any], Any] = {}
 
-    @cached_property
+    # Not cached properties: before Python 3.12 one lock serves all instances of a class, and
+    # processes that are threads would wait for each other for ever while they agree inside it.
+    @property
     def facts(self) -> Facts:
         """The scalars of the theory."""
-        return gather_facts(self.problem)
+        return self.once(_facts)
 
-    @cached_property
+    @property
     def scales(self) -> Scales:
         """The units from which rules without a theorem start."""
-        return scales(self.problem)
+        return self.once(_scales)
 
     def once(self, function: Callable[["Values"], Any]) -> Any:
         """``function(self)``, computed when first asked for: what several rules share."""
@@ -201,3 +202,11 @@ def unknown_parameter(method: str, name: str, known: Iterable[str]) -> Capabilit
     """
     text = unknown_name(f"parameter of {method}", name, known, SOLVE_ARGUMENTS)
     return CapabilityError(f"{text.removesuffix('.')}; to solve: {', '.join(SOLVE_ARGUMENTS)}.")
+
+
+def _facts(values: Values) -> Facts:
+    return gather_facts(values.problem)
+
+
+def _scales(values: Values) -> Scales:
+    return scales(values.problem)

@@ -27,9 +27,9 @@ from dual2.network import Network
 from dual2.parties.names import demand_name
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import fingerprint, read_certificate
-from dual2.solving.solve import versions
 from dual2.solving.storage import load_public
 from dual2.solving.storage.folder import PUBLIC_FILES, Public
+from dual2.solving.version import versions
 
 CARRIERS = ("tls", "grpc")
 """What may carry frames: TLS 1.3 alone, or gRPC."""

@@ -8,16 +8,23 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dual2.runtime.cluster import Cluster, ClusterWorker, RemoteProblem
     from dual2.runtime.faults import Faults
+    from dual2.runtime.mailbox import Inbox, Mailbox
     from dual2.runtime.rows import Runtime
     from dual2.runtime.share import LocalProblem, local_problem
     from dual2.runtime.simulated import SimulatedNetwork
     from dual2.runtime.transport import Communicator, Transport, find_communicator, find_transport
 
 __all__ = [
+    "Cluster",
+    "ClusterWorker",
     "Communicator",
     "Faults",
+    "Inbox",
     "LocalProblem",
+    "Mailbox",
+    "RemoteProblem",
     "Runtime",
     "SimulatedNetwork",
     "Transport",
@@ -26,9 +33,14 @@ __all__ = [
     "local_problem",
 ]
 _MODULES = {
+    "Cluster": "cluster",
+    "ClusterWorker": "cluster",
     "Communicator": "transport",
     "Faults": "faults",
+    "Inbox": "mailbox",
     "LocalProblem": "share",
+    "Mailbox": "mailbox",
+    "RemoteProblem": "cluster",
     "Runtime": "rows",
     "SimulatedNetwork": "simulated",
     "Transport": "transport",

@@ -56,14 +56,14 @@ class Traffic:
     gone: list[tuple[int, int]] = field(default_factory=list)
 
 
-class Mailbox:
+class MessageQueue:
     """Rows that came from the neighbours, one place for each direction, and those still under way.
 
     Of several late rows of one direction the first counts until it has come.
 
     Examples
     --------
-    >>> box, first = Mailbox(np.zeros((1, 2))), np.array([0])
+    >>> box, first = MessageQueue(np.zeros((1, 2))), np.array([0])
     >>> box.keep(first, np.array([True]), np.array([7.0]), np.ones((1, 2)))
     >>> box.deliver(first, np.array([6.0])), box.rows.tolist()
     (None, [[0.0, 0.0]])
@@ -237,7 +237,7 @@ class SimulatedNetwork(Transport):
     def exchange(self, stage: Array, outgoing: Messages, incoming: Messages) -> Callable[[], None]:
         """A function that takes each row of ``stage`` to the neighbours' ghosts behind them."""
         wires, own, ghosts = self.wires, *np.split(stage, [self.wires.n])
-        box = Mailbox(ghosts)
+        box = MessageQueue(ghosts)
 
         def ship() -> None:
             self.traffic.exchanges += 1
@@ -265,7 +265,7 @@ class SimulatedNetwork(Transport):
             came = ~wires.gone
         return came
 
-    def _once(self, box: Mailbox, own: Array) -> Array:
+    def _once(self, box: MessageQueue, own: Array) -> Array:
         """Which rows come in time if each is sent once; links that fail too often are given up."""
         wires = self.wires
         used = np.flatnonzero(~wires.gone)

@@ -2,7 +2,6 @@
 
 import logging
 import math
-import platform
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +18,14 @@ from dual2.network import AnyNetwork, ChebyshevNetwork, Network
 from dual2.problem import KKT, Problem, bounds
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
 from dual2.problem.separators import near_separators
-from dual2.runtime import Transport, find_communicator, find_transport, local_problem
+from dual2.runtime import (
+    Cluster,
+    RemoteProblem,
+    Transport,
+    find_communicator,
+    find_transport,
+    local_problem,
+)
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
 from dual2.solving.choice import Choice, choose
@@ -28,11 +34,12 @@ from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
 from dual2.solving.empty_agents import EmptyAgents
 from dual2.solving.growth import NOT_ATTAINED, falls_far_beyond
+from dual2.solving.on_cluster import NEEDS_CLUSTER, solve_on_cluster
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
 from dual2.solving.schedule import StateKeeper
-from dual2.solving.version import __version__
+from dual2.solving.version import versions
 
 Array = np.ndarray
 _log = logging.getLogger("dual2")
@@ -40,7 +47,7 @@ _UNDECIDED = {Status.CONVERGED, Status.STALLED, Status.MAX_ROUNDS, Status.TIME_L
 
 
 def solve(
-    problem: Problem,
+    problem: Problem | RemoteProblem,
     network: AnyNetwork | None = None,
     *,
     method: str | Method = "auto",
@@ -59,7 +66,7 @@ def solve(
     callback: Callable[[dict[str, Any]], Any] | None = None,
     seed: int = 0,
     rng: int | np.random.Generator | None = None,
-    runtime: str | Transport = "stacked",
+    runtime: str | Transport | Cluster = "stacked",
     sums: str | None = None,
     reduce: bool = True,
     scale: str = "auto",
@@ -71,7 +78,7 @@ def solve(
 
     Parameters
     ----------
-    problem : Problem
+    problem : Problem or RemoteProblem
         Agents with their f_i, g_i, A_i, and the public h.
     network : Network, optional
         Who talks to whom; node i is agent i. Without one every agent talks to every other one
@@ -117,10 +124,12 @@ def solve(
         For methods that draw random numbers; those that come along draw none.
     rng : int or numpy.random.Generator, optional
         The same under the name that NumPy and SciPy use; give one of the two.
-    runtime : str or Mpi
+    runtime : str, Mpi or Cluster
         ``"stacked"``: all agents in this process. ``"mpi"``: this process is one of an MPI job and
         works for its own agents only; ``problem`` is the whole problem or a
         :class:`dual2.runtime.LocalProblem` of it. :class:`dual2.runtime.mpi.Mpi` carries options.
+        A :class:`dual2.runtime.Cluster` such as :class:`dual2.clusters.Ray` solves in its workers;
+        ``problem`` may be a :class:`dual2.runtime.RemoteProblem` then.
     sums : {"tree", "exact"}, optional
         How sums over agents are formed: rounded in the order of the spanning tree (the default), or
         in fixed point modulo 2¹²⁸, each rounded once, so that the answer has the same bits in
@@ -157,6 +166,10 @@ def solve(
     >>> print(result.status, [round(float(x[0]), 6) for x in result.x])
     CONVERGED [2.0, 1.0]
     """
+    if isinstance(runtime, Cluster):
+        return solve_on_cluster(dict(locals()))  # the arguments: no other name is bound yet
+    if isinstance(problem, RemoteProblem):
+        raise ProblemError(NEEDS_CLUSTER)
     network, note = _check_problem(problem, network)
     check_limits(tol, atol, max_rounds, time_limit)
     check_randomness(seed, rng)
@@ -350,20 +363,6 @@ def _certify(
         reason=bound.reason,
     )
     return certificate, most, known.value
-
-
-def versions() -> dict[str, str]:
-    """Versions of what computed the answer."""
-    import numba
-    import scipy
-
-    return {
-        "dual2": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "numba": numba.__version__,
-    }
 
 
 def solve_for_all(
