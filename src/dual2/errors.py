@@ -36,6 +36,22 @@ class PeerRefused(PeerError):
     """Another party says that its own data cannot be used, before anything was computed."""
 
 
+class PeerMissing(PeerError):
+    """Parties were missing for too long; the study may allow the others to go on without them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The parties that this one has waited for.
+    claims : tuple
+        What others have signed about missing parties.
+    """
+
+    def __init__(self, text: str, names: tuple[str, ...] = (), claims: tuple = ()) -> None:
+        super().__init__(text)
+        self.names, self.claims = names, claims
+
+
 class StateError(Dual2Error):
     """What must not be forgotten cannot be written: this process ends, the run does not."""
 

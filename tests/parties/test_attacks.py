@@ -422,7 +422,7 @@ def test_a_greeting_that_was_overtaken_ends_nothing(circle, manager):
 
 
 def test_what_peers_say_cannot_forge_lines_of_a_terminal(circle, manager):
-    said = json.dumps(["lab\n", "failed", "ended\ndual2: all well \x1b[2J"]).encode()
+    said = json.dumps(["lab\n", "failed", "ended\ndual2: all well \x1b[2J", []]).encode()
     knock(manager, circle, own(circle), hello(), frame_of(Kind.ABORT, RUN, said).packed())
     wait_for(circle, "abort")
     assert manager.failure is not None and manager.failure.text == "ended?dual2: all well ?[2J"

@@ -70,6 +70,11 @@ class Party:
         """The party's name in the study."""
         return self.study.names[self.me]
 
+    @property
+    def home(self) -> Path:
+        """Where answers are, whichever parties are missing."""
+        return self.state.parent if self.study.excluded else self.state
+
 
 def read_party(file: Path) -> Party:
     """Read ``party.toml`` and the study; an error says what is wrong and where."""

@@ -15,15 +15,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from dual2.errors import CapabilityError, Dual2Error, PeerError, Refusal, StateError
+from dual2.errors import (
+    CapabilityError,
+    Dual2Error,
+    PeerError,
+    PeerMissing,
+    Refusal,
+    StateError,
+)
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
+from dual2.parties.absence import Absences, go_on_without_missing
 from dual2.parties.party import Party
 from dual2.parties.status import Board
 from dual2.parties.status_page import serve
 from dual2.parties.study import versions_in_words
 from dual2.runtime import LocalProblem
-from dual2.runtime.peers.aborts import Reason
+from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.audit import Audit
 from dual2.runtime.peers.connection_manager import ConnectionManager, Place
 from dual2.runtime.peers.folder import create
@@ -71,9 +79,18 @@ def run_party(party: Party, resume: bool = False, report: Callable[[str], None] 
     The answer is in ``state/answer.json``. Errors of this party are ``Dual2Error``, those of others
     ``PeerError``; in both cases the state is kept.
     """
+    return go_on_without_missing(
+        party, lambda now, absences, again: _attempt(now, absences, again, report), resume, report
+    )
+
+
+def _attempt(
+    party: Party, absences: Absences, resume: bool, report: Callable[[str], None]
+) -> Status:
+    """The run of the parties that are not missing."""
     finished = _finished(party, resume)
     if finished is not None:
-        report(f"{party.state / ANSWER}: the run is over ({finished}).")
+        report(f"{party.home / ANSWER}: the run is over ({finished}).")
         return finished
     warn(party, report)
     agent = load_agent(party.data)
@@ -82,12 +99,13 @@ def run_party(party: Party, resume: bool = False, report: Callable[[str], None] 
         result = _solve(party, transport, agent, board)
         transport.confirm()
         document = {"party": party.name, "agent": party.me} | result.as_dict()
-        create(party.state / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
+        document |= {"missing": absences.names} if absences.names else {}
+        create(party.home / ANSWER, to_json(document | {"x": result.x[0].tolist()}).encode())
         return result
 
     data = hashlib.sha256(read_bytes(party.data)).hexdigest()
-    result = take_part(party, work, data, int(agent.A.shape[0]), resume, report)
-    report(f"{result.status}: {party.state / ANSWER}. {result.advice}")
+    result = take_part(party, work, data, int(agent.A.shape[0]), resume, report, absences)
+    report(f"{result.status}: {party.home / ANSWER}. {result.advice}")
     return result.status
 
 
@@ -98,6 +116,7 @@ def take_part(
     width: int,
     resume: bool,
     report: Callable[[str], None],
+    absences: Absences | None = None,
 ) -> Any:
     """Do some work together with the other parties; what it answers.
 
@@ -115,6 +134,8 @@ def take_part(
         Whether to go on with what the state folder has.
     report : callable
         Told how it goes.
+    absences : Absences, optional
+        Where claims about missing parties are signed; without it they end the run.
     """
     journal = Journal(party.state, _about(party, data), resume, party.sync)
     audit = Audit(party.state / "audit.jsonl", party.study.name)
@@ -127,7 +148,10 @@ def take_part(
         with serve(party.status, board):
             manager.start()
             program = threading.Thread(
-                target=_compute, args=(party, transport, secret, work, board, outcome), daemon=True
+                target=_compute,
+                args=(party, transport, secret, work, board, outcome, absences),
+                name=f"program {party.name}",
+                daemon=True,
             )
             program.start()
             _attend(party, manager, board, outcome, report)
@@ -142,7 +166,7 @@ def take_part(
 
 def _finished(party: Party, resume: bool) -> Status | None:
     """How the run ended, if it is over for this party and for its neighbours."""
-    file = party.state / ANSWER
+    file = party.home / ANSWER
     if not file.exists() or (party.state / "journal").exists():
         return None
     if not resume:
@@ -188,7 +212,9 @@ def open_manager(party: Party, audit: Callable[..., None], p: int) -> Connection
         party.listen if any(one.address is None for one in party.neighbours) else None,
         open_carrier(party, limit),
     )
-    session = SessionIdentity(party.study.run, party.study.digest, versions_in_words())
+    study = party.study
+    excluded = frozenset(one for member in study.excluded for one in member.fingerprints)
+    session = SessionIdentity(study.run, study.digest, versions_in_words(), study.claims, excluded)
     return ConnectionManager(party.me, list(party.neighbours), session, place, party.timing, audit)
 
 
@@ -200,6 +226,7 @@ def open_carrier(party: Party, limit: int) -> WireTransport:
         own = ssl.DER_cert_to_PEM_cert(read_certificate(party.certificate)).encode()
         return GrpcTransport(read_private(party.key), own, pins, limit, dead)
     trusted = [der for ders in pins.values() for der in ders]
+    trusted += [der for member in party.study.excluded for der in member.ders]  # to be turned away
     server, client = (
         make_context(party.key, party.certificate, trusted, one) for one in (True, False)
     )
@@ -214,6 +241,7 @@ def _compute(
     work: Callable[[Parties, Board], Any],
     board: Board,
     outcome: Outcome,
+    absences: Absences | None,
 ) -> None:
     try:
         transport.pairs = agree_on_masks(party, transport, secret)
@@ -224,10 +252,33 @@ def _compute(
             transport.journal.erase()
             secret.erase()
     except BaseException as error:
-        outcome.error = error
-        transport.manager.fail(party.name, *_public(party.name, error))
+        outcome.error = _claimed(transport, error, absences)
+        transport.manager.end(_failure(party.name, outcome.error))
     finally:
         outcome.done.set()
+
+
+def _claimed(transport: Parties, error: BaseException, absences: Absences | None) -> BaseException:
+    """An error with signed claims, if it is that parties are missing and the study allows it.
+
+    Once this party's word of the totals may have reached the others, some of them may have written
+    the answer of all: then nobody is claimed to be missing any more.
+    """
+    if not isinstance(error, PeerMissing) or not error.names:
+        return error
+    if absences is None or transport.confirming or not absences.allowed:
+        return PeerError(str(error))
+    try:
+        return PeerMissing(str(error), claims=absences.claim(error))
+    except Dual2Error as refused:
+        return refused
+
+
+def _failure(name: str, error: BaseException) -> Failure:
+    """What the others are told of an error here."""
+    if isinstance(error, PeerMissing):
+        return Failure(name, str(error), Reason.MISSING, claims=error.claims)
+    return Failure(name, *_public(name, error))
 
 
 def make_transport(

@@ -6,6 +6,7 @@
     problem = "problem"               # folder with problem.toml (h, network, options)
     sums = { masked = true, matrices = false }
     carrier = "tls"                   # or "grpc", for proxies that want HTTP/2
+    threshold = 6                     # optional: so many parties are enough, if others are missing
 
     [[parties]]                       # in the order of the agents
     name = "hospital"
@@ -15,16 +16,20 @@
 """
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import Any
+
+import networkx as nx
 
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_bytes, read_toml
 from dual2.methods.registry import find_method
 from dual2.network import Network
 from dual2.parties.names import demand_name
+from dual2.runtime.peers.claims import MAX_CLAIMS, Claim
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import fingerprint, read_certificate
 from dual2.solving.storage import load_public
@@ -97,6 +102,12 @@ class Study:
         Whether sums are masked, and whether p × p matrices may be summed.
     carrier : str
         What carries the frames: one of ``CARRIERS``.
+    needed : int
+        How many parties must be there; fewer than all if the study has a threshold.
+    claims : tuple of Claim
+        About the missing parties, without which this run goes on.
+    excluded : tuple of Member
+        The missing parties.
     """
 
     file: Path
@@ -107,6 +118,9 @@ class Study:
     matrices: bool
     public: Public
     carrier: str
+    needed: int = field(default=0, kw_only=True)
+    claims: tuple[Claim, ...] = field(default=(), kw_only=True)
+    excluded: tuple[Member, ...] = field(default=(), kw_only=True)
 
     @property
     def names(self) -> list[str]:
@@ -127,7 +141,24 @@ class Study:
     def run(self) -> bytes:
         """16 bytes that name this run of this study."""
         text = self.name.encode() + b"\0" + self.digest
+        for member in self.excluded:
+            text += b"\0" + member.name.encode()
         return hashlib.blake2b(text, digest_size=MARK).digest()
+
+    def without(self, names: Sequence[str], claims: tuple[Claim, ...] = ()) -> "Study":
+        """The study of the other parties, on what remains of the graph."""
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        graph = nx.empty_graph(len(kept))
+        at = {i: k for k, i in enumerate(kept)}
+        pairs = [(at[i], at[j]) for i, j in self.network.edges.tolist() if i in at and j in at]
+        graph.add_edges_from(pairs)
+        return replace(
+            self,
+            members=tuple(self.members[i] for i in kept),
+            public=self.public._replace(network=Network(graph)),
+            claims=claims,
+            excluded=tuple(member for member in self.members if member.name in names),
+        )
 
     def neighbours(self, me: int) -> list[int]:
         """Numbers of the parties that a party talks to."""
@@ -148,7 +179,7 @@ def read_study(file: Path) -> Study:
         read_toml(file),
         where,
         {"run": str, "problem": str, "parties": list},
-        {"sums": dict, "carrier": str},
+        {"sums": dict, "carrier": str, "threshold": int},
     )
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
     members = read_members(table["parties"], where, file.parent)
@@ -163,12 +194,22 @@ def read_study(file: Path) -> Study:
         sums.get("matrices", False),
         load_public(folder),
         read_carrier(table, where),
+        needed=_threshold(table, len(members), where),
     )
     if study.digest != before or read_toml(file) != table:
         raise Dual2Error(f"{where} or {folder} was changed while it was read. Start again.")
     check_members(study, where)
     _check_options(study, where)
     return study
+
+
+def _threshold(table: dict[str, Any], n: int, where: str) -> int:
+    """How many parties are enough: more than half, so that no two groups go on apart."""
+    found = table.get("threshold", n)
+    least = max(3, n // 2 + 1, n - MAX_CLAIMS)
+    if "threshold" in table and not least <= found <= n:
+        raise Dual2Error(f"{where}: threshold is {found}; expected {least} to {n} of {n} parties.")
+    return found
 
 
 def _digest(file: Path, folder: Path) -> bytes:
@@ -272,6 +313,12 @@ def _check_options(study: Study, where: str) -> None:
                 f"{study.folder}/problem.toml: options.{name} found, which runs between parties "
                 "cannot use: all that is computed must be the same after a restart. Remove it."
             )
+    if shows_matrices(method.name, options) and study.needed < len(study.members):
+        raise Dual2Error(
+            f"{where}: threshold found, and {method.name} sums p × p matrices. The totals with and "
+            "without a missing party would show its matrix. Remove threshold, or choose a method "
+            "that sums vectors (options.method, or options.mode = 'primal' for Newton)."
+        )
     if shows_matrices(method.name, options) and not study.matrices:
         raise Dual2Error(
             f"{where}: {method.name} sums p × p matrices, whose differences can show a column of "

@@ -16,9 +16,17 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.runtime.peers import wire_transport
-from dual2.runtime.peers.aborts import Failure, Reason
-from dual2.runtime.peers.conversation import BROKEN, Conversation
-from dual2.runtime.peers.hello import CHECKING, Mismatch, PhaseMismatch, SessionIdentity
+from dual2.runtime.peers.aborts import Failure, Reason, parse_abort
+from dual2.runtime.peers.conversation import BROKEN, Conversation, turn_away
+from dual2.runtime.peers.frames import Kind
+from dual2.runtime.peers.hello import (
+    CHECKING,
+    GoesOnWithout,
+    Mismatch,
+    PhaseMismatch,
+    SessionIdentity,
+)
+from dual2.runtime.peers.incarnations import Incarnations
 from dual2.runtime.peers.link_faults import reason_of, unreached
 from dual2.runtime.peers.link_settings import Place, Timing
 from dual2.runtime.peers.pending_connections import PendingLimit, RateLimitedLog
@@ -82,7 +90,7 @@ class ConnectionManager:
         self.strange: set[int] = set()
         self.port: int | None = None
         self._talks: dict[int, Conversation] = {}
-        self._incarnations: dict[int, dict[str, int]] = {peer: {} for peer in self.links}
+        self._incarnations = {peer: Incarnations() for peer in self.links}
         self._greetings = 0
         self._seen: dict[int, float] = {}
         self._uninformed = set(self.links)
@@ -159,12 +167,18 @@ class ConnectionManager:
         """Write what is left, the news of a failure above all, and end all connections."""
         end = time.monotonic() + _FAREWELL_SECONDS
         with self.changed:
-            while self.failure and not self.failure.quiet and self._uninformed and self._alive:
+            while self.failure and self._has_to_tell(self.failure) and self._alive:
                 if not self.changed.wait(max(0.0, end - time.monotonic())):
                     break
         if self._alive:
             self._turns.loop.call_soon_threadsafe(self._stopping.set)
             self._turns.join(10.0)
+
+    def _has_to_tell(self, failure: Failure) -> bool:
+        """Whether a neighbour does not know yet; who is missing is not told that it is."""
+        missing = failure.reason is Reason.MISSING
+        waiting = self._uninformed & self.connections.keys() if missing else self._uninformed
+        return bool(waiting) and not failure.quiet
 
     @property
     def _alive(self) -> bool:
@@ -202,6 +216,8 @@ class ConnectionManager:
         try:
             with self._pending.inside(address):
                 connection = await pending.secure()
+                if connection.fingerprint in self.session.excluded:
+                    await turn_away(connection, self.session)
                 peer = self._find(connection, address)
                 said = None if peer is None else await self._greet(peer, connection)
             if peer is not None:
@@ -291,12 +307,18 @@ class ConnectionManager:
                 "certificate, has another study, or too many others knock at its door. Its audit "
                 "log says why."
             )
+        if frame.kind is Kind.ABORT:
+            self.end(parse_abort(frame, name))
+            raise PeerError(f"{name} has ended the run.")
         try:
             return self.session.demand_same(frame, peer, name)
+        except GoesOnWithout as error:
+            self.end(Failure(name, str(error), Reason.MISSING, name, error.claims))
+            raise
         except Mismatch as error:
             self._refused(peer, str(error))
             with self.changed:
-                if not (self._incarnations[peer] or isinstance(error, PhaseMismatch)):
+                if not (self._incarnations[peer].met or isinstance(error, PhaseMismatch)):
                     self.strange.add(peer)  # never met: one of both has the wrong files
             self.notice(anyway=True)
             raise
@@ -307,7 +329,8 @@ class ConnectionManager:
         if said["incarnation"] == CHECKING:
             self.note(peer, "checked")
             return
-        if (event := self._stray(peer, said)) is not None:
+        incarnations = self._incarnations[peer]
+        if (event := incarnations.objection(said, self._present(peer, said))) is not None:
             self.note(peer, event)
             if event == "duplicate":
                 self._refused(peer, f"Two processes of {name} are running. Stop one of them.")
@@ -326,7 +349,7 @@ class ConnectionManager:
         self.notice()
         if older is not None:
             older.close()
-        if self._note_incarnation(peer, said):
+        if incarnations.note(said):
             self.note(peer, "peer_restarted")
         shown = connection.fingerprint
         self.note(peer, "link_up", fingerprint=shown, want=said["want"], resent=resent)
@@ -348,6 +371,13 @@ class ConnectionManager:
                     self.note(peer, "link_down")
             self.notice()
 
+    def _present(self, peer: int, said: dict[str, Any]) -> bool:
+        """Whether a peer's process is there, or was a moment ago and is ahead of a new one."""
+        link = self.links[peer]
+        behind = said["want"] < link.forgotten or said["stable"] < link.forgotten
+        left = time.monotonic() - self._seen.get(peer, -math.inf)
+        return peer in self.connections or (behind and left < self.timing.dead)
+
     async def _listen(self, peer: int, connection: Connection) -> None:
         """Write and read until the connection ends."""
         self._talks[peer] = talk = Conversation(self, peer, connection)
@@ -365,28 +395,3 @@ class ConnectionManager:
             connection.close()
             if reading is not None and readers.get(reading[0]) == reading[1]:
                 del readers[reading[0]]
-
-    def _stray(self, peer: int, said: dict[str, Any]) -> str | None:
-        """What is wrong with a greeting that is not to replace the peer's process; None if nothing.
-
-        "late": it was overtaken by a later one, and what it wants is no longer true. "duplicate": a
-        second process of the peer, while the first is there, or was there a moment ago and is ahead
-        of the second. A process that has really gone is silent before long: then another one is
-        welcome, and its next attempt succeeds.
-        """
-        incarnations, life, link = self._incarnations[peer], said["incarnation"], self.links[peer]
-        if not incarnations or life == next(reversed(incarnations)):
-            return "late" if incarnations and said["attempt"] <= incarnations[life] else None
-        behind = said["want"] < link.forgotten or said["stable"] < link.forgotten
-        left = time.monotonic() - self._seen.get(peer, -math.inf)
-        if peer in self.connections or (behind and left < self.timing.dead):
-            return "late" if life in incarnations else "duplicate"
-        return "late" if said["attempt"] <= incarnations.get(life, 0) else None
-
-    def _note_incarnation(self, peer: int, said: dict[str, Any]) -> bool:
-        """Remember the process at the other end; whether it is another one than before."""
-        incarnations, life = self._incarnations[peer], said["incarnation"]
-        another = bool(incarnations) and life not in incarnations
-        incarnations.pop(life, None)
-        incarnations[life] = said["attempt"]
-        return another

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from dual2.errors import PeerError
-from dual2.runtime.peers.aborts import parse_abort
+from dual2.runtime.peers.aborts import Failure, Reason, parse_abort
 from dual2.runtime.peers.crash_points import passing
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
+from dual2.runtime.peers.hello import SessionIdentity
 from dual2.runtime.peers.reliable_channel import Gap, ReliableChannel
-from dual2.runtime.peers.wire_transport import Connection
+from dual2.runtime.peers.wire_transport import HANDSHAKE_SECONDS, Connection
 
 if TYPE_CHECKING:
     from dual2.runtime.peers.connection_manager import ConnectionManager
@@ -36,6 +37,16 @@ def demand_memory(links: Iterable[ReliableChannel]) -> None:
             f"{sum(unread.values())} bytes of frames are unread, {unread[name]} of them from "
             f"{name}; expected at most {MAX_UNREAD_BYTES} of all neighbours together."
         )
+
+
+async def turn_away(connection: Connection, session: SessionIdentity) -> None:
+    """Tell a party without which this one goes on that it came too late."""
+    claims, text = session.claims, "the run goes on without it: it was missing for too long"
+    failure = Failure(claims[0].claimer, text, Reason.MISSING, claims=claims)
+    async with asyncio.timeout(HANDSHAKE_SECONDS):
+        await connection.receive()  # its greeting
+        await connection.send(failure.abort(session.run).packed())
+    await connection.finish()
 
 
 class Conversation:
@@ -129,7 +140,7 @@ class Conversation:
         self._told = stable
         failure = manager.failure
         if failure is not None and not failure.quiet:
-            await send(frame_of(Kind.ABORT, run, failure.packed()).packed())
+            await send(failure.abort(run).packed())
             manager.informed(self._peer)
         return True
 

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import numpy as np
 
-from dual2.errors import PeerError
+from dual2.errors import PeerError, PeerMissing
 from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.frames import CHAIN_BYTES, MARK, Frame, Kind, frame_of
 from dual2.runtime.peers.journal import Journal
@@ -159,7 +159,7 @@ class Exchange(Transport):
                 self._lost(manager.refusals[peer])
             waited = clock() - max(manager.down_since[peer], begun)  # read in every turn
             if down and waited > patience:
-                self._lost(self._unreachable(peer))
+                raise PeerMissing(self._unreachable(peer), self._missing(peer, patience))
             if state != (state := (peer, down, manager.links[peer].next_in)):
                 since = clock()
             if not down and clock() - since > manager.timing.progress:
@@ -182,6 +182,13 @@ class Exchange(Transport):
             if links[peer].inbox:
                 return peer
         return peers[0]
+
+    def _missing(self, peer: int, patience: float) -> tuple[str, ...]:
+        """A peer that was waited for in vain, and the others that have been gone for as long."""
+        manager, now = self.manager, time.monotonic()
+        gone = {one for one in manager.links if one not in manager.connections}
+        late = {one for one in gone if now - manager.down_since[one] > patience}
+        return tuple(self.names[one] for one in sorted(late | {peer}))
 
     def _unreachable(self, peer: int) -> str:
         address = self.manager.neighbours[peer].address

@@ -11,9 +11,10 @@ from typing import Any
 
 from dual2.errors import Dual2Error, PeerError
 from dual2.files import parse_json
+from dual2.runtime.peers.claims import Claim, parse_claims
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 
-PROTOCOL = 4
+PROTOCOL = 5
 CHECKING = "check"
 """Incarnation of a process that only looks whether it would be welcome."""
 _WORDS = {"protocol": "protocol", "study": "study file", "versions": "set of library versions"}
@@ -38,6 +39,14 @@ class PhaseMismatch(Mismatch):
     """The peer is at another run of the same study, before or after this one: it may still come."""
 
 
+class GoesOnWithout(PhaseMismatch):
+    """The peer goes on without parties that this one still waits for; ``claims`` name them."""
+
+    def __init__(self, text: str, claims: tuple[Claim, ...]) -> None:
+        super().__init__(text)
+        self.claims = claims
+
+
 @dataclass(frozen=True)
 class SessionIdentity:
     """What must be the same at both ends of every link.
@@ -50,11 +59,17 @@ class SessionIdentity:
         SHA-256 of the public files.
     versions : str
         Versions of what computes.
+    claims : tuple of Claim
+        The parties without which this one goes on.
+    excluded : frozenset of str
+        Fingerprints of these parties.
     """
 
     run: bytes
     study: bytes
     versions: str
+    claims: tuple[Claim, ...] = ()
+    excluded: frozenset[str] = frozenset()
     incarnation: str = field(default_factory=lambda: os.urandom(8).hex())
 
     def hello(self, party: int, want: int, stable: int, attempt: int = 1) -> Frame:
@@ -69,6 +84,7 @@ class SessionIdentity:
             "time": int(time.time()),
             "want": want,
             "stable": stable,
+            "claims": [one.packed() for one in self.claims],
         }
         return frame_of(Kind.HELLO, self.run, json.dumps(said).encode())
 
@@ -90,15 +106,27 @@ class SessionIdentity:
                     f"party ({str(value)[:60]}): nothing was computed. Compare: dual2 party check."
                 )
         if frame.run != self.run:
+            self._compare_claims(said, name)
             raise PhaseMismatch(
                 f"{name} is at another run of the same study. All parties run the same command."
             )
         return said
 
+    def _compare_claims(self, said: dict[str, Any], name: str) -> None:
+        """An error if the peer goes on without parties that count here."""
+        try:
+            claims = parse_claims(said["claims"])
+        except ValueError as error:
+            raise PeerError(f"The greeting of {name} cannot be read: {error}.") from error
+        news = {one.absent for one in claims} - {one.absent for one in self.claims}
+        if news:
+            listed = ", ".join(sorted(printable(one, 64) for one in news))
+            raise GoesOnWithout(f"{name} goes on without {listed}.", claims)
+
 
 def _read(frame: Frame, name: str) -> dict[str, Any]:
     kinds = {"protocol": int, "party": int, "study": str, "versions": str, "incarnation": str}
-    kinds |= {"attempt": int, "time": int, "want": int, "stable": int}
+    kinds |= {"attempt": int, "time": int, "want": int, "stable": int, "claims": list}
     try:
         said = parse_json(bytes(frame.payload).decode(), f"the greeting of {name}")
     except (UnicodeDecodeError, Dual2Error) as error:

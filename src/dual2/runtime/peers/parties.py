@@ -51,6 +51,8 @@ class Parties(TreeSums):
         Those of the sums, if they are masked.
     pairs : Masks or None
         The keys that each pair of parties shares, masked or not.
+    confirming : bool
+        Whether the totals are done, and are being compared.
     """
 
     exact = alike = True
@@ -67,6 +69,7 @@ class Parties(TreeSums):
         self.own, self.size, self.exact = own, network.n, True
         self.masks: Masks | None = None
         self.pairs: Masks | None = None
+        self.confirming = False
         self._round = 0
         self._told: dict[int, int] = {}
         self._heard: dict[int, int] = {}
@@ -220,6 +223,7 @@ class Parties(TreeSums):
         Each tells each other one, under the key that only the two share, the chain of its totals.
         What follows from the totals is to be written after that.
         """
+        self.confirming = True
         if self.pairs is None:
             return
         known = self._exchange_entries(self.pairs.tags(self._chain, self.size), 1)

@@ -1,0 +1,311 @@
+"""Parties that are lost for good: the others finish as the problem without them, or all say why."""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import numpy as np
+import pytest
+
+import dual2 as d2
+from dual2.errors import PeerError
+from dual2.parties import session
+from dual2.parties.absence import ABSENT, Absences, verify_claim
+from dual2.parties.party import read_party
+from dual2.parties.session import run_party
+from dual2.runtime.peers import crash_points
+from dual2.runtime.peers.aborts import Failure, Reason
+from dual2.runtime.peers.claims import Claim, make_claim
+from dual2.runtime.peers.identity import load_key
+from party_offices import Offices
+
+N, THRESHOLD = 8, 6
+GRAPH = nx.circulant_graph(N, [1, 2])
+"""Connected without any three of its nodes."""
+OPTIONS = {"method": "Newton", "mode": "primal", "tol": 1e-9}
+QUICK = "dead = 3.0\npatience = 6.0\n"
+LIMIT = 120.0
+
+
+def make_problem() -> d2.Problem:
+    draw = np.random.default_rng(8)
+    agents = [
+        d2.Agent(draw.standard_normal((5, 3)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
+        for _ in range(N)
+    ]
+    return d2.Problem(agents, d2.SquaredLoss(draw.standard_normal(5)))
+
+
+def answer_without(lost: Sequence[int]) -> dict[int, Any]:
+    """The answer of one process to the problem of the others, by number of the party."""
+    whole = make_problem()
+    kept = [i for i in range(N) if i not in lost]
+    problem = d2.Problem([whole.agents[i] for i in kept], whole.h)
+    graph = nx.convert_node_labels_to_integers(GRAPH.subgraph(kept), ordering="sorted")
+    found = d2.solve(problem, d2.Network(graph), sums="exact", record=False, **OPTIONS)
+    assert found.status == d2.Status.CONVERGED
+    return {i: (found.x[k].tolist(), found.dual.tolist()) for k, i in enumerate(kept)}
+
+
+class Killed(BaseException):
+    """The program of a lost party."""
+
+
+class Deaths:
+    """Kills programs where they pass some point: {number: (beginning of the point, passage)}."""
+
+    def __init__(self, offices: Offices, where: dict[int, tuple[str, int]], monkeypatch) -> None:
+        self.where = {f"program {offices.names[i]}": place for i, place in where.items()}
+        self.passed = dict.fromkeys(self.where, 0)
+        self.managers: dict[str, Any] = {}
+        opened = session.open_manager
+
+        def note(party, audit, p):
+            self.managers[f"program {party.name}"] = made = opened(party, audit, p)
+            return made
+
+        monkeypatch.setattr(session, "open_manager", note)
+        crash_points.listen(self)
+
+    def __call__(self, point: str) -> None:
+        name = threading.current_thread().name
+        begin, passage = self.where.get(name, ("", 0))
+        if not begin or not point.startswith(begin):
+            return
+        self.passed[name] += 1
+        if self.passed[name] == passage:
+            self.managers[name].end(Failure("", "killed", Reason.LEFT))
+            raise Killed
+
+
+@pytest.fixture(autouse=True)
+def no_deaths_afterwards():
+    yield
+    crash_points.listen(None)
+
+
+def make_offices(folder: Path, threshold: int | None = THRESHOLD) -> Offices:
+    network = d2.Network(GRAPH)
+    made = Offices(folder, make_problem(), network, OPTIONS, "{ masked = true }", extra=QUICK)
+    if threshold is not None:
+        for name in made.names:
+            study = folder / name / "study.toml"
+            study.write_text(f"threshold = {threshold}\n" + study.read_text())
+    return made
+
+
+def run_all(
+    offices: Offices, numbers: Sequence[int], resume: bool = False, work: Callable = run_party
+) -> dict[int, Any]:
+    """The status or the error that each party ends with, in threads."""
+    found: dict[int, Any] = {}
+
+    def live(i: int) -> None:
+        try:
+            found[i] = work(read_party(offices.file(i)), resume, lambda text: None)
+        except BaseException as error:
+            found[i] = error
+
+    threads = [threading.Thread(target=live, args=(i,), daemon=True) for i in numbers]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads), "a party hangs"
+    return found
+
+
+def demand_answers(offices: Offices, found: dict[int, Any], lost: Sequence[int]) -> None:
+    """All others have the bits of the problem without the lost ones."""
+    right = answer_without(lost)
+    for i, (x, dual) in right.items():
+        assert found[i] == d2.Status.CONVERGED, found[i]
+        answer = offices.answer(i)
+        assert (answer["x"], answer["dual"]) == (x, dual)
+        assert answer.get("missing", []) == [offices.names[j] for j in lost]
+
+
+PHASES = {
+    "keys": ("before send KEYS", 1),
+    "first words": ("before write said", 1),
+    "words on disk, not sent": ("after sync said", 2),
+    "a sum in the middle": ("before send UP", 12),
+    "between sums": ("before write said", 25),
+    "the last sum": ("after sync said", 31),
+}
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_six_of_eight_finish_whenever_two_are_lost(tmp_path, monkeypatch, phase):
+    offices, lost = make_offices(tmp_path), (2, 6)
+    Deaths(offices, dict.fromkeys(lost, PHASES[phase]), monkeypatch)
+    found = run_all(offices, range(N))
+    assert all(not isinstance(found[i], d2.Status) for i in lost)
+    demand_answers(offices, found, lost)
+
+
+def test_six_of_eight_finish_if_two_were_never_started(tmp_path):
+    offices, lost = make_offices(tmp_path), (0, 5)
+    demand_answers(offices, run_all(offices, [i for i in range(N) if i not in lost]), lost)
+
+
+def test_two_that_are_lost_one_after_the_other_in_the_second_attempt(tmp_path, monkeypatch):
+    offices = make_offices(tmp_path)
+    Deaths(offices, {1: ("before write said", 4), 4: ("before write said", 9)}, monkeypatch)
+    demand_answers(offices, run_all(offices, range(N)), (1, 4))
+
+
+def test_three_lost_of_eight_are_one_error_everywhere_and_the_state_is_kept(tmp_path, monkeypatch):
+    offices, lost = make_offices(tmp_path), (1, 4, 6)
+    Deaths(offices, dict.fromkeys(lost, ("before write said", 3)), monkeypatch)
+    found = run_all(offices, range(N))
+    for i in set(range(N)) - set(lost):
+        assert isinstance(found[i], PeerError) and "are needed (threshold)" in str(found[i])
+        assert not (offices.folder / offices.names[i] / "state" / "answer.json").exists()
+    crash_points.listen(None)
+    claimed = claimed_by(offices)
+    again = run_all(offices, range(N), resume=True)
+    if len(claimed) <= N - THRESHOLD:
+        demand_answers(offices, again, claimed)
+
+
+def claimed_by(offices: Offices) -> list[int]:
+    """The parties that anybody counts as missing."""
+    files = [offices.folder / name / "state" / ABSENT for name in offices.names]
+    names = {claim[0] for file in files if file.exists() for claim in json.loads(file.read_text())}
+    return sorted(offices.names.index(name) for name in names)
+
+
+def test_the_root_and_a_leaf_are_lost_while_a_total_comes_down(tmp_path, monkeypatch):
+    offices, tree = make_offices(tmp_path), d2.Network(GRAPH).tree
+    leaf = next(i for i in reversed(range(N)) if i not in tree.parent)
+    where = {tree.root: ("before send DOWN", 9), leaf: ("before send UP", 4)}
+    Deaths(offices, where, monkeypatch)
+    demand_answers(offices, run_all(offices, range(N)), sorted(where))
+
+
+def test_without_a_threshold_nobody_goes_on(tmp_path, monkeypatch):
+    offices = make_offices(tmp_path, None)
+    Deaths(offices, {3: ("before write said", 3)}, monkeypatch)
+    found = run_all(offices, range(N))
+    for i in set(range(N)) - {3}:
+        assert isinstance(found[i], PeerError) and "was unreachable for 6 s" in str(found[i])
+
+
+def test_one_that_is_lost_while_totals_are_compared_is_an_error_everywhere(tmp_path, monkeypatch):
+    """Some may have the answer of all by then: nobody begins another one."""
+    offices = make_offices(tmp_path)
+    children = np.sum(np.asarray(d2.Network(GRAPH).tree.parent) == 3)
+    Deaths(offices, {3: ("before send KEYS", 2 + children)}, monkeypatch)
+    found = run_all(offices, range(N))
+    for i in set(range(N)) - {3}:
+        assert isinstance(found[i], PeerError) or offices.answer(i).get("missing") is None
+        assert not (offices.folder / offices.names[i] / "state" / ABSENT).exists()
+
+
+def test_a_party_that_comes_back_too_late_is_told_so_and_its_old_words_stay(tmp_path, monkeypatch):
+    offices = make_offices(tmp_path)
+    Deaths(offices, {7: ("before write said", 4)}, monkeypatch)
+    late: dict[int, Any] = {}
+    slow = threading.Event()
+    confirm = session.Parties.confirm
+
+    def wait_before(self) -> None:
+        if self.size < N:
+            slow.wait(LIMIT)
+        confirm(self)
+
+    monkeypatch.setattr(session.Parties, "confirm", wait_before)
+
+    def come_back() -> None:
+        while not (offices.folder / offices.names[0] / "state" / ABSENT).exists():
+            slow.wait(0.1)
+        crash_points.listen(None)
+        late.update(run_all(offices, [7], resume=True))
+        slow.set()
+
+    thread = threading.Thread(target=come_back, daemon=True)
+    thread.start()
+    found = run_all(offices, range(N))
+    thread.join(LIMIT)
+    assert isinstance(late[7], PeerError) and "go on without party7" in str(late[7])
+    demand_answers(offices, found, (7,))
+
+
+# -- attackers -------------------------------------------------------------------------------------
+def signer(offices: Offices, i: int) -> Callable[[bytes], bytes]:
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    key = load_key(offices.folder / offices.names[i] / f"{offices.names[i]}.key")
+    return lambda text: key.sign(text, ECDSA(SHA256()))
+
+
+@pytest.fixture(scope="module")
+def quiet_offices(tmp_path_factory) -> Offices:
+    return make_offices(tmp_path_factory.mktemp("quiet"))
+
+
+def test_claims_count_only_if_a_neighbour_signed_them_for_this_run(quiet_offices):
+    study, names = read_party(quiet_offices.file(0)).study, quiet_offices.names
+    good = make_claim(signer(quiet_offices, 1), study.run, names[1], names[3])
+    verify_claim(study, good)
+    far = make_claim(signer(quiet_offices, 0), study.run, names[0], names[4])  # no neighbour
+    other_run = make_claim(signer(quiet_offices, 1), bytes(16), names[1], names[3])
+    for bad in (
+        far,
+        other_run,
+        replace(good, absent=names[2]),
+        replace(good, claimer=names[2]),
+        Claim("nobody", names[1], good.signature),
+        replace(good, signature=b""),
+    ):
+        with pytest.raises(PeerError, match="not signed by one of its neighbours"):
+            verify_claim(study, bad)
+
+
+def test_a_member_that_is_no_neighbour_cannot_throw_a_party_out(tmp_path, monkeypatch):
+    """Party 0 says in the middle of the run that party 4 is missing; their links do not meet."""
+    offices = make_offices(tmp_path)
+    meanwhile = session.Parties._meanwhile
+
+    def lie(self, index: int, shape: tuple[int, ...]) -> None:
+        meanwhile(self, index, shape)
+        if self.rank == 0 and index == 3 and self.size == N:
+            run = self.manager.session.run
+            claim = make_claim(signer(offices, 0), run, offices.names[0], offices.names[4])
+            self.manager.end(Failure("party0", "it is gone", Reason.MISSING, claims=(claim,)))
+
+    monkeypatch.setattr(session.Parties, "_meanwhile", lie)
+    found = run_all(offices, range(N))
+    for i in range(1, N):
+        assert isinstance(found[i], PeerError) and "made it up" in str(found[i])
+        assert not (offices.folder / offices.names[i] / "state" / ABSENT).exists()
+
+
+def test_a_party_keeps_the_claims_that_it_has_accepted(quiet_offices):
+    party = read_party(quiet_offices.file(5))
+    names = quiet_offices.names
+    claim = make_claim(signer(quiet_offices, 1), party.study.run, names[1], names[2])
+    Absences(party).accept([claim], "")
+    assert Absences(party).names == [names[2]]
+    now = Absences(party).present()
+    assert now.study.names == [name for name in names if name != names[2]]
+    assert now.study.run != party.study.run and now.me == 4 and now.home == party.state
+    own = make_claim(signer(quiet_offices, 3), party.study.run, names[3], names[5])
+    with pytest.raises(PeerError, match="go on without party5"):
+        Absences(party).accept([own], "")
+    (party.state / ABSENT).write_text(json.dumps([["a", "b"]]))
+    with pytest.raises(d2.Dual2Error, match="damaged"):
+        Absences(party)
+
+
+@pytest.mark.parametrize("threshold", [2, 4, 9])
+def test_a_threshold_that_two_groups_could_meet_is_refused(tmp_path, threshold):
+    offices = make_offices(tmp_path, threshold)
+    with pytest.raises(d2.Dual2Error, match="threshold"):
+        read_party(offices.file(0))
