@@ -12,6 +12,8 @@ except ImportError as error:
 from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
 from dual2.learn.inference import Summary
+from dual2.learn.newton_models import VerticalGammaRegressor, VerticalTweedieRegressor
+from dual2.learn.ordinal import VerticalOrdinalRegression
 from dual2.learn.path import Models, Path, enet_path, lasso_path, regularisation_path
 from dual2.learn.regression import (
     VerticalElasticNet,
@@ -24,6 +26,7 @@ from dual2.learn.robust import (
     VerticalPoissonRegressor,
     VerticalQuantileRegressor,
 )
+from dual2.learn.survival import VerticalCoxRegression
 from dual2.learn.vertical.party import Party
 
 __all__ = [
@@ -31,16 +34,20 @@ __all__ = [
     "Party",
     "Path",
     "Summary",
+    "VerticalCoxRegression",
     "VerticalElasticNet",
+    "VerticalGammaRegressor",
     "VerticalHuberRegressor",
     "VerticalLasso",
     "VerticalLinearSVC",
     "VerticalLogisticRegression",
     "VerticalModel",
     "VerticalNonnegativeRegression",
+    "VerticalOrdinalRegression",
     "VerticalPoissonRegressor",
     "VerticalQuantileRegressor",
     "VerticalRidge",
+    "VerticalTweedieRegressor",
     "enet_path",
     "lasso_path",
     "regularisation_path",

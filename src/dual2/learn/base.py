@@ -116,10 +116,14 @@ class VerticalModel(BaseEstimator):
             names = [f"{label}: {name}" for label in self.classes_ for name in names]
         return summarise(design, loss, self._models[0].w, values.ravel(), names)
 
+    def _has_standard_errors(self) -> bool:
+        """Whether the loss is a likelihood."""
+        return type(self)._likelihood is not VerticalModel._likelihood
+
     def _check_inference(self) -> None:
         """Refuse a summary where there are no standard errors, or the table is gone."""
         penalty, name = self._penalty(), type(self).__name__
-        if type(self)._likelihood is VerticalModel._likelihood:
+        if not self._has_standard_errors():
             raise ProblemError(
                 f"{name}: its loss is no likelihood, so that there are no standard errors. Use "
                 "VerticalRidge(0), VerticalLogisticRegression(C=np.inf) or "

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from dual2.errors import ProblemError
+from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Function, SquaredLoss
 from dual2.functions.hessians import hessian
 from dual2.learn.design import Design
@@ -81,6 +81,24 @@ class Summary:
     def upper(self) -> Array:
         """Upper ends of 95 % intervals."""
         return self.coef + self._law.ppf(0.975) * self.std_err
+
+    def to_frame(self) -> Any:
+        """The table as a pandas frame, one row per coefficient."""
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise CapabilityError(
+                "to_frame needs the package pandas: pip install pandas."
+            ) from error
+        columns = {
+            "coef": self.coef,
+            "std_err": self.std_err,
+            self.kind: self.statistic,
+            "p_value": self.p_value,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+        return DataFrame(columns, index=self.names)
 
     def __str__(self) -> str:
         head = ("", "coef", "std err", self.kind, f"P>|{self.kind}|", "[0.025", "0.975]")

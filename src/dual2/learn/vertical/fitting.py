@@ -18,6 +18,7 @@ from dual2.learn.vertical.alignment import (
     match_rows,
     save_rows,
 )
+from dual2.learn.vertical.evaluation import in_words
 from dual2.learn.vertical.label_noise import keep_probability
 from dual2.learn.vertical.labels import Labels, read_labels, share_labels
 from dual2.learn.vertical.mixed_training import MixedFit, train_mixed
@@ -84,6 +85,11 @@ def fit(
     for line in (about.get("dependent"), about.get("choice"), about.get("labels")):
         if line:
             report(f"{line}")
+    for rows, figures in about.get("evaluation", {}).items():
+        if rows != "calibration":
+            report(f"{rows} rows: {in_words(figures)}.")
+    if (table := model.inference()) is not None:
+        report(f"{table}")
     return model
 
 
@@ -137,10 +143,20 @@ def _train_mixed(
     found = train_mixed(own, transport, X, mine)
     about: dict[str, Any] = {"status": found.status, "certificate": found.certificate}
     about |= {"options": own.study.learning.options | found.changes}
+    if found.inference is not None:
+        about["inference"] = found.inference.as_dict()
     if found.at_holder is None or mine is None:
         return found, about
     at_holder = found.at_holder
     about |= {"versions": at_holder.model.versions} | _choice(at_holder.choice)
+    about |= {"evaluation": at_holder.evaluation}
+    if at_holder.model.thresholds is not None:
+        about["thresholds"] = at_holder.model.thresholds.tolist()
+    if at_holder.model.hazard is not None:
+        about["cumulative_hazard"] = {
+            str(k): {"times": at.tolist(), "hazard": hazard.tolist()}
+            for k, (at, hazard) in at_holder.model.hazard.items()
+        }
     if mine.true is not None:
         scores = at_holder.model.scores(at_holder.tables)
         about["labels"] = _effect(own, scores, mine, mine.true)

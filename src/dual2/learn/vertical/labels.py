@@ -9,7 +9,8 @@ no more than one.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from dual2.learn.vertical.label_noise import (
     row_name,
     walks_of,
 )
-from dual2.learn.vertical.learning_terms import Learning
+from dual2.learn.vertical.learning_terms import COX, ORDINAL, Learning
 from dual2.learn.vertical.party_file import LearnParty
 from dual2.learn.vertical.tables import Table, number_of, word_of
 from dual2.runtime.peers.parties import Parties
@@ -37,10 +38,16 @@ class Labels:
     those that enter training are randomised.
     """
 
-    values: Array
+    values: Array  # with Cox regression one row of time, event and perhaps stratum each
     count: int = 0
     names: tuple[str, ...] = ()
     true: Array | None = None
+    weights: Array | None = None  # sample weights, at the holder alone
+
+    def some(self, rows: Array) -> "Labels":
+        """Those of some rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return Labels(self.values[rows], self.count, self.names, None, weights)
 
 
 def what_labels_show(learning: Learning) -> str:
@@ -89,15 +96,81 @@ def read_labels(own: LearnParty, table: Table, index: Array, release: bool = Tru
     With ``release`` the ledger of the table counts them as shown; without it they stay here.
     """
     assert own.label is not None, "checked before"
-    learning, column = own.study.learning, table.column(own.label)
+    found = _read(own, table, index, release)
+    if own.beside.weight is None:
+        return found
+    weights = _label_numbers(own, table, own.beside.weight, index)
+    if np.any(weights < 0) or not weights.any():
+        raise Refusal(
+            f"{table.where}: the weights {own.beside.weight!r} have values below 0, or are all 0. "
+            "Expected numbers of at least 0.",
+            "its sample weights cannot be used.",
+        )
+    if not own.study.learning.mixes:
+        raise Refusal(
+            f"{own.party.file}: table.weight needs a penalty of squares and no learn.method, so "
+            "that the holder of the labels trains alone. Remove it.",
+            "its sample weights do not suit the model.",
+        )
+    return replace(found, weights=weights)
+
+
+def plain_labels(own: LearnParty, table: Table, index: Array) -> Labels:
+    """Labels of new rows that are no classes: nothing is randomised, nothing counted."""
+    return _read(own, table, index, release=False)
+
+
+def _label_values(own: LearnParty, table: Table, name: str, index: Array) -> list[Any]:
+    """The values of a column that belongs to the label, none missing."""
+    column = table.column(name)
     values = [column[k] for k in index]
     missing = sum(value is None for value in values)
     if missing:
         raise Refusal(
-            f"{table.where}: the label {own.label!r} lacks {missing} of {len(values)} values in "
+            f"{table.where}: the label {name!r} lacks {missing} of {len(values)} values in "
             "the common rows. Remove those rows from the table and align again.",
             "some labels are missing.",
         )
+    return values
+
+
+def _label_numbers(own: LearnParty, table: Table, name: str, index: Array) -> Array:
+    """The same as finite numbers."""
+    numbers = _numbers(_label_values(own, table, name, index))
+    if numbers is None:
+        raise Refusal(
+            f"{table.where}: the label {name!r} has values that are no finite numbers, "
+            f"which {own.study.learning.model} needs.",
+            "its labels are no numbers.",
+        )
+    return numbers
+
+
+def _survival(own: LearnParty, table: Table, index: Array) -> Labels:
+    """Times, events and strata of Cox regression."""
+    assert own.label is not None, "checked before"
+    if own.beside.event is None:
+        raise Refusal(
+            f"{own.party.file} lacks table.event: the column with 1 where the event was seen, 0 "
+            "where the row is censored.",
+            "its own file does not name the column of events.",
+        )
+    columns = [_label_numbers(own, table, name, index) for name in (own.label, own.beside.event)]
+    if own.beside.strata is not None:
+        words = [word_of(v) for v in _label_values(own, table, own.beside.strata, index)]
+        columns.append(np.unique(words, return_inverse=True)[1].astype(np.float64))
+    values = np.column_stack(columns)
+    _demand_targets(own, table, values)
+    return Labels(values)
+
+
+def _read(own: LearnParty, table: Table, index: Array, release: bool) -> Labels:
+    """The labels without their weights."""
+    assert own.label is not None, "checked before"
+    learning = own.study.learning
+    if learning.model == COX:
+        return _survival(own, table, index)
+    values = _label_values(own, table, own.label, index)
     numbers = _numbers(values)
     if not learning.classifier:
         if numbers is None:
@@ -110,6 +183,8 @@ def read_labels(own: LearnParty, table: Table, index: Array, release: bool = Tru
         return Labels(numbers)
     found = np.array([str(value) for value in values]) if numbers is None else numbers
     names, codes = np.unique(found, return_inverse=True)
+    if learning.model == ORDINAL or own.beside.classes:
+        names, codes = _in_order(own, table, names, codes, numbers is not None)
     if len(names) < 2:
         raise Refusal(
             f"{table.where}: the label {own.label!r} has one class only in the common rows.",
@@ -127,6 +202,25 @@ def read_labels(own: LearnParty, table: Table, index: Array, release: bool = Tru
             "a class of its labels is too rare to be randomised.",
         )
     return Labels(noisy.astype(np.float64), len(words), words, codes.astype(np.float64))
+
+
+def _in_order(
+    own: LearnParty, table: Table, names: Array, codes: Array, sorted_numbers: bool
+) -> tuple[Array, Array]:
+    """Classes in the order of the party's file, or of their numbers."""
+    order = list(own.beside.classes)
+    if not order and sorted_numbers:
+        return names, codes
+    words = [word_of(name) for name in names.tolist()]
+    if sorted(order) != sorted(words):
+        listed = ", ".join(f'"{word}"' for word in words)
+        raise Refusal(
+            f"{table.where}: the label {own.label!r} has the classes {listed}; table.classes has "
+            f"{order or 'nothing'}. Name them all in their order: classes = [{listed}].",
+            "the order of its classes is not known.",
+        )
+    place = np.array([order.index(word) for word in words])
+    return np.array(order), place[codes]
 
 
 def _randomised(

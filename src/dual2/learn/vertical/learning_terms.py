@@ -9,27 +9,43 @@ from dual2.learn.classification import (
     VerticalLinearSVC,
     VerticalLogisticRegression,
 )
-from dual2.learn.regression import VerticalElasticNet, VerticalLasso, VerticalRidge
+from dual2.learn.newton_models import VerticalGammaRegressor, VerticalTweedieRegressor
+from dual2.learn.ordinal import VerticalOrdinalRegression
+from dual2.learn.regression import (
+    VerticalElasticNet,
+    VerticalLasso,
+    VerticalNonnegativeRegression,
+    VerticalRidge,
+)
 from dual2.learn.robust import (
     VerticalHuberRegressor,
     VerticalPoissonRegressor,
     VerticalQuantileRegressor,
 )
+from dual2.learn.survival import VerticalCoxRegression
 
 MODELS: dict[str, type[VerticalModel]] = {
     kind.__name__.removeprefix("Vertical"): kind
     for kind in (
+        VerticalCoxRegression,
         VerticalElasticNet,
+        VerticalGammaRegressor,
         VerticalHuberRegressor,
         VerticalLasso,
         VerticalLinearSVC,
         VerticalLogisticRegression,
+        VerticalNonnegativeRegression,
+        VerticalOrdinalRegression,
         VerticalPoissonRegressor,
         VerticalQuantileRegressor,
         VerticalRidge,
+        VerticalTweedieRegressor,
     )
 }
 """Models of a study, by the names of the estimators without ``Vertical``."""
+COX, ORDINAL = "CoxRegression", "OrdinalRegression"
+POWERS = {"PoissonRegressor": 1.0, "GammaRegressor": 2.0, "TweedieRegressor": None}
+"""Models of exp(score), with the power of the mean that the variance grows like."""
 PSI, HASHES, GIVEN = "psi", "keyed hashes", "given"
 POLICIES = (PSI, HASHES, GIVEN)
 TEXT, INTEGER = "text", "integer"
@@ -63,6 +79,20 @@ class Search:
 
 
 @dataclass(frozen=True)
+class EvaluationPlan:
+    """What the holder computes about the model's quality, beyond the training rows.
+
+    ``held_out`` is a share of rows, ``folds`` a number of parts, of which each is held out once;
+    ``standard_errors`` says whether all parties get those of their coefficients.
+    """
+
+    held_out: float = 0.0
+    folds: int = 0
+    seed: int = 0
+    standard_errors: bool = False
+
+
+@dataclass(frozen=True)
 class Learning:
     """The part of a study about learning; parties are numbers.
 
@@ -85,6 +115,7 @@ class Learning:
     budget: float | None = None
     private: bool = False
     automatic: bool = True
+    evaluation: EvaluationPlan = EvaluationPlan()
 
     @property
     def mixes(self) -> bool:
@@ -96,7 +127,7 @@ class Learning:
     @property
     def classifier(self) -> bool:
         """Whether labels are classes."""
-        return issubclass(MODELS[self.model], VerticalClassifier)
+        return self.model == ORDINAL or issubclass(MODELS[self.model], VerticalClassifier)
 
     def estimator(self, **changes: Any) -> VerticalModel:
         """The estimator that says what loss and penalty are."""

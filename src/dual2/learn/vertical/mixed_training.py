@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dual2.learn.vertical.holder import HolderModel, trained
+from dual2.learn.vertical.inference_shares import Inference, from_summary, share_inference
 from dual2.learn.vertical.labels import Labels
 from dual2.learn.vertical.mixed_columns import (
     MixedColumns,
@@ -14,7 +15,7 @@ from dual2.learn.vertical.mixed_columns import (
     mix_columns,
 )
 from dual2.learn.vertical.party_file import LearnParty
-from dual2.learn.vertical.validation import Choice, search_here
+from dual2.learn.vertical.validation import Choice, evaluate, search_here
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.result import Status
 
@@ -34,6 +35,7 @@ class MixedFit:
     status: str
     certificate: dict[str, Any]
     changes: dict[str, float]  # the chosen value of the study's search
+    inference: Inference | None = None  # of this party's coefficients, if the study asks for it
     at_holder: "HolderFit | None" = None
 
 
@@ -45,6 +47,7 @@ class HolderFit:
     mixed: MixedColumns
     tables: tuple[Array, Array]
     choice: Choice | None
+    evaluation: dict[str, Any]
 
 
 def train_mixed(own: LearnParty, transport: Parties, X: Array, labels: Labels | None) -> MixedFit:
@@ -65,13 +68,21 @@ def train_mixed(own: LearnParty, transport: Parties, X: Array, labels: Labels | 
     changes = {}
     if learning.search is not None:
         changes = {learning.search.parameter: float(learning.search.values[place])}
+    inference = None
+    if learning.evaluation.standard_errors and status == Status.CONVERGED:
+        known = None
+        if at_holder is not None and at_holder.model.inference is not None:
+            known = from_summary(at_holder.model.inference, outputs, count)
+            inference = known.of_holder(count)
+        shared = share_inference(own, transport, known, None if found is None else found.back)
+        inference = inference or shared.through(Z, outputs)
     if at_holder is not None:
         model = at_holder.model
         part, certificate = model.coefficients[:, count:], model.certificate
-        return MixedFit(part, model.constants, status, certificate, changes, at_holder)
+        return MixedFit(part, model.constants, status, certificate, changes, inference, at_holder)
     w = (Z @ told[_HEAD:].reshape(count, outputs)).T
     certificate = {"kkt": float(kkt), "checked_by": own.study.names[learning.holder]}
-    return MixedFit(w, -w @ means, status, certificate, changes)
+    return MixedFit(w, -w @ means, status, certificate, changes, inference)
 
 
 def _at_holder(own: LearnParty, mixed: MixedColumns, X: Array, labels: Labels) -> HolderFit:
@@ -81,7 +92,11 @@ def _at_holder(own: LearnParty, mixed: MixedColumns, X: Array, labels: Labels) -
     changes = {}
     if choice is not None and learning.search is not None:
         changes = {learning.search.parameter: choice.value}
-    return HolderFit(trained(learning, tables, labels, **changes), mixed, tables, choice)
+    model = trained(learning, tables, labels, changes, learning.evaluation.standard_errors)
+    figures: dict[str, Any] = {}
+    if model.status == Status.CONVERGED:
+        figures = evaluate(learning, model, tables, labels, changes)
+    return HolderFit(model, mixed, tables, choice, figures)
 
 
 def _tell(own: LearnParty, transport: Parties, found: HolderFit | None) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dual2.errors import Dual2Error, Refusal
 from dual2.files import read_json
+from dual2.learn.inference import Summary
 from dual2.learn.vertical.party_file import LearnParty
 from dual2.learn.vertical.preparation import Preparation, read_preparation
 from dual2.learn.vertical.tables import Table
@@ -60,6 +61,35 @@ class PartyModel:
             f"NOT SOLVED ({status.replace('_', ' ').lower()}) after {self.about.get('sums')} sums: "
             f"the coefficients are not those of the model.{far} {_ADVICE.get(status, _OTHERWISE)}"
         )
+
+    @property
+    def thresholds(self) -> Array | None:
+        """Those of an ordinal model, at the holder of the labels."""
+        found = self.about.get("thresholds")
+        return None if found is None else np.array(found, dtype=np.float64)
+
+    def inference(self) -> Summary | None:
+        """Standard errors and intervals of this party's coefficients, if the study asked for them.
+
+        The last rows at the holder of the labels are the intercept, or an ordinal model's
+        thresholds.
+        """
+        known = self.about.get("inference")
+        if known is None:
+            return None
+        outputs, names = len(self.constants), self.preparation.outputs
+        covariance = np.array(known["covariance"], dtype=np.float64)
+        spare = len(covariance) - self.coefficients.size
+        own: Array = self.constants[:, None] if spare == outputs else np.zeros((outputs, 0))
+        extra = ["intercept"] * own.shape[1]
+        if self.thresholds is not None:
+            own, extra = self.thresholds[None], [f"threshold {k}" for k in range(spare)]
+        values = np.hstack([self.coefficients, own]).ravel()
+        labels = self.classes if outputs > 1 and self.classes else [str(k) for k in range(outputs)]
+        names = [f"{c}: {n}" if outputs > 1 else n for c in labels[:outputs] for n in names + extra]
+        freedom = float(known["freedom"])
+        law = ("t", freedom) if freedom else ("z", np.inf)
+        return Summary(names, values, covariance, *law, {"sums": 1})
 
     def scores(self, table: Table, rows: Array) -> Array:
         """The party's part of the scores of some rows, (rows, decision functions)."""
@@ -121,7 +151,8 @@ def _read(found: dict[str, Any]) -> PartyModel:
         raise ValueError(f"coefficients of shape {coefficients.shape}; {shape} expected")
     if not (np.isfinite(coefficients).all() and np.isfinite(constants).all()):
         raise ValueError("a coefficient is no finite number")
-    if classes and len(classes) != (2 if len(constants) == 1 else len(constants)):
+    count = 1 + len(found.get("thresholds", [0.0])) if len(constants) == 1 else len(constants)
+    if classes and len(classes) != count:
         raise ValueError(f"{len(classes)} classes and {len(constants)} decision functions")
     kept = {"format", "party", "study", "run", "columns", "coefficients", "constants", "classes"}
     about = {k: v for k, v in found.items() if k not in kept | {"preparation"}}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dual2.learn.inference import Summary
 from dual2.learn.vertical import fitting, prediction
 from dual2.learn.vertical.alignment import Rows
 from dual2.learn.vertical.model import PartyModel, load_model
@@ -112,6 +113,16 @@ class Party:
     def constant_(self) -> Array:
         """See the class."""
         return self.model_.constants
+
+    @property
+    def inference_(self) -> Summary | None:
+        """Standard errors and intervals of the own coefficients, if the study asks for them."""
+        return self.model_.inference()
+
+    @property
+    def evaluation_(self) -> dict[str, Any]:
+        """Figures of training and held-out rows, at the holder of the labels."""
+        return self.model_.about.get("evaluation", {})
 
     @property
     def classes_(self) -> tuple[str, ...]:

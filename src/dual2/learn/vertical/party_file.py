@@ -23,8 +23,11 @@
     smoker = "category"
     crp = { type = "number", missing = "mean" }
 
-The holder of the labels adds ``label = "stroke"``. The noise key of randomised labels is beside the
-table (``lab.csv.label-key``), or where ``label_key`` says. It must stay with the table.
+The holder of the labels adds ``label = "stroke"``, and if it likes ``weight = "copies"`` for sample
+weights, ``classes = ["low", "high"]`` for an order of classes; with Cox regression ``label`` is the
+time, ``event`` names the column with 1 or 0, ``strata`` one with strata. The noise key of
+randomised labels is beside the table (``lab.csv.label-key``), or where ``label_key`` says. It must
+stay with the table.
 """
 
 import os
@@ -51,6 +54,22 @@ from dual2.parties.study import entries
 
 _NEEDED = {name: kind for name, kind in NEEDED.items() if name != "data"} | {"table": dict}
 _TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key", "scales")
+_TABLE += ("event", "strata", "weight")
+
+
+@dataclass(frozen=True)
+class LabelColumns:
+    """Columns of the table, by name, that belong to the label, and the order of its classes."""
+
+    event: str | None = None
+    strata: str | None = None
+    weight: str | None = None
+    classes: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The columns that there are."""
+        return [name for name in (self.event, self.strata, self.weight) if name is not None]
 
 
 @dataclass(frozen=True)
@@ -65,6 +84,7 @@ class LearnParty:
     row_key: Path | None  # secret of all parties for keyed hashes, where the study wants them
     label_key: Path | None  # secret of the label table, at the holder alone
     read: Callable[[], Table]  # reads the party's own table, or that of new rows
+    beside: LabelColumns = LabelColumns()  # what belongs to the label, at the holder alone
     scales: Path | None = None  # record of the columns' scales; None if the party wants new ones
 
     @cached_property
@@ -91,7 +111,7 @@ class LearnParty:
         """Columns of the table that are read."""
         names = [column.name for column in self.columns]
         names += [self.id] if self.study.learning.rows.policy != GIVEN else []
-        return names + ([self.label] if labelled and self.label else [])
+        return names + ([self.label, *self.beside.names] if labelled and self.label else [])
 
     def check_label(self) -> None:
         """The label is at the party that the study names, and only there."""
@@ -116,14 +136,18 @@ def read_learn_party(file: Path) -> LearnParty:
     table = entries(read_toml(file), where, _NEEDED, optional)
     study = read_learn_study(file.parent / table["study"])
     party = party_of(table | {"data": file.name}, file, study)
-    kinds = dict.fromkeys(_TABLE, str) | {"columns": dict}
+    kinds = dict.fromkeys(_TABLE, str) | {"columns": dict, "classes": list}
     own = entries(table["table"], f"{where}: table", {}, kinds)
     label = own.get("label")
     columns = _columns(own, where)
     if not columns and label is None:
         raise Dual2Error(f"{where}: table.columns is empty; expected at least one feature.")
-    for name in {label, own.get("id", study.learning.rows.id)} & {c.name for c in columns}:
-        raise Dual2Error(f"{where}: {name!r} is the id or the label, and a feature as well.")
+    beside = _beside(own, where)
+    taken = {label, own.get("id", study.learning.rows.id), *beside.names}
+    for name in taken & {c.name for c in columns}:
+        raise Dual2Error(
+            f"{where}: {name!r} is the id or belongs to the label, and is a feature as well."
+        )
     if study.learning.rows.policy == HASHES and "row_key" not in own:
         raise Dual2Error(
             f"{where} lacks table.row_key: the file with the secret of all parties, from which "
@@ -138,8 +162,25 @@ def read_learn_party(file: Path) -> LearnParty:
         file.parent / own["row_key"] if "row_key" in own else None,
         _label_key(own, file) if label is not None else None,
         _source(own, file),
+        beside,
         _scales(own, file),
     )
+
+
+def _beside(own: dict[str, Any], where: str) -> LabelColumns:
+    """What the holder says about its label; nobody else may."""
+    found = LabelColumns(
+        own.get("event"),
+        own.get("strata"),
+        own.get("weight"),
+        tuple(str(name) for name in own.get("classes", [])),
+    )
+    if (found.names or found.classes) and "label" not in own:
+        raise Dual2Error(
+            f"{where}: table.event, strata, weight and classes belong to a label. Add table.label "
+            "if this party holds the labels, or remove them."
+        )
+    return found
 
 
 def _scales(own: dict[str, Any], file: Path) -> Path | None:

@@ -10,20 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import log_loss, mean_squared_error
 
 from dual2.errors import Dual2Error, Refusal, counted
 from dual2.files import to_csv
-from dual2.learn.classification import choose_codes, probabilities
 from dual2.learn.vertical.alignment import Rows, match_rows
-from dual2.learn.vertical.labels import Labels
-from dual2.learn.vertical.learning_terms import GIVEN, Learning
+from dual2.learn.vertical.evaluation import in_words, metrics, outcome_of
+from dual2.learn.vertical.labels import Labels, plain_labels
+from dual2.learn.vertical.learning_terms import GIVEN
 from dual2.learn.vertical.model import PartyModel, load_model
 from dual2.learn.vertical.party_file import LearnParty
 from dual2.learn.vertical.receiver_sums import sum_for
 from dual2.learn.vertical.session import Report, is_over, run_phase
 from dual2.learn.vertical.tables import Table, number_of, read_new, word_of
-from dual2.learn.vertical.validation import score
 from dual2.parties.names import demand_name
 from dual2.parties.status import Board
 from dual2.runtime.peers.folder import create
@@ -107,7 +105,7 @@ def predict(
 
     made = run_phase(own, phase, work, lambda: _checked(own), resume, report)
     if own.party.me in own.study.learning.receivers:
-        figures = ", ".join(f"{k} {v:.4f}" for k, v in made.metrics.items())
+        figures = in_words(made.metrics)
         report(f"{len(made.rows)} predictions: {output}{'. ' + figures if figures else ''}")
         if made.note:
             report(made.note)
@@ -138,39 +136,45 @@ def _predictions(
     own: LearnParty, model: PartyModel, table: Table, rows: Rows, scores: Array
 ) -> Predictions:
     learning = own.study.learning
-    if not learning.classifier:
-        found = np.exp(scores[:, 0]) if learning.model == "PoissonRegressor" else scores[:, 0]
-        made = Predictions(rows, scores, found.tolist())
-    else:
-        codes = choose_codes(scores).tolist()
-        chances = probabilities(scores) if learning.model == "LogisticRegression" else None
-        values = [model.classes[k] for k in codes] if model.classes else codes
-        made = Predictions(rows, scores, values, chances)
+    found = outcome_of(learning, scores, _thresholds(model))
+    values = found.values.tolist()
+    if learning.classifier and model.classes:
+        values = [model.classes[k] for k in values]
+    made = Predictions(rows, scores, values, found.chances)
     if own.label is None or own.label not in table.columns:
         return made
+    wanted = [own.label, *own.beside.names]
+    lacking = [name for name in wanted if name not in table.columns]
+    if lacking:
+        return replace(made, note=f"No metrics: the new table has no column {lacking[0]!r}.")
+    try:
+        true = _true_labels(own, model, table, rows)
+    except Refusal as error:
+        return replace(made, note=f"No metrics: {error}")
+    return replace(made, metrics=metrics(learning, true, scores, model.thresholds))
+
+
+def _thresholds(model: PartyModel) -> Array:
+    """Those of an ordinal model, which the holder has; others number the classes by sign."""
+    return np.zeros(1) if model.thresholds is None else model.thresholds
+
+
+def _true_labels(own: LearnParty, model: PartyModel, table: Table, rows: Rows) -> Labels:
+    """The labels of the new rows, codes of the classes that were met in training."""
+    assert own.label is not None, "asked before"
+    if not own.study.learning.classifier:
+        return plain_labels(own, table, rows.index)
     column = table.column(own.label)
-    true = [column[k] for k in rows.index]
-    codes = _codes(true, model) if learning.classifier else [number_of(value) for value in true]
+    codes = _codes([column[k] for k in rows.index], model)
     odd = sum(not math.isfinite(code) for code in codes)
     if odd:
-        what = "of no class that was met in training" if learning.classifier else "no numbers"
-        note = f"No metrics: {odd} of {len(codes)} labels in the new table are missing or {what}."
-        return replace(made, note=note)
-    return replace(made, metrics=_metrics(learning, made, np.array(codes, dtype=np.float64)))
-
-
-def _metrics(learning: Learning, made: Predictions, true: Array) -> dict[str, float]:
-    """How the predictions agree with numbers, or with codes of classes."""
-    assert made.scores is not None
-    if not learning.classifier:
-        error = float(np.sqrt(mean_squared_error(true, made.values)))
-        quality = score(learning, Labels(true), made.scores) if len(true) > 1 else math.nan
-        return {"score": quality, "root mean squared error": error}
-    count = max(2, made.scores.shape[1])
-    found = {"accuracy": score(learning, Labels(true, count), made.scores)}
-    if made.chances is not None:
-        found["log loss"] = float(log_loss(true, made.chances, labels=list(range(count))))
-    return found
+        told = "some labels are of no class that was met in training."
+        raise Refusal(
+            f"{odd} of {len(codes)} labels in the new table are missing or of no class that was "
+            "met in training.",
+            told,
+        )
+    return Labels(np.array(codes, dtype=np.float64), len(model.classes), model.classes)
 
 
 def _codes(values: list[Any], model: PartyModel) -> list[float]:

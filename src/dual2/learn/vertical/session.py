@@ -54,6 +54,7 @@ def summary(own: LearnParty) -> str:
         f"Labels are held by {names[learning.holder]}. Predictions go to {to}.",
         what_labels_show(learning),
         what_columns_show(learning, len(names)),
+        *_what_errors_show(learning),
         ROWS_SHOW[learning.rows.policy],
         masks,
     ]
@@ -74,6 +75,17 @@ def what_columns_show(learning: Learning, parties: int) -> str:
         f"the holder can compute the Gram matrix {whose}, and binary columns by independent "
         "component analysis. The others get their own coefficients and the status."
     )
+
+
+def _what_errors_show(learning: Learning) -> list[str]:
+    """What standard errors show, if the study asks for them."""
+    if not learning.evaluation.standard_errors:
+        return []
+    return [
+        "Standard errors: each partner gets the covariance of all mixed coefficients, K(K+1)/2 "
+        "numbers that depend on labels and on all columns. On tables with few rows per coefficient "
+        "that says something about single labels."
+    ]
 
 
 def demand_consent(own: LearnParty) -> None:

@@ -34,6 +34,11 @@
     folds = 5
     seed = 0
 
+    [evaluation]                      # optional: figures of rows that training has not seen
+    folds = 5                         # or held_out = 0.2
+    seed = 0
+    standard_errors = true            # of models without a penalty
+
     [[parties]]
     name = "hospital"
     certificate = "hospital.pem"
@@ -60,11 +65,19 @@ from dual2.learn.vertical.learning_terms import (
     MODELS,
     POLICIES,
     TEXT,
+    EvaluationPlan,
     Learning,
     RowPolicy,
     Search,
 )
-from dual2.learn.vertical.study_rules import check_links, check_one_norm, check_private
+from dual2.learn.vertical.study_rules import (
+    check_class_weight,
+    check_evaluation,
+    check_links,
+    check_one_norm,
+    check_ordinal,
+    check_private,
+)
 from dual2.methods.registry import AUTO, METHODS, find_method
 from dual2.network import Network
 from dual2.parties.study import (
@@ -113,6 +126,7 @@ def read_learn_study(file: Path) -> LearnStudy:
     where = str(file)
     needed = {"run": str, "parties": list, "learn": dict, "labels": dict}
     optional = {"sums": dict, "carrier": str, "rows": dict, "predictions": dict, "search": dict}
+    optional |= {"evaluation": dict}
     table = entries(read_toml(file), where, needed, optional)
     members = read_members(table["parties"], where, file.parent)
     sums = entries(table.get("sums", {}), f"{where}: sums", {}, {"masked": bool, "matrices": bool})
@@ -167,6 +181,10 @@ def _learning(table: dict[str, Any], learn: dict[str, Any], names: list[str], wh
         automatic=str(learn.get("method", "auto")).lower() == AUTO,
     )
     _check_options(found, where)
+    check_ordinal(found, where)
+    if "evaluation" in table:
+        found = replace(found, evaluation=_evaluation(table["evaluation"], where))
+        check_evaluation(found, where)
     if "search" in table:
         found = replace(found, search=_search(table["search"], found, where))
     return found
@@ -232,8 +250,7 @@ def _check_options(found: Learning, where: str) -> None:
     for name in found.options:
         if name not in known:
             raise Dual2Error(f"{where}: learn.options.{unknown_name('option', name, known)}")
-    if found.options.get("class_weight") not in (None, "balanced"):
-        raise Dual2Error(f'{where}: learn.options.class_weight: expected "balanced" or nothing.')
+    check_class_weight(found, where)
     try:
         found.estimator()._penalty()
     except (Dual2Error, TypeError) as error:
@@ -253,6 +270,19 @@ def _search(table: dict[str, Any], found: Learning, where: str) -> Search:
         options = found.options | {search.parameter: value}
         _check_options(replace(found, options=options), f"{where}: search")
     return search
+
+
+def _evaluation(table: dict[str, Any], where: str) -> EvaluationPlan:
+    kinds = {"held_out": float, "folds": int, "seed": int, "standard_errors": bool}
+    found = EvaluationPlan(**entries(table, f"{where}: evaluation", {}, kinds))
+    if not 0.0 <= found.held_out < 1.0 or found.folds == 1 or min(found.folds, found.seed) < 0:
+        raise Dual2Error(
+            f"{where}: evaluation: expected held_out from 0 to below 1, folds of at least 2, and a "
+            "seed ≥ 0."
+        )
+    if found.held_out and found.folds:
+        raise Dual2Error(f"{where}: evaluation has held_out and folds; expected one of the two.")
+    return found
 
 
 def _method(name: str, where: str, matrices: bool) -> dict[str, Any]:

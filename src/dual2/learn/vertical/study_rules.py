@@ -1,7 +1,7 @@
 """What a learning study may not ask for, and why."""
 
 from dual2.errors import Dual2Error
-from dual2.learn.vertical.learning_terms import GIVEN, Learning
+from dual2.learn.vertical.learning_terms import GIVEN, ORDINAL, Learning
 from dual2.parties.study import Study
 
 
@@ -54,4 +54,52 @@ def check_links(study: Study, found: Learning, where: str) -> None:
         raise Dual2Error(
             f"{where}: rows are matched over links to {study.names[holder]}, the holder of the "
             f'labels; {names} has none. Use network = "star", or add links.'
+        )
+
+
+def check_ordinal(found: Learning, where: str) -> None:
+    """Refuse predictions of an ordinal model elsewhere: only the holder has its thresholds."""
+    if found.model == ORDINAL and found.receivers != (found.holder,):
+        raise Dual2Error(
+            f"{where}: predictions.to: only the holder of the labels can predict with {ORDINAL}, "
+            "since it alone has the thresholds. Name the holder."
+        )
+
+
+def check_class_weight(found: Learning, where: str) -> None:
+    """Refuse weights of classes that are neither balanced nor positive numbers by name."""
+    weight = found.options.get("class_weight")
+    if weight in (None, "balanced"):
+        return
+    numbers = list(weight.values()) if isinstance(weight, dict) else [None]
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) and v > 0 for v in numbers):
+        raise Dual2Error(
+            f'{where}: learn.options.class_weight: expected "balanced", or a positive number for '
+            "each class: { yes = 2.0, no = 1.0 }."
+        )
+    if not found.mixes:
+        raise Dual2Error(
+            f"{where}: learn.options.class_weight by name needs a penalty of squares and no "
+            'learn.method: only the holder knows which class is meant. Use "balanced".'
+        )
+
+
+def check_evaluation(found: Learning, where: str) -> None:
+    """Refuse figures that the model does not have, or that only the holder could compute."""
+    if not found.mixes:
+        raise Dual2Error(
+            f"{where}: evaluation needs a penalty of squares and no learn.method, so that the "
+            "holder of the labels trains alone. Remove it."
+        )
+    if not found.evaluation.standard_errors:
+        return
+    estimator = found.estimator()
+    if estimator._penalty().ridge or found.search is not None:
+        raise Dual2Error(
+            f"{where}: evaluation.standard_errors: a penalty biases the coefficients, so that "
+            "standard errors say little. Set alpha = 0, or C = inf, without a search."
+        )
+    if not estimator._has_standard_errors():
+        raise Dual2Error(
+            f"{where}: evaluation.standard_errors: the loss of {found.model} is no likelihood."
         )

@@ -11,14 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.metrics import d2_pinball_score, d2_tweedie_score, r2_score
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import (
+    KFold,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 
 from dual2.errors import Refusal
-from dual2.learn.classification import choose_codes
-from dual2.learn.vertical.holder import trained
+from dual2.learn.vertical.evaluation import calibration, metrics, outcome_of, score
+from dual2.learn.vertical.holder import HolderModel, trained
 from dual2.learn.vertical.labels import Labels
-from dual2.learn.vertical.learning_terms import Learning
+from dual2.learn.vertical.learning_terms import COX, Learning
 from dual2.learn.vertical.training import Place, train_here
 from dual2.solving.result import Status
 
@@ -59,33 +63,35 @@ def folds_of(labels: Labels, folds: int, seed: int) -> list[Array]:
 def search_here(learning: Learning, tables: Sequence[Array], labels: Labels) -> Choice:
     """The best value, found by the holder of the labels alone."""
 
-    def held_scores(rest: Array, fold: Array, changes: dict[str, float]) -> Array | None:
-        part = [table[rest] for table in tables]
-        found = trained(learning, part, _some(labels, rest), **changes)
-        fine = found.status == Status.CONVERGED
-        return found.scores([table[fold] for table in tables]) if fine else None
+    def quality(rest: Array, fold: Array, changes: dict[str, float]) -> float:
+        found = trained(learning, [table[rest] for table in tables], labels.some(rest), changes)
+        if found.status != Status.CONVERGED:
+            return -np.inf
+        scores = found.scores([table[fold] for table in tables])
+        return score(learning, labels.some(fold), scores, found.thresholds)
 
-    return _choose(learning, labels, held_scores)
+    return _choose(learning, labels, quality)
 
 
 def search_together(place: Place, X: Array, labels: Labels) -> Choice:
     """The best value, found by all parties with their own columns of the training rows."""
     learning = place.study.learning
 
-    def held_scores(rest: Array, fold: Array, changes: dict[str, float]) -> Array | None:
-        found = train_here(place, learning.estimator(**changes), X[rest], _some(labels, rest))
+    def quality(rest: Array, fold: Array, changes: dict[str, float]) -> float:
+        found = train_here(place, learning.estimator(**changes), X[rest], labels.some(rest))
         own = X[fold] @ found.coefficients.T + found.constants
         total = place.total(own.ravel()).reshape(own.shape)
-        return total if found.status == Status.CONVERGED else None
+        fine = found.status == Status.CONVERGED
+        return score(learning, labels.some(fold), total) if fine else -np.inf
 
-    return _choose(learning, labels, held_scores)
-
-
-HeldScores = Callable[[Array, Array, dict[str, float]], Array | None]
-"""Scores of a fold by the model of the other rows, None if that has not converged."""
+    return _choose(learning, labels, quality)
 
 
-def _choose(learning: Learning, labels: Labels, held_scores: HeldScores) -> Choice:
+Quality = Callable[[Array, Array, dict[str, float]], float]
+"""Score of a fold by the model of the other rows, -inf if that has not converged."""
+
+
+def _choose(learning: Learning, labels: Labels, quality: Quality) -> Choice:
     """The value of the study's parameter with the best mean score; of several, the first."""
     search = learning.search
     assert search is not None, "asked for by the study"
@@ -94,9 +100,7 @@ def _choose(learning: Learning, labels: Labels, held_scores: HeldScores) -> Choi
         scores = []
         for fold in folds:
             rest = np.setdiff1d(np.arange(len(labels.values)), fold)
-            total = held_scores(rest, fold, {search.parameter: value})
-            known = total is not None
-            scores.append(score(learning, _some(labels, fold), total) if known else -np.inf)
+            scores.append(quality(rest, fold, {search.parameter: value}))
         means.append(float(np.mean(scores)))
     best = int(np.argmax(means))
     rows = [{"value": float(v), "score": m} for v, m in zip(search.values, means, strict=True)]
@@ -107,18 +111,56 @@ def _choose(learning: Learning, labels: Labels, held_scores: HeldScores) -> Choi
     return Choice(search.values[best], best, rows, words)
 
 
-def _some(labels: Labels, rows: Array) -> Labels:
-    return Labels(labels.values[rows], labels.count)
+def evaluate(
+    learning: Learning,
+    model: HolderModel,
+    tables: Sequence[Array],
+    labels: Labels,
+    changes: dict[str, float],
+) -> dict[str, Any]:
+    """Figures of the training rows, and of rows that a second fit has not seen.
+
+    They are for the holder of the labels alone. Columns were prepared on all training rows.
+    """
+    plan, scores = learning.evaluation, model.scores(tables)
+    found: dict[str, Any] = {"training": metrics(learning, labels, scores, model.thresholds)}
+    cuts = []
+    if plan.folds:
+        cuts = folds_of(labels, plan.folds, plan.seed)
+    elif plan.held_out:
+        cuts = [held_of(labels, plan.held_out, plan.seed)]
+    figures, chances, rows = [], [], []
+    for cut in cuts:
+        rest = np.setdiff1d(np.arange(len(labels.values)), cut)
+        part = trained(learning, [table[rest] for table in tables], labels.some(rest), changes)
+        held = part.scores([table[cut] for table in tables])
+        figures.append(metrics(learning, labels.some(cut), held, part.thresholds))
+        if learning.model != COX:
+            chances.append(outcome_of(learning, held, part.thresholds).chances)
+            rows.append(cut)
+    if figures:
+        common = [name for name in figures[0] if all(name in one for one in figures)]
+        mean = {name: float(np.mean([one[name] for one in figures])) for name in common}
+        found["held out"] = mean
+    if chances and chances[0] is not None:
+        part = labels.some(np.concatenate(rows))
+        found["calibration"] = calibration(part, np.vstack(chances))
+    return found
 
 
-def score(learning: Learning, labels: Labels, scores: Array) -> float:
-    """Accuracy of classes; of numbers what the estimator's own ``score`` is: R², D²."""
-    if labels.count:
-        return float(np.mean(choose_codes(scores) == labels.values))
-    found: Any = scores[:, 0]
-    if learning.model == "PoissonRegressor":
-        return float(d2_tweedie_score(labels.values, np.exp(found), power=1))
-    if learning.model == "QuantileRegressor":
-        level = learning.options.get("quantile", 0.5)
-        return float(d2_pinball_score(labels.values, found, alpha=level))
-    return float(r2_score(labels.values, found))
+def held_of(labels: Labels, share: float, seed: int) -> Array:
+    """Rows that are held out, a share of each class, by a public seed.
+
+    Examples
+    --------
+    >>> len(held_of(Labels(np.zeros(50)), 0.2, 0))
+    10
+    """
+    kind = StratifiedShuffleSplit if labels.count else ShuffleSplit
+    cut = kind(n_splits=1, test_size=share, random_state=seed)
+    try:
+        [(_, held)] = cut.split(np.zeros((len(labels.values), 1)), labels.values)
+    except ValueError as error:
+        told = "its rows are too few to hold some out."
+        raise Refusal(f"evaluation.held_out = {share:g}: {error}", told) from error
+    return held
