@@ -34,12 +34,18 @@ KINDS = [
     dl.VerticalRidge,
 ]
 ALL = [kind(tol=1e-9) for kind in KINDS]
+NEWTON = [
+    dl.VerticalGammaRegressor(tol=1e-9),
+    dl.VerticalOrdinalRegression(alpha=1.0, tol=1e-9),
+    dl.VerticalTweedieRegressor(tol=1e-9),
+]
+"""Models that the holder of the labels fits by Newton's method in the coefficients."""
 """With a tolerance to match the 1e-7 to which scikit-learn compares two solutions."""
 X, Y = load_diabetes(return_X_y=True)
 X = X / X.std(axis=0)
 
 
-@pytest.mark.parametrize("estimator", ALL, ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("estimator", ALL + NEWTON, ids=lambda e: type(e).__name__)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator):
     """Without one exception."""

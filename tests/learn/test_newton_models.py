@@ -12,6 +12,7 @@ from dual2.learn import (
     VerticalCoxRegression,
     VerticalGammaRegressor,
     VerticalOrdinalRegression,
+    VerticalRidge,
     VerticalTweedieRegressor,
 )
 from dual2.learn.partial_likelihood import concordance, read_survival
@@ -156,3 +157,15 @@ def test_values_outside_the_family_are_refused():
         VerticalTweedieRegressor(power=3.0, parties=1).fit(x, np.ones(4))
     with pytest.raises(ProblemError, match="alpha = 0"):
         VerticalGammaRegressor(alpha=0.1, parties=1).fit(x, np.arange(1.0, 5.0)).summary()
+
+
+def test_ridge_takes_several_targets(table):
+    _, X = table
+    Y = X @ np.arange(12.0).reshape(4, 3) + np.random.default_rng(6).standard_normal((300, 3))
+    truth, found = lm.Ridge(2.0).fit(X, Y), VerticalRidge(2.0, parties=3).fit(X, Y)
+    np.testing.assert_allclose(found.coef_, truth.coef_, atol=1e-8)
+    np.testing.assert_allclose(found.predict(X), truth.predict(X), atol=1e-7)
+    assert [part.shape for part in found.party_coef_] == [(3, 2), (3, 1), (3, 1)]
+    assert found.score(X, Y) == pytest.approx(truth.score(X, Y))
+    with pytest.raises(ProblemError, match="for one target"):
+        VerticalRidge(0.0, parties=3).fit(X, Y).summary()

@@ -176,6 +176,12 @@ class VerticalTweedieRegressor(NewtonModel, PenalisedRegressor):
 
     power: float = 1.5
 
+    def __sklearn_tags__(self) -> Any:
+        """The target is not negative."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = True
+        return tags
+
     def _check_power(self) -> None:
         wanted = "a number from 1 to 2 (1 is Poisson, 2 is Gamma)"
         check_number("power", self.power, lambda v: 1 <= v <= 2, wanted)

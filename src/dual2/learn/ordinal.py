@@ -69,6 +69,16 @@ class VerticalOrdinalRegression(ClassifierMixin, NewtonModel):
             )
         return [codes.ravel().astype(np.float64)]
 
+    def _weights(self, sample_weight: Any, X: Array, y: Array) -> Array:
+        weight = super()._weights(sample_weight, X, y)
+        lost = [label for label in self.classes_ if not np.any(weight[y == label])]
+        if lost and weight.any():
+            raise ProblemError(
+                f"All samples of class {lost[0]} have weight 0. Remove that class from y, or "
+                "raise a weight."
+            )
+        return weight
+
     def _start(self, table: Array, target: Array, weight: Array) -> Array:
         mass = np.cumsum(np.bincount(target.astype(int), weight))
         share = mass[:-1] / mass[-1]
@@ -132,7 +142,14 @@ class VerticalOrdinalRegression(ClassifierMixin, NewtonModel):
 
     def predict(self, X: Any) -> Array:
         """The most probable class."""
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        places = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[places]
+
+    def __sklearn_tags__(self) -> Any:
+        """Classes without an order are beyond it."""
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.poor_score = True
+        return tags
 
 
 def ordinal_probabilities(scores: Array, thresholds: Array) -> Array:

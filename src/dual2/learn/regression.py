@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import RegressorMixin
 
+from dual2.errors import ProblemError
 from dual2.functions import Function, NonnegativeSquaredLoss, SquaredLoss
 from dual2.learn.base import Array, VerticalModel, check_number
 from dual2.learn.design import Design, Penalty
@@ -153,7 +154,7 @@ class VerticalRidge(PenalisedRegressor):
     """Ridge regression whose columns belong to several parties.
 
     Minimises |y - Xw - b|² + alpha·|w|² as scikit-learn's ``Ridge`` (with sample weights s the
-    first term is Σ s_j(…)²), for one target.
+    first term is Σ s_j(…)²). A y of two dimensions has several targets, one row of ``coef_`` each.
 
     Parameters and attributes are those of :class:`VerticalElasticNet` without ``l1_ratio``.
 
@@ -166,6 +167,39 @@ class VerticalRidge(PenalisedRegressor):
     """
 
     _intercept = "centred"
+
+    def _rules(self) -> dict[str, Any]:
+        return super()._rules() | {"multi_output": True}
+
+    def __sklearn_tags__(self) -> Any:
+        """Several targets are taken."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    def _targets(self, y: Array) -> list[Array]:
+        y = np.asarray(y, dtype=np.float64)
+        self._several = y.ndim == 2
+        return list(np.ascontiguousarray(y.T)) if self._several else [y]
+
+    def _store(self, answers: list[tuple[Array, Any]]) -> None:
+        if not self._several:
+            super()._store(answers)
+            return
+        self.coef_ = np.vstack([coef for coef, _ in answers])
+        self.intercept_ = np.array([number for _, number in answers])
+        self.n_iter_ = max(1, self.communication_["rounds"])
+
+    def predict(self, X: Any) -> Array:
+        """Predictions X·coef + intercept, one column per target if there are several."""
+        return self._rows(X) @ self.coef_.T + self.intercept_
+
+    def _check_inference(self) -> None:
+        super()._check_inference()
+        if self._several:
+            raise ProblemError(
+                "VerticalRidge: a summary is for one target; y has several. Fit one after another."
+            )
 
     def _likelihood(self, target: Array, weight: Array) -> Function:
         return SquaredLoss(target, weight)
