@@ -3,7 +3,7 @@
 import time
 from abc import abstractmethod
 from collections.abc import Collection
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -76,6 +76,10 @@ class ExactSumMethod(SelfTerminating):
         self.height = runtime.network.tree.height
         self.stride = max(2 * self.height, 1)
         self._asked = 0
+
+    def _update(self, **changes: Any) -> None:
+        """Replace fields of the frozen state."""
+        self.current = replace(self.current, **changes)
 
     @property
     def duals(self) -> Array:

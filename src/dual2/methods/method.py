@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -94,7 +94,7 @@ class SelfTerminating(ABC):
     deadline = Deadline()
     """Set where all agents are in one process and time is limited."""
     report: TerminationReport
-    growing: Mapping[str, tuple[int, ...]] = {}
+    growing: ClassVar[Mapping[str, tuple[int, ...]]] = {}
     """Axes of entries of the state whose length changes during a run."""
 
     @abstractmethod

@@ -65,7 +65,7 @@ class SharingADMM(SumLoop):
     def _arrive(self, s: Array) -> None:
         """The answers and the multiplier at the new mean are the next point."""
         self._step_to(s)
-        self.current.lam = self.rho * self._multiplier()
+        self._update(lam=self.rho * self._multiplier())
 
     def explain(self) -> str:
         """What decides the speed."""

@@ -21,6 +21,7 @@ from dual2.methods.local.prox_steps import LocalSteps
 from dual2.methods.message import REQUESTS, read_request
 from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Parameter, Settings, Values
+from dual2.methods.run_status import RunStatus
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.problem.ingredients import EPS, ROUNDING
@@ -39,7 +40,7 @@ _BEYOND = 1e200
 _ENDLESS = 2**62
 
 
-@dataclass
+@dataclass(frozen=True)
 class Common:
     """What every process knows, the same in every process; saved and restored.
 
@@ -58,7 +59,7 @@ class Common:
     best: float = np.inf
     judged: float = np.inf
     kkt: float = np.inf
-    status: str = ""
+    status: str = RunStatus.RUNNING
 
 
 class SumLoop(ExactSumMethod):
@@ -110,9 +111,10 @@ class SumLoop(ExactSumMethod):
 
     def _step_to(self, s: Array) -> None:
         """Take the next point, whose sum of products is s."""
-        self.x, self.current.s = self.next, s
+        self.x = self.next
+        self._update(s=s)
         if self.priced:
-            self.current.lam = self.h.grad(s)
+            self._update(lam=self.h.grad(s))
 
     # -- start, save, restore ---------------------------------------------------------------------
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
@@ -124,9 +126,9 @@ class SumLoop(ExactSumMethod):
             self._begin(np.zeros((rt.n, rt.p)), zero)
 
     def _begin(self, products: Array, s: Array) -> None:
-        self.current.s = s
+        self._update(s=s)
         if self.priced:
-            self.current.lam = self.h.grad(s)
+            self._update(lam=self.h.grad(s))
         self._place(products)
 
     def state(self) -> dict[str, Any]:
@@ -148,7 +150,7 @@ class SumLoop(ExactSumMethod):
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent, asking for more."""
-        self.current.status, self.current.strict = "", 0.5 * self.current.strict
+        self._update(status=RunStatus.RUNNING, strict=0.5 * self.current.strict)
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`; those of the test are among them."""
@@ -159,20 +161,20 @@ class SumLoop(ExactSumMethod):
     # -- the loop ---------------------------------------------------------------------------------
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        current, fresh = self.current, self.current.phase == POINT
-        current.sums += 1
+        fresh = self.current.phase == POINT
+        self._update(sums=self.current.sums + 1)
         if fresh:
             products = self.runtime.products(self.x)
-            current.phase = STEP
+            self._update(phase=STEP)
             self._begin(products, self._add(products))
             return
         offer = self._offer()
         total = self._add(np.hstack([offer, self._tell()]))
         width = offer.shape[1]
         if not np.isfinite(total).all():
-            current.status = "DIVERGED"
+            self._update(status=RunStatus.DIVERGED)
         elif self._met(total[width:]):
-            current.status = "CONVERGED"
+            self._update(status=RunStatus.CONVERGED)
         else:
             self._take(total[:width])
             self._judge_progress()
@@ -210,28 +212,31 @@ class SumLoop(ExactSumMethod):
 
     def _met(self, told: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
-        current, told_load = self.current, len(told) > 2
-        current.kkt = float(told[0])
-        current.near |= int(current.kkt <= NEARLY * self.tol or told[1] == 0)
+        told_load = len(told) > 2
+        self._update(kkt=float(told[0]))
+        self._update(
+            near=self.current.near | (int(self.current.kkt <= NEARLY * self.tol or told[1] == 0))
+        )
         if told[1] > 0 or not (self.priced or told_load):
             return False
         if told_load:
-            none = np.zeros_like(current.s)
-            sums = RowSums(current.s, told[2:], none, none)
-            rows = judge_rows(self.h, current.lam, sums, self.atol, self._rounding)[0]
-            current.kkt = max(current.kkt, rows)
-            return rows <= current.strict * self.tol
+            none = np.zeros_like(self.current.s)
+            sums = RowSums(self.current.s, told[2:], none, none)
+            rows = judge_rows(self.h, self.current.lam, sums, self.atol, self._rounding)[0]
+            self._update(kkt=max(self.current.kkt, rows))
+            return rows <= self.current.strict * self.tol
         return True
 
     def _judge_progress(self) -> None:
-        current = self.current
-        current.best = min(current.best, current.kkt)
-        if current.sums >= current.milestone:
-            current.milestone = 2 * current.sums
-            current.idle = 0 if current.best < 0.9 * current.judged else current.idle + 1
-            current.judged = current.best
-            if current.idle >= PATIENCE:
-                current.status = "STALLED"
+        self._update(best=min(self.current.best, self.current.kkt))
+        if self.current.sums >= self.current.milestone:
+            self._update(milestone=2 * self.current.sums)
+            self._update(
+                idle=0 if self.current.best < 0.9 * self.current.judged else self.current.idle + 1
+            )
+            self._update(judged=self.current.best)
+            if self.current.idle >= PATIENCE:
+                self._update(status=RunStatus.STALLED)
 
 
 def combined(weights: Array, arrays: Array) -> Array:

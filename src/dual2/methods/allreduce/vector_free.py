@@ -20,6 +20,7 @@ import numpy as np
 from dual2.functions.hessians import is_quadratic
 from dual2.methods.allreduce.sum_loop import POINT, SumLoop, combined, sum_loop_method
 from dual2.methods.parameters import Parameter, number
+from dual2.methods.run_status import RunStatus
 from dual2.theory.conditions import LIPSCHITZ_F, SMOOTH_H, ZERO_G, Needs
 
 Array = np.ndarray
@@ -67,13 +68,13 @@ class VectorFree(SumLoop):
         if self.current.phase == POINT:
             super()._sum()
         elif not self._learn():
-            self.current.sums += 1
+            self._update(sums=self.current.sums + 1)
             total = self._add(self._offer())
             if np.isfinite(total).all():
                 self._take(total)
                 self._judge_progress()
             else:
-                self.current.status = "DIVERGED"
+                self._update(status=RunStatus.DIVERGED)
 
     def _learn(self) -> bool:
         """Sum the inner products with what is new; whether the run ends here."""
@@ -82,9 +83,9 @@ class VectorFree(SumLoop):
         told = self._inner(np.vstack([self.basis * self.basis[k] for k in new]))
         total = self.runtime.allreduce_sum(np.hstack([told, self._tell()]))
         if not np.isfinite(total).all():
-            self.current.status = "DIVERGED"
+            self._update(status=RunStatus.DIVERGED)
         elif self._met(total[-2:]):
-            self.current.status = "CONVERGED"
+            self._update(status=RunStatus.CONVERGED)
         for k, row in zip(new, total[:-2].reshape(len(new), -1), strict=True):
             self.gram[k], self.gram[:, k] = row, row
         s2, y2, along = self.gram[m - 1, m - 1], self.gram[-2, -2], self.gram[m - 1, -2]
@@ -107,14 +108,14 @@ class VectorFree(SumLoop):
         return math.sqrt(self.gram[-1, -1]) or 1.0
 
     def _take(self, total: Array) -> None:
-        p, current, m = self.runtime.p, self.current, self.memory
+        p, m = self.runtime.p, self.memory
         product, slopes = total[:p], total[p:]
 
         def slope(t: float) -> float:
             own = float(np.interp(t, self.lengths, slopes))
             if self.plain:
                 own = float(slopes[0] + t * (slopes[1] - slopes[0]))
-            return own + float(self.h.grad(current.s + t * product) @ product)
+            return own + float(self.h.grad(self.current.s + t * product) @ product)
 
         t = find_root(slope, math.inf if self.plain else float(self.lengths[-1]))
         if t == 0.0:  # no descent, but for rounding: begin again
@@ -122,7 +123,7 @@ class VectorFree(SumLoop):
             return
         move, before = t * self.direction, self.basis[-1].copy()
         self.next = self.x + move
-        self._step_to(current.s + t * product)
+        self._step_to(self.current.s + t * product)
         order = [*range(1, m), m - 1, *range(m + 1, 2 * m), 2 * m - 1, 2 * m]
         self.basis, self.gram = self.basis[order], self.gram[np.ix_(order, order)]
         self.basis[-1] = self._gradient()

@@ -2,8 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,7 +53,7 @@ class Run(ExactSumMethod):
     """What is not the loop itself; see :class:`.algorithm.InteriorPoint`."""
 
     current: State
-    growing: Mapping[str, tuple[int, ...]] = MappingProxyType({"entries": (0,)})
+    growing: ClassVar[Mapping[str, tuple[int, ...]]] = {"entries": (0,)}
 
     def __init__(self, runtime: Runtime, max_iterations: int) -> None:
         super().__init__(runtime, 2**62)

@@ -18,6 +18,7 @@ import numpy as np
 from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.methods.message import REQUESTS, read_request, symmetric, triangle_size
+from dual2.methods.run_status import RunStatus
 from dual2.methods.subspace.penalty import penalised_value, subgradient_at
 from dual2.methods.subspace.quadratic_agent import QuadraticAgent
 from dual2.methods.subspace.subspace_method import DIRECTION, SubspaceMethod, SubspaceState
@@ -80,6 +81,10 @@ class FaceAgent(QuadraticAgent):
         self.base = np.where(self.free, np.clip(x, self.low, self.high), u)
         return bool(np.any(old != self.free))
 
+    def restore_face(self, free: Array) -> None:
+        """The coordinates that moved last, of a saved run."""
+        self.free = free
+
     def aim(self, lam: Array) -> None:
         """The next direction, on the face."""
         self.z = self.solve_on(self.free, self.base_gradient() + self.ATy(lam))
@@ -117,7 +122,7 @@ class FaceAgent(QuadraticAgent):
         return sum(parts), sum(map(abs, parts))
 
 
-@dataclass
+@dataclass(frozen=True)
 class ActiveSetState(SubspaceState):
     """Also the present and the lowest objective, and the products of both points.
 
@@ -151,13 +156,13 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         """Begin from the point of the domain that is nearest to x (flat), and λ (n, p)."""
         zero = np.zeros(self.runtime.p)
         super().start(x, lam)
-        self.current.phase = DIRECTION
-        self.current.at, self.current.best_at, self.current.best_lam = zero, zero, self.current.lam
+        self._update(phase=DIRECTION)
+        self._update(at=zero, best_at=zero, best_lam=self.current.lam)
         parts = zip(self.parts, self._split(x), strict=True)
         self.x = np.concatenate([part.kinks.prox(own, 1.0) for part, own in parts])
         self.best, self.raw = self.x.copy(), self.x.copy()
         for part in self.parts:
-            part.free = np.zeros(len(part.q), dtype=bool)
+            part.restore_face(np.zeros(len(part.q), dtype=bool))
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
@@ -170,34 +175,35 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         super().restore(state)
         self.best, self.raw = np.array(state["lowest_x"]), np.array(state["raw"])
         for part, free in zip(self.parts, self._split(np.array(state["free"])), strict=True):
-            part.free = free > 0
+            part.restore_face(free > 0)
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent."""
-        self.current.status, self.current.restarts = "", self.current.restarts + 1
+        self._update(status=RunStatus.RUNNING, restarts=self.current.restarts + 1)
 
     # -- the loop ---------------------------------------------------------------------------------
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        current = self.current
-        current.sums += 1
+        self._update(sums=self.current.sums + 1)
         total = self._sum_point()
         self._asked = read_request(total[-REQUESTS:])
         if not np.isfinite(total).all():
-            current.status = "DIVERGED"
+            self._update(status=RunStatus.DIVERGED)
             return
         numbers, base = self._read_sum(total)
         if self._is_met(numbers):
-            current.status = "CONVERGED"
+            self._update(status=RunStatus.CONVERGED)
         elif self._watchdog(numbers):
             self._step(base)
-        if not current.status and (current.sums >= self.max_sums or current.kappa > MAX_KAPPA):
-            current.status = "STALLED"
+        if not self.current.status and (
+            self.current.sums >= self.max_sums or self.current.kappa > MAX_KAPPA
+        ):
+            self._update(status=RunStatus.STALLED)
 
     def _choose(self) -> list[bool]:
         """Every process chooses its face; whose has changed."""
-        current, parts = self.current, zip(self.parts, self._split(self.x), strict=True)
-        return [part.choose(x, current.lam, current.kappa) for part, x in parts]
+        parts = zip(self.parts, self._split(self.x), strict=True)
+        return [part.choose(x, self.current.lam, self.current.kappa) for part, x in parts]
 
     def _sum_point(self) -> Array:
         """One sum: whether a face has changed costs an agreement."""
@@ -209,9 +215,9 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
 
     def _sum_faces(self, changed: bool) -> Array:
         """Products of point, base and new direction, of the others if a face has changed."""
-        current, rt, xs = self.current, self.runtime, self._split(self.x)
-        p, count, ratios = rt.p, len(current.products), self._ratios()
-        columns, damped = count * p if changed else 0, current.kappa > DAMPING_KAPPA
+        rt, xs = self.runtime, self._split(self.x)
+        p, count, ratios = rt.p, len(self.current.products), self._ratios()
+        columns, damped = count * p if changed else 0, self.current.kappa > DAMPING_KAPPA
         width = 3 * p + POINT_SCALARS + columns + triangle_size(count + 1) + count + 1 + REQUESTS
         lower = np.tril_indices(count + 1)
 
@@ -222,7 +228,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
                 Q = part.restricted()
                 bent = Q * part.P if part.P.ndim == 1 else Q @ part.P
                 if damped:
-                    bent = bent + (current.kappa / DAMPING_KAPPA - 1.0) * (Q * part.diagonal)
+                    bent = bent + (self.current.kappa / DAMPING_KAPPA - 1.0) * (Q * part.diagonal)
                 parts_of = [part.A @ x, part.A @ part.base, part.A @ part.z]
                 parts_of += [np.array([*part.objective(x), ratios[i], float(ratios[i] > self.tol)])]
                 parts_of += [(part.A @ Q[:-1].T).T.ravel()] if changed else []
@@ -236,27 +242,27 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
 
     def _read_sum(self, total: Array) -> tuple[Array, Array]:
         """Numbers of the point, product of the base; products and quadratic part on the faces."""
-        current, p, count = self.current, self.runtime.p, len(self.current.products)
-        start, current.at = 3 * p + POINT_SCALARS, total[:p].copy()
+        p, count = self.runtime.p, len(self.current.products)
+        start = 3 * p + POINT_SCALARS
+        self._update(at=total[:p].copy())
         numbers = total[3 * p : start]
         if self._changed:
-            current.products = total[start : start + count * p].reshape(count, p).copy()
+            self._update(products=total[start : start + count * p].reshape(count, p).copy())
             start += count * p
             self.gram.reset()
-        current.products = np.vstack([current.products, total[2 * p : 3 * p]])
+        self._update(products=np.vstack([self.current.products, total[2 * p : 3 * p]]))
         stop = start + triangle_size(count + 1)
-        current.H, current.b = symmetric(total[start:stop], count + 1), total[stop:-REQUESTS].copy()
+        self._update(H=symmetric(total[start:stop], count + 1), b=total[stop:-REQUESTS].copy())
         for part in self.parts:
-            part.directions = np.vstack([part.directions, part.z])
+            part.keep(part.z)
         return numbers, total[p : 2 * p]
 
     def _step(self, base: Array) -> None:
         """Solve the problem on the faces, move, and forget old directions where there are many."""
-        current = self.current
         problem, self._base = self._problem(self._bend(), base), base
-        zero = np.zeros(len(current.b))
+        zero = np.zeros(len(self.current.b))
         found = solve_with_fallbacks(
-            self.h, problem, self.gram, zero, current.lam, current.sigma, self._accuracy()
+            self.h, problem, self.gram, zero, self.current.lam, self.current.sigma, self._accuracy()
         )
         self._adopt(found)
         moved = [part.move(found.c) for part in self.parts]
@@ -264,16 +270,16 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         parts = zip(self.parts, moved, strict=True)
         self.x = np.concatenate([part.clip(x) for part, x in parts])
         self._check_unbounded(found.c)
-        if len(current.products) > self.memory and not current.status:
-            kept = slice(len(current.products) // 2, None)
-            current.products, current.b, current.H = (
-                current.products[kept],
-                current.b[kept],
-                current.H[kept, kept],
+        if len(self.current.products) > self.memory and not self.current.status:
+            kept = slice(len(self.current.products) // 2, None)
+            self._update(
+                products=self.current.products[kept],
+                b=self.current.b[kept],
+                H=self.current.H[kept, kept],
             )
             self.gram.reset()
             for part in self.parts:
-                part.directions = part.directions[kept]
+                part.replace_directions(part.directions[kept])
 
     def _bend(self) -> Array:
         """The quadratic part of the problem on the faces."""
@@ -282,34 +288,38 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
     # -- decisions --------------------------------------------------------------------------------
     def _is_met(self, numbers: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
-        current = self.current
         sums = RowSums(
-            current.at, np.abs(current.at), np.abs(current.lam), np.ones_like(current.lam)
+            self.current.at,
+            np.abs(self.current.at),
+            np.abs(self.current.lam),
+            np.ones_like(self.current.lam),
         )
-        current.rows = judge_rows(self.h, current.lam, sums, self.atol)[0]
-        current.kkt = max(float(numbers[POINT_STATIONARITY]), current.rows)
-        return bool(numbers[POINT_VIOLATIONS] == 0 and current.rows <= self.tol)
+        self._update(rows=judge_rows(self.h, self.current.lam, sums, self.atol)[0])
+        self._update(kkt=max(float(numbers[POINT_STATIONARITY]), self.current.rows))
+        return bool(numbers[POINT_VIOLATIONS] == 0 and self.current.rows <= self.tol)
 
     def _watchdog(self, numbers: Array) -> bool:
         """Judge the present point; whether the run goes on from it and not from another."""
-        current = self.current
-        if current.returned:  # it has been judged before
-            current.returned = 0
+        if self.current.returned:  # it has been judged before
+            self._update(returned=0)
             return True
-        value = float(numbers[VALUE]) + penalised_value(self.h, current.at, current.lam)
+        value = float(numbers[VALUE]) + penalised_value(self.h, self.current.at, self.current.lam)
         slack = 8.0 * EPS * (float(numbers[MAGNITUDE]) + abs(value))
-        lower = value < current.lowest - slack
-        if lower or (value <= current.lowest + slack and current.kkt < 0.9 * current.least):
-            current.lowest, current.least = (
-                min(value, current.lowest),
-                min(current.kkt, current.least),
+        lower = value < self.current.lowest - slack
+        if lower or (
+            value <= self.current.lowest + slack and self.current.kkt < 0.9 * self.current.least
+        ):
+            self._update(
+                lowest=min(value, self.current.lowest),
+                least=min(self.current.kkt, self.current.least),
             )
-            current.best_at, current.best_lam, self.best = current.at, current.lam, self.x.copy()
-            current.kappa = max(current.kappa / KAPPA_DECREASE, 1.0)
-            current.worse_points = current.guarded = 0
+            self.best = self.x.copy()
+            self._update(best_at=self.current.at, best_lam=self.current.lam)
+            self._update(kappa=max(self.current.kappa / KAPPA_DECREASE, 1.0))
+            self._update(worse_points=0, guarded=0)
             self._on_new_best()
             return True
-        current.worse_points += 1
+        self._update(worse_points=self.current.worse_points + 1)
         return self._tolerate_worse(value, slack)
 
     def _on_new_best(self) -> None:
@@ -317,21 +327,20 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
 
     def _tolerate_worse(self, value: float, slack: float) -> bool:
         """Whether the run goes on from a point that is no better than the best."""
-        current = self.current
-        if current.guarded:
+        if self.current.guarded:
             self._shorten(value, slack)
             return False
-        if current.worse_points >= MAX_WORSE_POINTS:
-            current.guarded, current.kappa = 1, KAPPA_INCREASE * current.kappa
+        if self.current.worse_points >= MAX_WORSE_POINTS:
+            self._update(guarded=1, kappa=KAPPA_INCREASE * self.current.kappa)
             self._go_back()
             return False
         return True
 
     def _go_back(self) -> None:
         """To the best point, whose product is known: with a multiplier that belongs to it."""
-        current = self.current
-        self.x, current.at = self.best.copy(), current.best_at
-        current.lam, current.returned = subgradient_at(self.h, current.at, current.best_lam), 1
+        self.x = self.best.copy()
+        self._update(at=self.current.best_at)
+        self._update(lam=subgradient_at(self.h, self.current.at, self.current.best_lam), returned=1)
 
     def _shorten(self, value: float, slack: float) -> None:
         """The lowest of some points between the best one and the last step, if it is lower still.
@@ -339,9 +348,9 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         They lie on the ways to the present point and, as far as the faces reach, to what was
         clipped to it; their products are known.
         """
-        current, rt = self.current, self.runtime
-        segments = [(self.x - self.best, current.at - current.best_at)]
-        segments += [(self.raw - self.best, current.s - current.best_at)]
+        rt = self.runtime
+        segments = [(self.x - self.best, self.current.at - self.current.best_at)]
+        segments += [(self.raw - self.best, self.current.s - self.current.best_at)]
         best = self._split(self.best)
         parts = list(zip(self.parts, best, self._split(segments[1][0]), strict=True))
         max_fraction = -float(
@@ -357,18 +366,18 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         ]
         objective = rt.allreduce_sum(np.array(rows))
         merits = [
-            float(w) + penalised_value(self.h, current.best_at + t * along, current.lam)
+            float(w) + penalised_value(self.h, self.current.best_at + t * along, self.current.lam)
             for (t, _, along), w in zip(trials, objective, strict=True)
         ]
         chosen = int(np.argmin(merits))
-        if merits[chosen] < current.lowest - slack:
+        if merits[chosen] < self.current.lowest - slack:
             t, d, along = trials[chosen]
-            current.lowest, current.worse_points, current.least = merits[chosen], 0, np.inf
-            self.best, current.best_at, current.best_lam = (
-                self.best + t * d,
-                current.best_at + t * along,
-                current.lam,
-            )
+            self._update(lowest=merits[chosen], worse_points=0, least=np.inf)
+            self.best = self.best + t * d
+            self._update(best_at=self.current.best_at + t * along, best_lam=self.current.lam)
         else:
-            current.kappa *= KAPPA_STALL if value <= current.lowest + slack else KAPPA_INCREASE
+            self._update(
+                kappa=self.current.kappa
+                * (KAPPA_STALL if value <= self.current.lowest + slack else KAPPA_INCREASE)
+            )
         self._go_back()

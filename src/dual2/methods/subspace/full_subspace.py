@@ -54,7 +54,7 @@ def fits(variables: int, p: int) -> bool:
     return variables <= MAX_VARIABLES and variables * p <= MAX_PRODUCT_NUMBERS
 
 
-@dataclass
+@dataclass(frozen=True)
 class FullSubspaceState(ActiveSetState):
     """Also products of all directions, ρ, the last value and the number of changed faces.
 
@@ -98,8 +98,9 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
 
     def _sample(self) -> None:
         """Every agent's part of the random directions."""
-        self.current.phase, self.current.span = POINT, np.zeros((0, self.runtime.p))
-        self.current.mix, self.gram = np.zeros((0, 0)), Gram()
+        self._update(phase=POINT, span=np.zeros((0, self.runtime.p)))
+        self.gram = Gram()
+        self._update(mix=np.zeros((0, 0)))
         self.metrics = [part.diagonal.copy() for part in self.parts]
         self.bases = [
             part.generator().standard_normal((self.variables, len(metric))) / np.sqrt(metric)
@@ -163,30 +164,30 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
 
     def _read_sum(self, total: Array) -> tuple[Array, Array]:
         """Numbers of the point, product of the base; products and quadratic part on the faces."""
-        current, count = self.current, self.variables
+        count = self.variables
         cuts = np.cumsum(self._sizes())
         numbers, point, base, force, E, H, G, products = split_at(total[: cuts[-1]], cuts[:-1])
         E, H = symmetric(E, count), symmetric(H, count)
-        if current.phase == POINT:
-            current.span, current.turn = products.reshape(count, self.runtime.p), np.eye(count)
-        if current.phase != DIRECTION:
+        if self.current.phase == POINT:
+            self._update(span=products.reshape(count, self.runtime.p), turn=np.eye(count))
+        if self.current.phase != DIRECTION:
             point, base, force, E, H = self._orthonormalise(
                 symmetric(G, count), point, base, force, E, H
             )
-            current.phase = REORTHONORMALISE if current.phase == POINT else DIRECTION
-        current.at, current.changed = (
-            (point @ current.turn) @ current.span,
-            round(float(numbers[POINT_SCALARS])),
+            self._update(phase=REORTHONORMALISE if self.current.phase == POINT else DIRECTION)
+        self._update(
+            at=(point @ self.current.turn) @ self.current.span,
+            changed=round(float(numbers[POINT_SCALARS])),
         )
         values, vectors = np.linalg.eigh(E)
         U = vectors[:, values > 0.5].T
-        current.mix, current.H, current.b = U @ current.turn, U @ H @ U.T, U @ force
+        self._update(mix=U @ self.current.turn, H=U @ H @ U.T, b=U @ force)
         if not self._constant_curvature:
-            current.products = current.mix @ current.span
+            self._update(products=self.current.mix @ self.current.span)
             self.gram.reset()
         for part, R in zip(self.parts, self.bases, strict=True):
-            part.directions = (U @ R) * part.free
-        return numbers, (base @ current.turn) @ current.span
+            part.replace_directions((U @ R) * part.free)
+        return numbers, (base @ self.current.turn) @ self.current.span
 
     def _problem(self, H: Array, base: Array) -> SubspaceProblem:
         """Without products on the faces where the second derivatives of h are always the same.
@@ -213,7 +214,7 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
         def turn(rows: Array) -> Array:
             return np.ascontiguousarray(solve_triangular(low, rows, lower=True))
 
-        self.current.turn = turn(self.current.turn)
+        self._update(turn=turn(self.current.turn))
         self.bases = [turn(R) for R in self.bases]
         turned = [turn(v) for v in vectors_of]
         return [v if v.ndim == 1 else turn(v.T).T for v in turned]
@@ -223,22 +224,24 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
         return self.current.H + self.current.rho * np.eye(len(self.current.H))
 
     def _on_new_best(self) -> None:
-        current = self.current
-        current.rho = (
-            RHO_DECREASE * current.rho
-            if current.changed and RHO_DECREASE * current.rho >= MIN_RHO
+        self._update(
+            rho=RHO_DECREASE * self.current.rho
+            if self.current.changed and RHO_DECREASE * self.current.rho >= MIN_RHO
             else 0.0
         )
 
     def _tolerate_worse(self, value: float, slack: float) -> bool:
         """Only where h has kinks, and something still happens, may points become worse."""
-        current, smooth = self.current, self.gram.is_smooth(self.h, self.runtime.p)
-        idle, current.last = abs(value - current.last) <= slack, value
-        if current.worse_points < MAX_WORSE_POINTS and not (idle or smooth or current.guarded):
+        smooth = self.gram.is_smooth(self.h, self.runtime.p)
+        idle = abs(value - self.current.last) <= slack
+        self._update(last=value)
+        if self.current.worse_points < MAX_WORSE_POINTS and not (
+            idle or smooth or self.current.guarded
+        ):
             return True
-        if not (smooth or current.guarded):
-            current.kappa *= KAPPA_INCREASE
-        current.guarded = 1
+        if not (smooth or self.current.guarded):
+            self._update(kappa=self.current.kappa * (KAPPA_INCREASE))
+        self._update(guarded=1)
         self._shorten(value, slack)
-        current.rho = max(RHO_GROWTH * current.rho, 10.0 * MIN_RHO)
+        self._update(rho=max(RHO_GROWTH * self.current.rho, 10.0 * MIN_RHO))
         return False

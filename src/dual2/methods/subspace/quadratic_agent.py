@@ -81,6 +81,10 @@ class QuadraticAgent:
         """More directions."""
         self.directions = np.vstack([self.directions, new])
 
+    def replace_directions(self, directions: Array) -> None:
+        """Other directions, whose products the method knows."""
+        self.directions = directions
+
     def products(self, rows: Array, out: Array) -> None:
         """A times each row, into the rows of ``out``."""
         if self._table is not None:

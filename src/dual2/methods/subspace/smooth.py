@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dual2.methods.message import REQUESTS, read_request, split_at, symmetric, triangle_size
+from dual2.methods.run_status import RunStatus
 from dual2.methods.subspace.cholesky import independent
 from dual2.methods.subspace.quadratic_agent import QuadraticAgent
 from dual2.methods.subspace.subspace_method import (
@@ -84,34 +85,33 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent: from the point itself."""
-        self.current.status = ""
+        self._update(status=RunStatus.RUNNING)
         self._restart()
 
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        current = self.current
-        current.sums += 1
-        if current.phase == RECALL:
+        self._update(sums=self.current.sums + 1)
+        if self.current.phase == RECALL:
             self._sum_recalled()
             return
         z, total = self._sum_directions()
         self._asked = read_request(total[-REQUESTS:])
         if not np.isfinite(total).all():
-            current.status = "DIVERGED"
+            self._update(status=RunStatus.DIVERGED)
             return
-        current.variables = round(float(total[VARIABLES]))
-        if current.phase == POINT:
+        self._update(variables=round(float(total[VARIABLES])))
+        if self.current.phase == POINT:
             self._forget_directions()
         elif self._is_met(total[:POINT_SCALARS]):
-            current.status = "CONVERGED"
+            self._update(status=RunStatus.CONVERGED)
             return
-        current.phase = DIRECTION
+        self._update(phase=DIRECTION)
         self._append(z, total)
         self._solve_subspace()
-        if not current.status and self._spanned and current.rows > self.tol:
+        if not self.current.status and self._spanned and self.current.rows > self.tol:
             self._check_infeasible()
-        if not current.status and current.sums >= self.max_sums:
-            current.status = "STALLED"
+        if not self.current.status and self.current.sums >= self.max_sums:
+            self._update(status=RunStatus.STALLED)
 
     # -- directions of an earlier run -------------------------------------------------------------
     def recall(self, state: Mapping[str, Any]) -> bool:
@@ -122,7 +122,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         products, directions = (np.array(state[name]) for name in ("products", "directions"))
         fits = len(directions) == len(products) <= self.memory and "free" not in state
         if fits:
-            self.current.products, self.current.phase = products, RECALL
+            self._update(products=products, phase=RECALL)
             self._split_directions(directions)
         return fits
 
@@ -132,8 +132,8 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         They are made orthonormal in the metric; if they no longer are independent in it, all begins
         again at x.
         """
-        current, rt, xs = self.current, self.runtime, self._split(self.x)
-        count, half = len(current.products), triangle_size(len(current.products))
+        rt, xs = self.runtime, self._split(self.x)
+        count, half = len(self.current.products), triangle_size(len(self.current.products))
         cuts, lower = np.cumsum([POINT_SCALARS, count, count, half, half]), np.tril_indices(count)
 
         def fill(rows: Array, out: Array) -> None:
@@ -149,30 +149,27 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
 
         total = rt.allreduce_filled(int(cuts[-1]) + REQUESTS, fill, least=1)
         head, tilts, along, bends, lengths, asked = split_at(total, cuts)
-        self._asked, current.variables = read_request(asked), round(float(head[VARIABLES]))
+        self._asked = read_request(asked)
+        self._update(variables=round(float(head[VARIABLES])))
         kept, factor = independent(symmetric(lengths, count), np.zeros((count, 0)))
-        current.phase = DIRECTION
+        self._update(phase=DIRECTION)
         if len(kept) < count or not np.isfinite(total).all():
-            current.phase = POINT if rt.anywhere(self.x) else DIRECTION
+            self._update(phase=POINT if rt.anywhere(self.x) else DIRECTION)
             self._forget_directions()
             return
         turn = np.linalg.inv(factor)
-        current.H, current.b, current.c = (
-            turn @ symmetric(bends, count) @ turn.T,
-            turn @ tilts,
-            turn @ along,
-        )
-        current.products = turn @ current.products
+        self._update(H=turn @ symmetric(bends, count) @ turn.T, b=turn @ tilts, c=turn @ along)
+        self._update(products=turn @ self.current.products)
         for part in self.parts:
-            part.directions = turn @ part.directions
+            part.replace_directions(turn @ part.directions)
         self._solve_subspace()
 
     # -- the sum ----------------------------------------------------------------------------------
     def _sum_directions(self) -> tuple[Array, Array]:
         """The next directions (or the point itself), and the sum of what agents tell about them."""
-        current, rt, xptr = self.current, self.runtime, self.runtime.block.xptr
-        fresh = current.phase == POINT
-        count, some = (0, 1) if fresh else (len(current.c), self._width())
+        rt, xptr = self.runtime, self.runtime.block.xptr
+        fresh = self.current.phase == POINT
+        count, some = (0, 1) if fresh else (len(self.current.c), self._width())
         z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
         cuts, lower = np.cumsum(_sizes(rt.p, some, count)), np.tril_indices(some)
 
@@ -199,39 +196,32 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
 
     def _width(self) -> int:
         """Directions of the next sum: random ones are of use only if all can be had."""
-        current = self.current
-        if current.variables > self.memory:
+        if self.current.variables > self.memory:
             return 1
-        if current.sums > PLAIN_SUMS and is_slow(current.trail, self.tol):
-            current.wide = min(WIDTH_GROWTH * current.wide, MAX_WIDTH)
-        wide = max(current.wide, CHEAP_NUMBERS // self.runtime.p)
-        return max(1, min(wide, current.variables - len(current.c)))
+        if self.current.sums > PLAIN_SUMS and is_slow(self.current.trail, self.tol):
+            self._update(wide=min(WIDTH_GROWTH * self.current.wide, MAX_WIDTH))
+        wide = max(self.current.wide, CHEAP_NUMBERS // self.runtime.p)
+        return max(1, min(wide, self.current.variables - len(self.current.c)))
 
     def _directions(self, i: int, x: Array, some: int) -> Array:
         """An agent's parts of the next directions: of the gradient, then random ones."""
-        current, part = self.current, self.parts[i]
-        found = part.solve(part.gradient(x, current.lam))[None]
+        part = self.parts[i]
+        found = part.solve(part.gradient(x, self.current.lam))[None]
         if some == 1:
             return found
-        return np.vstack([found, part.sample(part.generator(current.sums), some - 1)])
+        return np.vstack([found, part.sample(part.generator(self.current.sums), some - 1)])
 
     def _is_met(self, numbers: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
-        current = self.current
-        current.kkt = max(float(numbers[POINT_STATIONARITY]), current.rows)
-        current.trail = np.append(current.trail, current.kkt)[-TRAIL_LENGTH:]
-        return bool(numbers[POINT_VIOLATIONS] == 0 and current.rows <= self.tol)
+        self._update(kkt=max(float(numbers[POINT_STATIONARITY]), self.current.rows))
+        self._update(trail=np.append(self.current.trail, self.current.kkt)[-TRAIL_LENGTH:])
+        return bool(numbers[POINT_VIOLATIONS] == 0 and self.current.rows <= self.tol)
 
     # -- directions -------------------------------------------------------------------------------
     def _forget_directions(self) -> None:
-        current, none = self.current, np.zeros(0)
-        current.c, current.b, current.H, current.products = (
-            none,
-            none,
-            np.zeros((0, 0)),
-            current.products[:0],
-        )
-        self._buffer = current.products  # a saved state may have what was there
+        none = np.zeros(0)
+        self._update(c=none, b=none, H=np.zeros((0, 0)), products=self.current.products[:0])
+        self._buffer = self.current.products  # a saved state may have what was there
         self._split_directions(np.zeros((0, len(self.x))))
         self.gram.reset()
 
@@ -241,8 +231,8 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         With T their products with the known directions Q in the metric and L the factor of their
         products with each other less TTᵀ, the new ones are L⁻¹(z - TQ).
         """
-        current, some = self.current, len(z)
-        cuts = np.cumsum(_sizes(self.runtime.p, some, len(current.c)))
+        some = len(z)
+        cuts = np.cumsum(_sizes(self.runtime.p, some, len(self.current.c)))
         _, products, tilts, bends, lengths, across, along, _ = split_at(total, cuts)
         along = along.reshape(some, -1)
         kept, factor = independent(symmetric(lengths, some), along)
@@ -250,7 +240,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         if not len(kept) or kept[0] > 0:
             self._on_dependent()
         if len(kept):
-            current.idle = current.idle if kept[0] > 0 else 0
+            self._update(idle=self.current.idle if kept[0] > 0 else 0)
             turn, T, bends = np.linalg.inv(factor), along[kept], symmetric(bends, some)
             bends, products = bends[np.ix_(kept, kept)], products.reshape(some, -1)[kept]
             moves = self._moves(turn, T, (products, tilts[kept], bends))
@@ -258,12 +248,12 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
             turn = turn[moves]
             back = turn @ T
             self._extend_hessian(turn, T, bends, across.reshape(some, -1)[kept])
-            current.b = np.append(current.b, turn @ tilts[kept] - back @ current.b)
-            current.c = np.append(current.c, np.zeros(len(turn)))
+            self._update(b=np.append(self.current.b, turn @ tilts[kept] - back @ self.current.b))
+            self._update(c=np.append(self.current.c, np.zeros(len(turn))))
             self._extend_products(products, turn, back)
             for part, own in zip(self.parts, self._split(z[kept]), strict=True):
                 part.keep(turn @ own - back @ part.directions)
-        if len(current.c) > self.memory:
+        if len(self.current.c) > self.memory:
             self._merge()
 
     def _moves(self, turn: Array, T: Array, new: tuple[Array, Array, Array]) -> Array:
@@ -275,11 +265,11 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         """
         if not self.gram.is_smooth(self.h, self.runtime.p):
             return np.ones(len(turn), dtype=bool)
-        current, (products, tilts, bends) = self.current, new
+        (products, tilts, bends) = new
         back = turn @ T
-        S = turn @ products - back @ current.products
-        lengths = np.einsum("kj,kj->k", weigh(S, current.metric), S)
-        slopes = turn @ tilts - back @ current.b
+        S = turn @ products - back @ self.current.products
+        lengths = np.einsum("kj,kj->k", weigh(S, self.current.metric), S)
+        slopes = turn @ tilts - back @ self.current.b
         curvatures = np.einsum("kj,kj->k", turn @ bends, turn)
         return (lengths > VANISHING) | (slopes != 0.0) | (curvatures > VANISHING)
 
@@ -292,49 +282,46 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         new[:old, :old], new[old:, old:] = H, 0.5 * (own + own.T)
         new[old:, :old] = turn @ (across - T @ H)
         new[:old, old:] = new[old:, :old].T
-        self.current.H = new
+        self._update(H=new)
 
     def _extend_products(self, products: Array, turn: Array, back: Array) -> None:
         """Products of ``turn`` times directions less ``back`` times the known ones, beside these.
 
         They stay in their place while there is room behind them.
         """
-        current, count = self.current, len(self.current.products)
+        count = len(self.current.products)
         need = count + len(turn)
-        if current.products.base is not self._buffer or len(self._buffer) < need:
-            most = min(current.variables, self.memory + 1)
+        if self.current.products.base is not self._buffer or len(self._buffer) < need:
+            most = min(self.current.variables, self.memory + 1)
             self._buffer = np.empty((max(need, most), self.runtime.p))
-            self._buffer[:count] = current.products
+            self._buffer[:count] = self.current.products
         np.matmul(turn, products, out=self._buffer[count:need])
         if count:
-            self._buffer[count:need] -= back @ current.products
-        current.products = self._buffer[:need]
+            self._buffer[count:need] -= back @ self.current.products
+        self._update(products=self._buffer[:need])
 
     def _merge(self) -> None:
         """The older half of the directions becomes one: their part of the present point."""
-        current, half = self.current, len(self.current.c) // 2
-        share = float(np.linalg.norm(current.c[:half]))
-        first = current.c[:half] / share if share > 0 else np.eye(half)[0]
-        join = np.zeros((len(current.c) - half + 1, len(current.c)))
-        join[0, :half], join[1:, half:] = first, np.eye(len(current.c) - half)
-        current.c, current.b, current.H = (
-            join @ current.c,
-            join @ current.b,
-            join @ current.H @ join.T,
+        half = len(self.current.c) // 2
+        share = float(np.linalg.norm(self.current.c[:half]))
+        first = self.current.c[:half] / share if share > 0 else np.eye(half)[0]
+        join = np.zeros((len(self.current.c) - half + 1, len(self.current.c)))
+        join[0, :half], join[1:, half:] = first, np.eye(len(self.current.c) - half)
+        self._update(
+            c=join @ self.current.c, b=join @ self.current.b, H=join @ self.current.H @ join.T
         )
-        current.products = join @ current.products
+        self._update(products=join @ self.current.products)
         for part in self.parts:
-            part.directions = join @ part.directions
+            part.replace_directions(join @ part.directions)
         self.gram.reset()
 
     def _on_dependent(self) -> None:
         """A direction is nothing new; too many are the end, or a beginning at the point itself."""
-        self.current.idle += 1
+        self._update(idle=self.current.idle + 1)
         if self.current.idle >= _MAX_IDLE:
             self._restart()
 
     def _restart(self) -> None:
-        current = self.current
-        current.idle, current.restarts, current.phase = 0, current.restarts + 1, POINT
-        if current.restarts > _MAX_RESTARTS or not self.runtime.anywhere(self.x):
-            current.status = "STALLED"
+        self._update(idle=0, restarts=self.current.restarts + 1, phase=POINT)
+        if self.current.restarts > _MAX_RESTARTS or not self.runtime.anywhere(self.x):
+            self._update(status=RunStatus.STALLED)

@@ -96,7 +96,7 @@ def solve_piecewise_linear(
     steepest = float(np.abs(plain.S @ kinks.high).max())
     point, attempted = _begin(plain, kinks, start), False
     for _ in range(MAX_STEPS):
-        gram.evaluations += 1
+        gram.count_evaluations()
         with np.errstate(all="ignore"):  # at the last digits; whatever comes of it is not taken
             new = _advance(plain, point)
             gap = np.inf if new is None else _gap(plain, kinks, new, steepest)

@@ -1,6 +1,6 @@
 """What the two primal modes share: known directions, their products, the multiplier, the state."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
@@ -10,6 +10,7 @@ from dual2.engine.local import DENSE_A
 from dual2.engine.pack import Block
 from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
 from dual2.methods.method import TerminationReport
+from dual2.methods.run_status import RunStatus
 from dual2.methods.subspace.certificates import find_descent, prove_infeasible, prove_unbounded
 from dual2.methods.subspace.quadratic_agent import QuadraticAgent
 from dual2.methods.subspace.subspace_pmm import solve_with_fallbacks
@@ -42,7 +43,7 @@ GROWING |= {name: (0, 1) for name in ("H", "gram_matrix")}
 """Axes of the state that have one place for each direction."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class SubspaceState:
     """What every process knows, the same in every process; saved and restored.
 
@@ -74,7 +75,7 @@ class SubspaceState:
     sigma: float = 0.0
     rows: float = np.inf
     kkt: float = np.inf
-    status: str = ""
+    status: str = RunStatus.RUNNING
 
 
 K = TypeVar("K", bound=SubspaceState)
@@ -132,36 +133,36 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
         self._split_directions(np.zeros((0, len(x))))
         self.products = 0
         if warm:
-            self.current.phase = POINT
+            self._update(phase=POINT)
         self._solve_subspace()
-        self.current.metric = self.current.weights.copy()
+        self._update(metric=self.current.weights.copy())
         self._precondition(self.current.metric, metric=True)
         self.x = x.copy()
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
-        current = self.current
-        current.gram_weights, current.gram_matrix = self.gram.weights, self.gram.matrix
+        gram = {"gram_weights": self.gram.weights, "gram_matrix": self.gram.matrix}
         directions = np.hstack([part.directions for part in self.parts])
         calls = {"calls_A": self.products, "looks": self.gram.evaluations}
         return (
-            dump_state(current, ("products", "span"))
+            dump_state(replace(self.current, **gram), ("products", "span"))
             | {"x": self.x.copy(), "directions": directions}
             | calls
         )
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
-        self.current = current = load_state(self.state_type, state)
-        self.gram = Gram(current.gram_weights, current.gram_matrix)
+        self.current = load_state(self.state_type, state)
+        self.gram = Gram(self.current.gram_weights, self.current.gram_matrix)
+        self.gram.count_evaluations(int(state["looks"]))
         self.x, directions = np.array(state["x"]), np.array(state["directions"])
         self._split_directions(directions)
-        counts = {len(current.b), *current.H.shape, self._count(), len(directions)}
-        if len(counts) > 1 or len(current.c) not in (0, *counts):
+        counts = {len(self.current.b), *self.current.H.shape, self._count(), len(directions)}
+        if len(counts) > 1 or len(self.current.c) not in (0, *counts):
             raise ValueError(f"numbers of directions differ: {sorted(counts)}")
-        self.products, self.gram.evaluations = int(state["calls_A"]), int(state["looks"])
-        self._precondition(current.metric, metric=True)
-        self._precondition(current.weights, metric=False)
+        self.products = int(state["calls_A"])
+        self._precondition(self.current.metric, metric=True)
+        self._precondition(self.current.weights, metric=False)
 
     # -- what others read -------------------------------------------------------------------------
     def oracle_calls(self) -> dict[str, int]:
@@ -176,38 +177,42 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
         """As others; where it has ended in vain, look for a proof that nothing was possible."""
         before = self.current.sums
         super().advance(rounds, seconds)
-        stalled = self.current.status == "STALLED" and self.current.sums > before
-        if stalled or (self.current.status == "INFEASIBLE" and self._separator is None):
+        stalled = self.current.status == RunStatus.STALLED and self.current.sums > before
+        if stalled or (self.current.status == RunStatus.INFEASIBLE and self._separator is None):
             self._check_infeasible()
-        if self.current.status == "UNBOUNDED" and self._ray is None:
+        if self.current.status == RunStatus.UNBOUNDED and self._ray is None:
             self._check_unbounded(self.current.c)
         self.report = self._report()
 
     def _report(self) -> TerminationReport:
-        current = self.current
         return TerminationReport(
-            current.kkt, current.lam, current.status, self._asked, self._separator, self._ray
+            self.current.kkt,
+            self.current.lam,
+            self.current.status,
+            self._asked,
+            self._separator,
+            self._ray,
         )
 
     def _check_unbounded(self, c: Array) -> None:
         """End the run if the objective is proven to be unbounded below along c."""
-        current = self.current
-        u = find_descent(self.h, self._problem(current.H, self._base), c, self._squares())
+        u = find_descent(self.h, self._problem(self.current.H, self._base), c, self._squares())
         if u is None:
             return
         direction = np.concatenate([part.along(u) for part in self.parts])
-        self._ray = prove_unbounded(self.runtime, self.h, direction, current.lam)
+        self._ray = prove_unbounded(self.runtime, self.h, direction, self.current.lam)
         if self._ray is not None:
-            current.status, current.c = "UNBOUNDED", c
+            self._update(status=RunStatus.UNBOUNDED, c=c)
 
     def _check_infeasible(self) -> None:
         """Look for a proof that no point meets what h demands: the end, if there is one."""
-        current = self.current
-        c = current.c if len(current.c) == self._count() else np.zeros(self._count())
-        problem = self._problem(current.H, self._base)
-        self._separator = prove_infeasible(self.runtime, self.h, problem, (self.x, c, current.lam))
+        c = self.current.c if len(self.current.c) == self._count() else np.zeros(self._count())
+        problem = self._problem(self.current.H, self._base)
+        self._separator = prove_infeasible(
+            self.runtime, self.h, problem, (self.x, c, self.current.lam)
+        )
         if self._separator is not None:
-            current.status = "INFEASIBLE"
+            self._update(status=RunStatus.INFEASIBLE)
 
     def _ratios(self) -> Array:
         """Stationarity of each agent at (x, λ), as the certificate judges it."""
@@ -230,7 +235,7 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
         """
         cuts = self.runtime.block.xptr[1:-1]
         for part, own in zip(self.parts, np.split(directions, cuts, axis=1), strict=True):
-            part.directions = own.copy()
+            part.replace_directions(own.copy())
 
     # -- the reduced problem ----------------------------------------------------------------------
     def _problem(self, H: Array, base: Array) -> SubspaceProblem:
@@ -246,14 +251,13 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
 
     def _solve_subspace(self) -> None:
         """Solve the problem in the known directions; agents follow with x and preconditioners."""
-        current = self.current
-        problem, tol = self._problem(current.H, np.zeros(self.runtime.p)), self._accuracy()
+        problem, tol = self._problem(self.current.H, np.zeros(self.runtime.p)), self._accuracy()
         found = solve_with_fallbacks(
-            self.h, problem, self.gram, current.c, current.lam, current.sigma, tol
+            self.h, problem, self.gram, self.current.c, self.current.lam, self.current.sigma, tol
         )
         self._adopt(found)
-        current.c = found.c
-        self.x = np.concatenate([part.along(current.c) for part in self.parts])
+        self._update(c=found.c)
+        self.x = np.concatenate([part.along(self.current.c) for part in self.parts])
         self._check_unbounded(found.c)
 
     def _accuracy(self) -> float:
@@ -262,14 +266,13 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
 
     def _adopt(self, found: SubspaceSolution) -> None:
         """Take multiplier and residual, and second derivatives for the preconditioners."""
-        current = self.current
-        current.lam, current.s, current.y, current.rows = found.lam, found.s, found.y, found.rows
-        current.sigma = found.sigma / SIGMA_BACK
+        self._update(lam=found.lam, s=found.s, y=found.y, rows=found.rows)
+        self._update(sigma=found.sigma / SIGMA_BACK)
         weights = found.weights
         if weights is None:
-            weights = curvature(self.h, current.s, current.lam)
-        if weights_changed(weights, current.weights, WEIGHT_RTOL):
-            current.weights = weights
+            weights = curvature(self.h, self.current.s, self.current.lam)
+        if weights_changed(weights, self.current.weights, WEIGHT_RTOL):
+            self._update(weights=weights)
             self._precondition(weights, metric=False)
 
     def _precondition(self, weights: Array, metric: bool) -> None:

@@ -106,6 +106,10 @@ class Gram:
         if weights is not None and matrix is not None:
             self.weights, self.matrix = weights.copy(), matrix.copy()
 
+    def count_evaluations(self, number: int = 1) -> None:
+        """So many more of h."""
+        self.evaluations += number
+
     def is_smooth(self, h: Function, p: int) -> bool:
         """As :func:`is_smooth`, asked once in a run."""
         if self._smooth is None:
@@ -226,7 +230,7 @@ def minimise(
     from then on steps are taken as long as each leaves a quarter of the gradient at most.
     """
     point = _evaluate(problem, piece, c, problem.base + problem.along(c))
-    gram.evaluations += 1
+    gram.count_evaluations()
     exact, previous, solved = False, np.inf, np.zeros(0)
     for _ in range(_MAX_NEWTON_STEPS):
         quadratic, dual_products = problem.H @ point.c + problem.b, problem.dual_products(point.lam)
@@ -269,7 +273,7 @@ def _search(
     slack = 8.0 * EPS * abs(point.value)
     for _ in range(_MAX_HALVINGS):
         new = _evaluate(problem, piece, point.c + t * d, point.s + t * along)
-        gram.evaluations += 1
+        gram.count_evaluations()
         if new.value <= point.value - 1e-4 * t * decrement + slack:
             return new
         t *= 0.5
