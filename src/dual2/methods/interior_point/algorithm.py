@@ -229,12 +229,15 @@ class InteriorPoint(Run):
     def _keep_best(self, residuals: Residuals) -> None:
         """Keep the best point, and note when the iterations have last got on."""
         now, found = self.current, residuals.relative
-        clear = found < PROGRESS * now.mark
+        clear = found < PROGRESS * now.mark_residual
         if now.best >= NEARLY:  # far from a solution gaps say little, complementarity more
             clear = clear or residuals.mu < PROGRESS * now.mark_mu
         if clear:
             now = replace(
-                now, progress_at=now.iterations, mark=min(found, now.mark), mark_mu=residuals.mu
+                now,
+                progress_at=now.iterations,
+                mark_residual=min(found, now.mark_residual),
+                mark_mu=residuals.mu,
             )
         if found < now.best or not now.iterations:
             self._best, self._best_before = self.agents.points, self._before

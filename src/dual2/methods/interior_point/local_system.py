@@ -199,10 +199,10 @@ def _coupled_solver(
         return _dense_solver(H[0][np.ix_(at, at)], diagonal[at])
     if sp.issparse(H):
         top = sp.csr_array(H)[at][:, at] + sp.diags_array(diagonal[at])
+    elif H.ndim == 3:
+        top = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
     else:
         top = sp.diags_array(H[0][at] + diagonal[at])
-        if H.ndim == 3:
-            top = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
     K = sp.csr_array(top)
     signs = np.ones(K.shape[0])
     if rows is not None:

@@ -55,7 +55,7 @@ class State:
         Iterations with more centring that follow a step that was cut short.
     best : float
         Least residual so far.
-    progress_at, mark, mark_mu : int, float, float
+    progress_at, mark_residual, mark_mu : int, float, float
         The iteration in which the residual, or far from a solution μ, last fell clearly; the least
         residual and μ then.
     best_dual, best_tau : ndarray, float
@@ -100,7 +100,7 @@ class State:
     careful: int = 0
     best: float = np.inf
     progress_at: int = 0
-    mark: float = np.inf
+    mark_residual: float = np.inf
     mark_mu: float = np.inf
     best_tau: float = 1.0
     best_kappa: float = 1.0
