@@ -145,7 +145,7 @@ def test_claims_of_a_store(tmp_path):
     found = claims(store)
     assert found == claims(Store(tmp_path))
     assert len(found) > 35
-    assert {claim.group for claim in found} == set(ABOUT)
+    assert {claim.group for claim in found} == {*ABOUT, "theory"}
     assert all(claim.text and claim.where and claim.reason for claim in found)
     captions = {claim.text: claim for claim in found if claim.where.endswith("caption")}
     assert captions["κ_pd = 98603"].verdict == "reproduced"

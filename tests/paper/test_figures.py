@@ -12,6 +12,7 @@ from dual2.bench.store import Store, StoredRun
 from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.paper.figures import draw
+from dual2.solving.plotting import plot_trace
 from stored_runs import ABOUT, CLAIMS, fill, stored
 
 STEMS = ("exp1", "mine-a-b")
@@ -31,7 +32,8 @@ def store(tmp_path_factory):
 
 def test_every_file_is_written(store):
     found = {path.name for path in store.folder.iterdir() if path.is_file()}
-    assert found == FILES | {"report.html", "plan.json"}
+    of_paper = {"exp1-paper.png", "exp1-paper.pdf"}
+    assert found == FILES | of_paper | {"report.html", "plan.json"}
     assert "Claim 2" in (store.folder / "report.html").read_text()
 
 
@@ -41,6 +43,28 @@ def test_drawn_again_elsewhere_the_bytes_are_the_same(store, tmp_path):
     for path in drawn(tmp_path):
         assert path.read_bytes() == (store.folder / path.name).read_bytes(), path.name
     assert b"CreationDate" not in (tmp_path / "exp1.pdf").read_bytes()
+
+
+def test_the_figure_for_print_has_what_the_paper_shows(tmp_path, monkeypatch):
+    asked = {}
+
+    def spy(named, **more):
+        asked[len(more.get("panels", ()))] = list(named)
+        return plot_trace(named, **more)
+
+    monkeypatch.setattr("dual2.paper.figures.plot_trace", spy)
+    store = Store(tmp_path)
+    runs = [
+        stored("iD2A, ρ = ρ*", 2e3, method="iD2A"),
+        stored("iD2A, ρ = ρ*, literal", 3e3, method="iD2A", accuracy="literal"),
+        stored("Newton", 40, method="Newton", notes={"ours": True}),
+    ]
+    for run in runs:
+        store.save(run)
+    store.plan([run.case for run in runs])
+    drawn(tmp_path)
+    assert len(asked[0]) == 3
+    assert asked[3] == ["iD2A, ρ = ρ*"]
 
 
 def test_csv_holds_every_row_of_every_trace(store):

@@ -48,6 +48,9 @@ MARKERS = ("<", ">", "p", "d", "8", "H")
 SUBSOLVERS = {"pdpg": "dashed", "lpd": "dashdot"}
 """Kinds of lines of the subsolvers; the others are solid."""
 
+LITERAL_MARKER, LITERAL_WIDTH = "|", 1.0
+"""Runs with ``accuracy="literal"``: a thin line with ticks, in the colour of their method."""
+
 FILLED = {"solid": "full", "dashed": "left", "dashdot": "bottom", "dotted": "none"}
 """How markers are filled where there are no lines to tell methods of one colour apart."""
 
@@ -74,6 +77,8 @@ def style(run: StoredRun) -> Style:
     if run.case.notes.get("ours"):
         return replace(OURS, dash=OUR_DASHES.get(name, "solid"))
     base = _base(name)
+    if solve.get("accuracy") == "literal":
+        base = replace(base, marker=LITERAL_MARKER, width=LITERAL_WIDTH)
     dash = SUBSOLVERS.get(str(solve.get("subsolver", "")).lower(), base.dash)
     dash = "dotted" if solve.get("rho", "auto") == 0 else dash
     return replace(base, dash=dash)

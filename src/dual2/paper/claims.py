@@ -1,6 +1,6 @@
-"""The claims of the paper's experiment sections, judged by stored runs alone.
+"""The claims of the paper: those of the experiment sections are judged by stored runs alone.
 
-The claims are data, ``claims.toml``. Costs are those from which on the gap stays below the target
+These are data, ``claims.toml``. Costs are those from which on the gap stays below the target
 (accelerated methods oscillate); the target is the smallest of 1e-8, 1e-6, 1e-4, 1e-2 at which the
 runs decide. A run that was cut counts as costing more than it had spent.
 """
@@ -12,6 +12,7 @@ from dataclasses import replace
 from dual2.bench.store import Store, StoredRun
 from dual2.paper.captions import ABOUT, Constant, read_toml
 from dual2.paper.planned_runs import LITERAL
+from dual2.paper.theory_claims import theory_claims
 from dual2.paper.verdicts import NOT_REPRODUCED, REPRODUCED, UNDECIDED, Claim, Order, judge
 
 _FILE = read_toml("claims.toml")
@@ -40,12 +41,15 @@ AIMS = {group: _orders("aims", group) for group in _FILE["aims"]}
 SPARSE = "With the inner test at every tenth iteration"
 """How the runs with ``accuracy="paper"`` differ most from the printed text."""
 
+PRINTED_GROUPS = ("exp1", "exp2", "exp3")
+"""With all of these the claims of the theory sections are listed as well."""
+
 OPEN: dict[str, dict[str, str]] = _FILE["open"]
 """Claims that these runs cannot decide, and why."""
 
 
 def claims(store: Store) -> list[Claim]:
-    """Every claim about the groups that a store holds, in the paper's order.
+    """Every claim about the groups that a store holds, then those about the theory.
 
     ``store``: of ``dual2 reproduce``.
     """
@@ -55,7 +59,7 @@ def claims(store: Store) -> list[Claim]:
         if group in present:
             runs = {run.case.label: run for run in store.runs(group)}
             found += _group_claims(group, runs)
-    return found
+    return found + (theory_claims() if set(PRINTED_GROUPS) <= present else [])
 
 
 def _group_claims(group: str, runs: dict[str, StoredRun]) -> Iterator[Claim]:

@@ -1,8 +1,9 @@
 """Everything a store has to show, drawn from it: tables, figures, report.
 
-For each group of runs NAME.csv (traces), NAME.json (what was run and what came out), NAME.png and
-NAME.pdf (the paper's three panels), and report.html for all of them. The same store gives the same
-bytes, whenever it is drawn.
+For each group of runs there are NAME.csv (traces), NAME.json (what was run and what came out),
+NAME.png and NAME.pdf (convergence). Groups of the paper have NAME-paper.png and NAME-paper.pdf as
+well: what the paper's own figure shows, in its three panels, for print. One report.html has all of
+it. The same store gives the same bytes, whenever it is drawn.
 """
 
 import os
@@ -19,8 +20,9 @@ from dual2.bench.store import Store, StoredRun
 from dual2.bench.styles import labels, styles
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing, to_csv, write_atomically
+from dual2.paper.planned_runs import LITERAL
 from dual2.paper.report import page
-from dual2.solving.plotting import measure_of, plot_trace, require, write_figure
+from dual2.solving.plotting import PANELS, measure_of, plot_trace, require, write_figure
 from dual2.solving.storage import to_json
 
 if TYPE_CHECKING:
@@ -31,6 +33,9 @@ SUFFIXES = ("csv", "json", "png", "pdf")
 """Files of each group."""
 
 REPORT = "report.html"
+
+OF_PAPER, OF_PAPER_SUFFIXES, OF_PAPER_WIDTH = "-paper", ("png", "pdf"), 10.0
+"""End of the name of the figure that shows what the paper shows, its files and width in inches."""
 
 
 def draw(
@@ -55,12 +60,21 @@ def draw(
     require("jinja2", "matplotlib", "plotly")
     names = {group: slug(group) for group in groups}
     files = [store.folder / f"{name}.{suffix}" for name in names.values() for suffix in SUFFIXES]
+    of_paper = {name for group, name in names.items() if group in about}
+    files += [
+        store.folder / f"{name}{OF_PAPER}.{suffix}"
+        for name in sorted(of_paper)
+        for suffix in OF_PAPER_SUFFIXES
+    ]
     files.append(store.folder / REPORT)
     for file in files:
         refuse_existing(file, force)
     for group, name in names.items():
         title = about[group].title if group in about else group
         _draw_group(store.runs(group), group, title, store.folder / name)
+        if name in of_paper:
+            stem = store.folder / f"{name}{OF_PAPER}"
+            _draw_runs([run for run in store.runs(group) if _of_paper(run)], stem, "")
     found = claims(store) if claims and about.keys() & names.keys() else []
     write_atomically(store.folder / REPORT, page(store, about, found))
     return [file for file in files if file.exists()]
@@ -69,6 +83,16 @@ def draw(
 def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -> None:
     write_atomically(stem.with_suffix(".csv"), csv_text(runs))
     write_atomically(stem.with_suffix(".json"), json_text(group, runs))
+    _draw_runs(runs, stem, title)
+
+
+def _of_paper(run: StoredRun) -> bool:
+    """Whether the paper's figure has such a curve: no method or mode of ours."""
+    return not run.case.notes.get("ours") and not run.case.label.endswith(LITERAL)
+
+
+def _draw_runs(runs: Sequence[StoredRun], stem: Path, title: str) -> None:
+    """A figure of all runs with a trace; without a title it is the one for print."""
     shown = [run for run in runs if len(run.trace.get("rounds", ()))]
     if not shown:
         for suffix in (".png", ".pdf"):
@@ -76,7 +100,8 @@ def _draw_group(runs: Sequence[StoredRun], group: str, title: str, stem: Path) -
         return
     named = dict(zip(labels(shown), shown, strict=True))
     looks = dict(zip(named, styles(shown), strict=True))
-    figure = plot_trace(named, title=title, styles=looks)
+    print_form = {} if title else {"panels": PANELS[:3], "width": OF_PAPER_WIDTH}
+    figure = plot_trace(named, title=title or None, styles=looks, **print_form)
     for suffix in (".png", ".pdf"):
         write_figure(figure, stem.with_suffix(suffix))
         figure.set_layout_engine("none")  # both files have the layout of the first

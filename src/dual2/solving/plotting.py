@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -15,7 +15,8 @@ from dual2.files import write_atomically
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PANELS = (
+Panels = Sequence[tuple[tuple[str, ...], str]]
+PANELS: Panels = (
     (("grad_f", "prox_g"), "calls to ∇f and prox g"),
     (("A", "AT", "prox_h"), "calls to A, Aᵀ and prox h*"),
     (("rounds",), "communication rounds"),
@@ -83,6 +84,8 @@ def plot_trace(
     measure: str | None = None,
     title: str | None = None,
     styles: Mapping[str, Style] | None = None,
+    panels: Panels = PANELS,
+    width: float = 14.0,
 ) -> "Figure":
     """Four panels: oracle calls of the objective, of the coupling, rounds, and all exchanges.
 
@@ -98,6 +101,10 @@ def plot_trace(
         Heading.
     styles : mapping from name to Style, optional
         How each curve looks; by default the colours of :data:`COLOURS` in turn.
+    panels : sequence, optional
+        Trace columns that are added up on each horizontal axis, and its label.
+    width : float, optional
+        Of the figure, in inches.
 
     Returns
     -------
@@ -115,10 +122,10 @@ def plot_trace(
     named = results if isinstance(results, Mapping) else {"": results}
     if not named:
         raise Dual2Error("There is nothing to plot: the mapping of results is empty.")
-    height = 3.6 + 0.25 * -(-len(named) // _legend_columns(named))
-    figure = new_panels(1, len(PANELS), (14, height), sharey=True)
+    height = width / 3.9 + 0.25 * -(-len(named) // _legend_columns(named, width))
+    figure = new_panels(1, len(panels), (width, height), sharey=True)
     measure = measure or measure_of(named.values())
-    for panel, (columns, label) in zip(figure.axes, PANELS, strict=True):
+    for panel, (columns, label) in zip(figure.axes, panels, strict=True):
         for position, (name, result) in enumerate(named.items()):
             spent = sum(_column(result, column, name) for column in columns)
             style = styles[name] if styles else _style(position)
@@ -130,7 +137,7 @@ def plot_trace(
         figure.legend(
             *figure.axes[0].get_legend_handles_labels(),
             loc="outside lower center",
-            ncols=_legend_columns(named),
+            ncols=_legend_columns(named, width),
             frameon=False,
             handlelength=3.2,
         )
@@ -141,10 +148,10 @@ def plot_trace(
     return figure
 
 
-def _legend_columns(named: Mapping[str, Traced]) -> int:
-    """As many as the longest name leaves room for."""
+def _legend_columns(named: Mapping[str, Traced], width: float) -> int:
+    """As many as the longest name leaves room for: about ten characters to an inch."""
     longest = max(len(name) for name in named)
-    return min(len(named), max(1, 140 // (longest + 10)), 4)
+    return min(len(named), max(1, int(10.0 * width) // (longest + 10)), 4)
 
 
 def _style(position: int) -> Style:
