@@ -127,6 +127,18 @@ def test_exact_sums_and_the_order_of_the_tree_agree():
     assert exact.objective == pytest.approx(tree.objective, rel=1e-10)
 
 
+@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+def test_the_unit_of_the_objective_changes_nothing(unit):
+    """Agents of nine variables are padded to ten; the padding must not set the cost's scale."""
+    agents, _, _, b = linear_program(2, n=9)
+    agents = [d2.Agent(agent.A, unit * agent.f, agent.g) for agent in agents]
+    result = d2.solve(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK, **EXACT)
+    agents, _, _, b = linear_program(2, n=9)
+    known = d2.solve(d2.Problem(agents, d2.IndicatorAtMost(b)), NETWORK, **EXACT)
+    assert result.status == "CONVERGED" and result.counts.sums == known.counts.sums
+    assert result.objective / unit == pytest.approx(known.objective, rel=1e-9)
+
+
 def test_many_agents_are_computed_together():
     rng = np.random.default_rng(0)
     costs = rng.uniform(1, 2, 2000)

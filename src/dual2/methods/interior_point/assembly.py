@@ -185,7 +185,7 @@ def _cut(members: Sequence[Member], width: int, p: int) -> list[list[Member]]:
 def _joined(members: Sequence[Member], width: int, active: Array, sparse: bool) -> Block:
     """One group of all agents of these members."""
     count = sum(len(member.places) for member in members)
-    H, q = np.ones((count, width)), np.zeros((count, width))
+    H, q = np.zeros((count, width)), np.zeros((count, width))  # padding must not set the units
     lower, upper = np.full((count, width), -np.inf), np.full((count, width), np.inf)
     A = np.zeros((0 if sparse else count, len(active), width))
     maps, offsets, columns, first = [], [], [], 0
