@@ -198,20 +198,25 @@ def _coupled_solver(
     if rows is None and not sp.issparse(H):
         return _dense_solver(H[0][np.ix_(at, at)], diagonal[at])
     if sp.issparse(H):
-        top = sp.csr_array(H)[at][:, at] + sp.diags_array(diagonal[at])
+        K = sp.csr_array(sp.csr_array(H)[at][:, at] + _diagonal(diagonal[at]))
     elif H.ndim == 3:
-        top = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
+        K = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
     else:
-        top = sp.diags_array(H[0][at] + diagonal[at])
-    K = sp.csr_array(top)
+        K = _diagonal(H[0][at] + diagonal[at])
     signs = np.ones(K.shape[0])
     if rows is not None:
         B = rows.rows.B[:, at]
-        corner = rows.inverse_matrix() + sp.diags_array(np.full(B.shape[0], rho))
+        corner = rows.inverse_matrix() + _diagonal(np.full(B.shape[0], rho))
         K = sp.csr_array(sp.block_array([[K, B.T], [B, -corner]], format="csr"))
         signs = np.concatenate([signs, -np.ones(B.shape[0])])
     K.sort_indices()
     return _sparse_solver(K, signs, cache.find(K, signs))
+
+
+def _diagonal(values: Array) -> sp.csr_array:
+    """The diagonal matrix, of any size."""
+    places = np.arange(len(values) + 1)
+    return sp.csr_array((values, places[:-1], places), shape=(len(values), len(values)))
 
 
 def _dense_solver(H: Array, diagonal: Array) -> Callable[[Array], Array]:
