@@ -28,10 +28,8 @@ RHO = 1e-8
 NEAR = 1e-14
 """Distance to a bound, relative to the largest variable, at which it holds: rounding, no more. A
 variable may well be at 1e-8 when others are at 1e3."""
-WRONG = 1e-9
+WRONG = 1e-12
 """Part of the forces by which a multiplier may have the wrong sign."""
-DUST = 1e-14
-"""Part of an agent's largest variable below which another one is rounding."""
 CLOSE = 1e-3
 """Relative distance within which a multiplier of h is set to the slope of its piece."""
 
@@ -190,9 +188,15 @@ def objective_of(block: Block, point: Point) -> Array:
     return 0.5 * dot(point.v, block.curve(point.v)) + dot(block.q, point.v)
 
 
-def without_dust(v: Array) -> Array:
-    """The variables, those that are rounding of an agent's largest being 0."""
-    return np.where(np.abs(v) > DUST * np.abs(v).max(axis=1, initial=0.0)[:, None], v, 0.0)
+def without_dust(v: Array, part: float) -> Array:
+    """Rows of numbers; those below this part of their row's largest are 0.
+
+    Examples
+    --------
+    >>> without_dust(np.array([[1.0, 1e-15, 1e-12]]), 1e-14).tolist()
+    [[1.0, 0.0, 1e-12]]
+    """
+    return np.where(np.abs(v) > part * np.abs(v).max(axis=-1, initial=0.0, keepdims=True), v, 0.0)
 
 
 def exact_prices(block: Block, point: Point, dual: Array) -> Array:
