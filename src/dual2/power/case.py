@@ -3,6 +3,7 @@
 import os
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -309,6 +310,7 @@ class Dispatch:
         buses = [unit.bus for unit in self.units]
         ties = [unit.buses for unit in self.units if isinstance(unit, DCLine)]
         lines = [*(lines or []), *ties]
+        lines += self._island_links(buses, lines)
         self._check_interfaces({*buses, *self.demand, *(end for line in lines for end in line)})
         talks = agent_graph(buses, lines)
         network = Network(talks if self.zones is None else self.zones.graph(talks))
@@ -320,6 +322,16 @@ class Dispatch:
                     "no line leads there from any unit."
                 )
         return network
+
+    def _island_links(self, buses: list[Any], lines: list[Any]) -> list[tuple[Any, Any]]:
+        """Links between the first units of islands, since sums travel through all agents."""
+        links, first = [], dict[int, Any]()
+        for bus in buses:
+            first.setdefault(self._island[bus], bus)
+        for a, b in pairwise(first.values()):
+            if b not in reached([a], [*lines, *links]):
+                links.append((a, b))
+        return links
 
     @property
     def unit_buses(self) -> list[Any]:

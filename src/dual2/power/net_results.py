@@ -7,7 +7,7 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.power.answer import Answer
-from dual2.power.net_tables import supplied_buses
+from dual2.power.net_tables import read_grid, supplied_buses
 from dual2.solving.unsolved import check_accept
 
 ENDS = {"line": ("p_from_mw", "p_to_mw"), "trafo": ("p_hv_mw", "p_lv_mw")}
@@ -60,12 +60,13 @@ def write_results(answer: Answer, net: Any, period: int = 0, *, accept: str | No
     _write_elements(answer, net, period)
     _write_buses(answer, net, period)
     flows = {row["line"]: row["flow"][period] for row in answer.lines}
-    ratings = {line.name: line.rating for line in grid.lines}
+    nominal = read_grid(net, supplied_buses(net), nominal=True)
+    ratings = {line.name: line.rating for line in nominal.lines}
     for kind, (start, end) in ENDS.items():
         names = [f"{kind} {index}" for index in net[kind].index]
         flow = np.array([flows.get(name, np.nan) for name in names])
         rating = np.array([ratings.get(name, np.inf) for name in names])
-        loading = _allowed(net[kind]) * np.abs(flow) / rating
+        loading = 100.0 * np.abs(flow) / rating
         columns = {start: flow, end: -flow, "loading_percent": loading}
         net[f"res_{kind}"] = _frame(columns, net[kind].index)
 
@@ -74,12 +75,6 @@ def _frame(columns: dict[str, Array], index: Any) -> Any:
     import pandas
 
     return pandas.DataFrame(columns, index=index)
-
-
-def _allowed(table: Any) -> Array:
-    """The loading in percent that a limit stands for: 100 unless said otherwise."""
-    given = np.asarray(table.get("max_loading_percent", np.full(len(table), 100)), dtype=float)
-    return np.where(np.isnan(given), 100.0, given)
 
 
 def _write_elements(answer: Answer, net: Any, period: int) -> None:
@@ -94,18 +89,22 @@ def _write_elements(answer: Answer, net: Any, period: int) -> None:
         net[f"res_{kind}"] = _frame({"p_mw": np.array(found, dtype=float)}, table.index)
 
 
-def _reference(net: Any) -> tuple[int, float]:
-    """Bus and angle of the first external grid, or else of the first generator that is slack."""
+def _references(net: Any) -> dict[int, float]:
+    """Buses whose angle is set: those of external grids, then of generators that are slack."""
     sources = net.ext_grid[net.ext_grid.in_service]
-    if len(sources):
-        return int(sources.bus.iloc[0]), float(sources.va_degree.iloc[0])
-    return int(net.gen[net.gen.in_service & net.gen.slack].bus.iloc[0]), 0.0
+    found = {int(row.bus): float(row.va_degree) for _, row in sources.iterrows()}
+    slack = net.gen[net.gen.in_service & net.gen.slack.astype(bool)]
+    return found | {int(bus): 0.0 for bus in slack.bus if int(bus) not in found}
 
 
 def _write_buses(answer: Answer, net: Any, period: int) -> None:
     rows = {row["bus"]: row for row in answer.buses}
-    bus, set_angle = _reference(net)
-    turn = set_angle - rows[bus]["angle"][period]
+    turns: dict[int, float] = {}
+    for bus, angle in _references(net).items():
+        if bus in rows:
+            island = answer.case.island_of(bus)
+            turns.setdefault(island, angle - rows[bus]["angle"][period])
+    turn = np.array([turns[answer.case.island_of(bus)] for bus in rows])
     keys = ("angle", "demand", "generation", "price")
     angle, demand, made, price = (
         np.array([row[key][period] for row in rows.values()]) for key in keys

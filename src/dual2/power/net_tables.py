@@ -67,18 +67,24 @@ def supplied_buses(net: Any) -> list[int]:
     return [int(bus) for bus in net.bus.index[net.bus.in_service] if bus not in lost]
 
 
-def read_grid(net: Any, buses: Sequence[int]) -> Grid:
-    """Lines and transformers between these buses, from pandapower's own branch model."""
+def read_grid(net: Any, buses: Sequence[int], nominal: bool = False) -> Grid:
+    """Lines and transformers between these buses, from pandapower's own branch model.
+
+    As there, a branch without ``max_loading_percent`` has no limit; ``nominal`` gives all branches
+    their rating instead, which is a loading of 100 %.
+    """
     from pandapower.converter.pypower.to_ppc import to_ppc
 
     net = _with_reactive_limits(net)
+    for kind in ("line", "trafo", "trafo3w") if nominal else ():
+        net[kind]["max_loading_percent"] = 100.0
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="pandapower")
         case = to_ppc(net, init="flat", mode="opf", switch_rx_ratio=0.5)
     lookup, live = net._pd2ppc_lookups["bus"], np.flatnonzero(case["internal"]["branch_is"])
     names, unrated = _branch_names(net, len(case["internal"]["branch_is"]))
     table = np.real(case["branch"]).copy()
-    table[unrated[live], 5] = 0.0
+    table[unrated[live] | np.isnan(table[:, 5]), 5] = 0.0
     nodes = {bus: int(lookup[bus]) for bus in buses}
     lines = read_lines(table, "matpower", case["baseMVA"], [names[k] for k in live])
     return Grid(lines, nodes, "matpower")

@@ -1,6 +1,7 @@
 """Dispatch problems from pandapower nets (extra ``power``)."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,9 @@ def from_pandapower(
     costs nothing, and where there are no rows at all every MWh costs 1. The demand of a bus is its
     loads and shunts minus what uncontrollable elements feed in; lines and transformers in service
     (switches respected) are the grid. Buses that no ``ext_grid`` reaches are left out with all
-    that is connected to them. Losses are neglected.
+    that is connected to them; an island with an external grid of its own has a balance of its own.
+    A storage without ``soc_percent`` is cyclic: it ends with the energy that it begins with, and
+    in a case of one period its energy has no limit. Losses are neglected.
 
     Parameters
     ----------
@@ -121,7 +124,8 @@ def _read_units(net: Any, demand: dict[int, Any], ramp: Any, profiles: Profiles)
                 limits = _limits(kind, keys[0], row)
                 taken = tuple(limit * factors for limit in limits)
                 room = taken if kind in TAKERS else profiles.room(limits, *keys)
-                units.append(_unit(kind, keys[0], row, costs(kind, index), room, ramp))
+                unit = _unit(kind, keys[0], row, costs(kind, index), room, ramp)
+                units.append(_stored(unit, row, profiles.periods) if kind == "storage" else unit)
             else:
                 power = float(row.p_mw * row.get("scaling", 1.0)) * factors
                 demand[bus] = demand[bus] + (power if kind in TAKERS else -power)
@@ -182,11 +186,21 @@ def _unit(kind: str, name: str, row: Any, cost: Any, room: Any, ramp: Any) -> Un
             "(poly_cost)."
         )
     where = {"p_min": room[0], "p_max": room[1], "bus": int(row.bus)}
-    if kind == "load":
-        return Storage(name, cost, **where)
-    energy = (float(row.min_e_mwh), float(row.max_e_mwh))
-    energy = (0.0 if np.isnan(energy[0]) else energy[0], energy[1])
-    return Storage(name, cost, energy=energy, initial=energy[1] * row.soc_percent / 100, **where)
+    return Storage(name, cost, **where)
+
+
+def _stored(unit: Unit, row: Any, periods: int) -> Unit:
+    """A storage with its energy: from ``soc_percent``, or else cyclic if there are periods.
+
+    In one period a storage of unknown charge has no limit of energy, as for ``rundcopp``.
+    """
+    low, high, charge = (
+        float(row.get(name, np.nan)) for name in ("min_e_mwh", "max_e_mwh", "soc_percent")
+    )
+    energy = (0.0 if np.isnan(low) else low, np.inf if np.isnan(high) else high)
+    if np.isnan(charge):
+        return replace(unit, energy=energy, cyclic=True) if periods > 1 else unit
+    return replace(unit, energy=energy, initial=high * charge / 100.0)
 
 
 def _add_shunts(net: Any, demand: dict[int, Any]) -> None:

@@ -43,6 +43,11 @@ class Profiles:
         self._used.update(keys)
         return 1.0 if found is None else self.factors[found]
 
+    @property
+    def periods(self) -> int:
+        """How many periods the profiles have; 1 without profiles."""
+        return max((np.size(factors) for factors in self.factors.values()), default=1)
+
     def room(self, limits: Sequence[float], *keys: Any) -> tuple[Entries, Entries]:
         """Limits of a producer whose greatest power follows its profile; least and greatest."""
         factors = self.of(*keys)
