@@ -8,6 +8,7 @@ the linear (DC) model of power flow.
 
 from dual2.power.answer import Answer
 from dual2.power.case import Dispatch
+from dual2.power.commitment import Commitment
 from dual2.power.costs import PiecewiseLinear
 from dual2.power.dc_lines import DCLine
 from dual2.power.figure import plot_dispatch
@@ -17,11 +18,13 @@ from dual2.power.matpower import from_matpower
 from dual2.power.net_results import write_results
 from dual2.power.outages import Security
 from dual2.power.pandapower import from_pandapower
+from dual2.power.rolling import RollingAnswer, roll
 from dual2.power.storage import Storage
 from dual2.power.units import Generator
 
 __all__ = [
     "Answer",
+    "Commitment",
     "DCLine",
     "Dispatch",
     "Generator",
@@ -29,11 +32,13 @@ __all__ = [
     "Interface",
     "Line",
     "PiecewiseLinear",
+    "RollingAnswer",
     "Security",
     "Storage",
     "agent_graph",
     "from_matpower",
     "from_pandapower",
     "plot_dispatch",
+    "roll",
     "write_results",
 ]

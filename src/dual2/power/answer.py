@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dual2.functions.arguments import Array
 from dual2.power.answer_text import answer_text
 from dual2.power.balance_rows import CO2, balance_name, reserve_scale, split_rows
 from dual2.power.costs import PiecewiseLinear, marginal
+from dual2.power.frames import frame, write_tables
 from dual2.power.line_rows import LineRows, Row
 from dual2.power.outages import outage_table
 from dual2.power.tables import bus_table, line_table
@@ -69,6 +71,8 @@ class Answer:
         Energy after each period of every storage that has a limit of it.
     line_flows, line_prices : ndarray (lines, T)
         The same for the lines of the grid; :attr:`lines` is the table.
+    on : dict of str to ndarray (T,)
+        By what fraction each unit with a relaxed commitment is on.
     co2_price : float
         What one more tonne of the CO₂ cap would save.
     node_prices : ndarray (nodes, T)
@@ -88,6 +92,11 @@ class Answer:
             unit.name: model.base + model.stored @ x
             for unit, (model, x) in zip(case.units, pairs, strict=True)
             if model.stored is not None
+        }
+        self.on: dict[str, Array] = {
+            unit.name: model.more["on"] @ x
+            for unit, (model, x) in zip(case.units, pairs, strict=True)
+            if "on" in model.more
         }
         blocks = split_rows(case, -np.asarray(result.dual))
         self.row_duals = np.asarray(result.dual)[case.base_rows :]
@@ -154,8 +163,13 @@ class Answer:
     @cached_property
     def costs(self) -> Array:
         """What each unit costs in all."""
+        return self.costs_by_period.sum(axis=1)
+
+    @cached_property
+    def costs_by_period(self) -> Array:
+        """What each unit costs in each period, (units, T)."""
         parts = zip(self.case.models, self._x, strict=True)
-        return self.case.hours * np.array([float(model.f.value(x)) for model, x in parts])
+        return self.case.hours * np.array([model.costs(x) for model, x in parts])
 
     @cached_property
     def emissions(self) -> Array:
@@ -333,6 +347,33 @@ class Answer:
 
     def __str__(self) -> str:
         return answer_text(self)
+
+    def frame(self, table: str = "units") -> Any:
+        """A tidy pandas.DataFrame: one row per thing and period.
+
+        Parameters
+        ----------
+        table : {"units", "buses", "lines", "storage", "zones", "contingencies"}
+            Which one. Column ``period`` counts from 0, ``hour`` is where the period begins. Tables
+            of an answer that has not converged have a first column "NOT SOLVED".
+        """
+        return frame(self, table)
+
+    def export(
+        self, folder: str | os.PathLike[str], format: str = "csv", *, accept: str | None = None
+    ) -> list[Path]:
+        """Write all tables into a folder, one file each.
+
+        Parameters
+        ----------
+        folder : path
+            Made if it is not there.
+        format : {"csv", "parquet"}
+            Parquet needs pyarrow (extra ``tables``).
+        accept : {None, "unsolved"}
+            ``"unsolved"`` also writes an answer that has not converged.
+        """
+        return write_tables(self, folder, format, accept)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Figure of the schedule and the prices; see :func:`plot_dispatch`."""

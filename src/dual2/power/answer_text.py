@@ -46,6 +46,8 @@ def headline(answer: "Answer") -> str:
         f"{answer.status}: cost {answer.cost:.8g}, price {price} per MWh; "
         f"{answer.result.counts.rounds} rounds"
     )
+    if answer.on:
+        text += "\nrelaxed unit commitment: units are on by fractions, prices are of the relaxation"
     if not answer.solved:
         named = [list_violations(answer.violations)] if answer.violations else []
         text = "\n".join([answer.notice, *named, text])

@@ -133,7 +133,7 @@ class Dispatch:
         self.coupling, self.grid, self.shed = coupling, grid, shed
         self.hours = number("Dispatch", "hours", hours, above=0.0)
         self.co2_cap = None if co2_cap is None else number("Dispatch", "co2_cap", co2_cap)
-        self.security = security
+        self.security, self.given_islands = security, islands
         self.zones = None if zones is None else Zones(zones, self.units)
         self.interfaces = tuple(interfaces)
         self.reserve = None if reserve is None else self._read_reserve(reserve)

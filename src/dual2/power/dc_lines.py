@@ -10,8 +10,14 @@ from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, number, store
 from dual2.power.costs import read_polynomial
-from dual2.power.unit_agents import LimitTable, Terminal, UnitAgent, feasible_set
-from dual2.power.units import box_limits, by_period, ramp_limits, read_bounds, read_ramp
+from dual2.power.unit_agents import (
+    LimitTable,
+    Terminal,
+    UnitAgent,
+    feasible_set,
+    ramp_limits,
+)
+from dual2.power.units import box_limits, by_period, read_bounds, read_ramp
 
 
 @dataclass(frozen=True, eq=False)

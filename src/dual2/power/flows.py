@@ -1,7 +1,7 @@
 """Flows in a grid: the linear (DC) model, its power transfer factors and its limits."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -129,7 +129,7 @@ class Grid:
     def __init__(
         self, lines: Iterable[Line], nodes: Mapping[Any, Any] | None = None, model: str = ""
     ) -> None:
-        self.lines, self.model = tuple(lines), model
+        self.lines, self.model, self._given = tuple(lines), model, nodes
         ends = dict.fromkeys(end for line in self.lines for end in (line.start, line.end))
         nodes = {end: end for end in ends} if nodes is None else nodes
         place = {node: k for k, node in enumerate(dict.fromkeys([*ends, *nodes.values()]))}
@@ -163,6 +163,18 @@ class Grid:
         if len(set(names)) < len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ProblemError(f"Grid: the name {twice!r} is used twice among the lines.")
+
+    def over(self, periods: slice) -> "Grid":
+        """The same grid in some periods: ratings by period are cut."""
+        lines = [
+            replace(line, **{
+                name: value[periods]
+                for name in ("rating", "emergency")
+                if np.ndim(value := getattr(line, name))
+            })
+            for line in self.lines
+        ]  # fmt: skip
+        return Grid(lines, self._given, self.model)
 
     def place_of(self, node: Any) -> int:
         """The number of a node, as the ends of lines name them."""

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.errors import ProblemError
-from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron
+from dual2.functions import Function, IndicatorBox, IndicatorPolyhedron, PiecewiseQuadratic
 from dual2.functions.arguments import Array
 from dual2.functions.polyhedron import EmptySet
 
@@ -78,7 +78,7 @@ class UnitAgent:
     Where the cost is piecewise linear, power is the sum of one part for each piece.
     """
 
-    f: Function  # cost per hour in x
+    f: PiecewiseQuadratic  # cost per hour in x, a parabola for each variable
     g: Function  # limits in x
     table: LimitTable  # the inequalities of g
     terminals: tuple[Terminal, ...]
@@ -87,6 +87,12 @@ class UnitAgent:
     stored: Any = None  # stored energy in MWh after each period is base + stored·x
     base: Array = field(default_factory=lambda: np.zeros(1))
     more: dict[str, Any] = field(default_factory=dict)  # further series, by name: matrices (T, d)
+
+    def costs(self, x: Array) -> Array:
+        """Cost per hour in each period: variables come in groups of one for each period."""
+        f = self.f
+        each = 0.5 * f.curvature * x**2 + f.slope * x + f.offset
+        return each.reshape(-1, self.power.shape[0]).sum(axis=0)
 
 
 def feasible_set(owner: str, table: LimitTable) -> Function:
@@ -99,6 +105,22 @@ def feasible_set(owner: str, table: LimitTable) -> Function:
         return IndicatorPolyhedron(compact(rows), lower, upper)
     except EmptySet as error:
         raise ProblemError(f"{owner}: {_conflict(table.limits, error)}") from error
+
+
+def ramp_limits(power: Any, ramp: tuple[float, float], initial: float | None) -> LimitTable:
+    """Changes of the power from one period to the next, and from ``initial`` to the first."""
+    up, down = ramp
+    names, T = ("ramp down", "ramp up"), power.shape[0]
+    found = []
+    if T > 1:
+        steps = LimitTable.of(power[1:] - power[:-1], -down, up, names)
+        later = tuple(limit._replace(period=limit.period + 1) for limit in steps.limits)
+        found.append(LimitTable(steps.rows, later))
+    if initial is not None:
+        found.append(LimitTable.of(power[[0]], initial - down, initial + up, names))
+    if not found:
+        return LimitTable(sp.csr_array((0, power.shape[1])), ())
+    return LimitTable.joined(found)
 
 
 def compact(matrix: Any) -> Any:

@@ -10,8 +10,15 @@ import scipy.sparse as sp
 from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
+from dual2.power.commitment import Commitment, CommittedUnit, check_commitment
 from dual2.power.costs import PiecewiseLinear, curvature, read_cost, read_polynomial
-from dual2.power.unit_agents import LimitTable, Terminal, UnitAgent, feasible_set
+from dual2.power.unit_agents import (
+    LimitTable,
+    Terminal,
+    UnitAgent,
+    feasible_set,
+    ramp_limits,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +50,8 @@ class Generator:
         Cost of holding reserve, c2' ≥ 0; none unless given.
     emissions : float
         Tonnes of CO₂ per MWh.
+    commitment : Commitment, optional
+        It can be switched off, relaxed: p_min counts as far as it is on.
 
     Examples
     --------
@@ -60,6 +69,7 @@ class Generator:
     reserve_max: float = 0.0
     reserve_cost: Any = None
     emissions: float = 0.0
+    commitment: Commitment | None = None
 
     def __post_init__(self) -> None:
         store(self, cost=read_cost(self, self.cost))
@@ -75,6 +85,8 @@ class Generator:
             given = (0.0, 0.0) if self.reserve_cost is None else self.reserve_cost
             price = read_polynomial(self, given, "reserve_cost")
             store(self, reserve_cost=price[:2])
+        if self.commitment is not None:
+            check_commitment(self)
 
     def __str__(self) -> str:
         return f"Generator {self.name!r}"
@@ -87,12 +99,18 @@ class Generator:
     def reach(self, periods: int) -> tuple[Array, Array]:
         """Least and most power in each period, ramps followed from both ends."""
         low, high = (np.array(np.broadcast_to(p, (periods,))) for p in (self.p_min, self.p_max))
+        if self.commitment is not None:
+            low = np.zeros(periods)
         if self.ramp is not None:
             follow_ramps(low, high, self.ramp, self.initial)
         return low[None], high[None]
 
     def model(self, periods: int, hours: float = 1.0) -> UnitAgent:
-        """The generator as an agent over so many periods; their length changes nothing here."""
+        """The generator as an agent over so many periods of so many hours."""
+        if self.commitment is not None:
+            built = CommittedUnit(self, self.commitment, hours)
+            parts = (("p_min", self.p_min), ("p_max", self.p_max), ("cost", self.cost[1]))
+            return built.over(*(by_period(self, name, value, periods) for name, value in parts))
         T, eye = periods, sp.eye_array(periods, format="csr")
         slopes, offset, table, parts = self._parts(T)
         holds = self.reserve_max > 0
@@ -177,22 +195,6 @@ def box_limits(unit: Any, T: int) -> LimitTable:
     """p_min and p_max of a unit in each period."""
     low, high = (by_period(unit, name, getattr(unit, name), T) for name in ("p_min", "p_max"))
     return LimitTable.of(sp.eye_array(T, format="csr"), low, high, ("p_min", "p_max"))
-
-
-def ramp_limits(power: Any, ramp: tuple[float, float], initial: float | None) -> LimitTable:
-    """Changes of the power from one period to the next, and from ``initial`` to the first."""
-    up, down = ramp
-    names, T = ("ramp down", "ramp up"), power.shape[0]
-    found = []
-    if T > 1:
-        steps = LimitTable.of(power[1:] - power[:-1], -down, up, names)
-        later = tuple(limit._replace(period=limit.period + 1) for limit in steps.limits)
-        found.append(LimitTable(steps.rows, later))
-    if initial is not None:
-        found.append(LimitTable.of(power[[0]], initial - down, initial + up, names))
-    if not found:
-        return LimitTable(sp.csr_array((0, power.shape[1])), ())
-    return LimitTable.joined(found)
 
 
 def follow_ramps(low: Array, high: Array, ramp: tuple[float, float], initial: float | None) -> None:
