@@ -30,6 +30,11 @@ class Watcher(event.Listener):
         self._spent, self._collecting, self._text = 0.0, False, ""
         self._announced = False
 
+    @property
+    def busy(self) -> bool:
+        """Whether a kernel compiles at this moment."""
+        return self._depth > 0
+
     def on_start(self, event: Any) -> None:
         """A kernel begins to compile, perhaps one that another one calls."""
         with self._lock:
@@ -98,3 +103,14 @@ def watch_compiler() -> None:
 def show_compiling(wanted: bool | None) -> None:
     """Whether the announcement goes to stderr; None: only if that is a terminal."""
     WATCHER.shown = wanted
+
+
+def is_compiling() -> bool:
+    """Whether a kernel of this package compiles at this moment, in any thread.
+
+    Examples
+    --------
+    >>> is_compiling()
+    False
+    """
+    return WATCHER.busy

@@ -79,12 +79,15 @@ def problems() -> Iterator[d2.Problem]:
 
 
 def schedule() -> None:
-    """Generators with ramps and reserve, and without: polyhedra, and chains."""
-    units = [
-        dispatch.Generator(name, (cost, 20.0), p_max=80.0, ramp=30.0, reserve_max=most)
-        for name, cost, most in (("a", 0.0, 30.0), ("b", 0.01, 5.0), ("c", 0.02, 0.0))
-    ]
-    for reserve in (20.0, None):
+    """Generators with ramps, with and without reserve: polyhedra, and chains.
+
+    With a linear cost the interior-point method is chosen, with quadratic ones Newton's.
+    """
+    for least, reserve in ((0.0, 20.0), (0.0, None), (0.005, 20.0), (0.005, None)):
+        units = [
+            dispatch.Generator(name, (cost, 20.0), p_max=80.0, ramp=30.0, reserve_max=most)
+            for name, cost, most in (("a", least, 30.0), ("b", 0.01, 5.0), ("c", 0.02, 0.0))
+        ]
         graph = [(0, 1), (1, 2)]
         dispatch.Dispatch(units, [80.0, 90.0, 85.0], graph=graph, reserve=reserve).solve()
 

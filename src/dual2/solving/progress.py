@@ -5,9 +5,30 @@ import time
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeElapsedColumn,
+)
+from rich.text import Text
+
+from dual2.compiling import is_compiling
 
 _EVERY = 0.2
+
+
+class StageColumn(ProgressColumn):
+    """What the run is doing: kernels compile, it starts, or its rounds and residual."""
+
+    def render(self, task: Task) -> Text:
+        """The text of the present stage."""
+        rounds, kkt = task.fields["rounds"], task.fields["kkt"]
+        if is_compiling():
+            return Text("compiling kernels")
+        return Text(f"{rounds} rounds, residual {kkt}" if kkt else "starting")
 
 
 class Bar:
@@ -27,12 +48,12 @@ class Bar:
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),
-            TextColumn("{task.fields[rounds]} rounds, residual {task.fields[kkt]}"),
+            StageColumn(),
             TimeElapsedColumn(),
             TextColumn("left {task.fields[left]}"),
         )
         self._progress = Progress(*columns, console=Console(stderr=True), transient=True)
-        self._task = self._progress.add_task(label, total=1.0, rounds=0, kkt="?", left="?")
+        self._task = self._progress.add_task(label, total=1.0, rounds=0, kkt="", left="?")
 
     def __enter__(self) -> "Bar":
         self._progress.start()
