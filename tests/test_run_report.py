@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from chromium import find, needs_chromium, press
+from chromium import find, loaded, needs_chromium, press
 from dual2.solving.report.run import MOST_ROWS, page_of
 
 
@@ -111,3 +111,30 @@ def test_in_a_browser(show, width):
     title = "return document.querySelector('.canvas')._fullLayout.xaxis.title.text"
     assert page.execute_script(title) == "rounds and agreement: latency"
     assert page.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_light_page_is_small_and_has_the_same_words(result, tmp_path):
+    light = result.report(tmp_path / "light.html", light=True).read_text(encoding="utf-8")
+    assert len(light.encode()) < 100_000 < len(page_of(result).encode())
+    assert light.split("<script>")[0] == page_of(result).split("<script>")[0]
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [360, 1280])
+def test_the_light_page_in_a_browser(browser, result, tmp_path, width):
+    size = {"width": width, "height": 850, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get(result.report(tmp_path / "light.html", light=True).as_uri())
+    loaded(browser)
+    (line,) = find(browser, "#convergence polyline")
+    assert len(line.get_attribute("points").split()) == min(400, len(result.trace["kkt"]))
+    texts = [text.text for text in find(browser, "#convergence .canvas text")]
+    assert any(text.startswith("10⁻") for text in texts)
+    before = line.get_attribute("points")
+    press(browser, "[data-axis='seconds']")
+    (line,) = find(browser, "#convergence polyline")
+    assert line.get_attribute("points") != before
+    press(browser, "[data-curve='0']")
+    assert not find(browser, "#convergence polyline")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert [e for e in browser.get_log("browser") if e["level"] == "SEVERE"] == []

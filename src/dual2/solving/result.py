@@ -208,7 +208,9 @@ class Result:
         ]
         return "\n".join(lines)
 
-    def report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    def report(
+        self, path: str | os.PathLike[str], *, force: bool = False, light: bool = False
+    ) -> Path:
         """Write one page for a browser: convergence, network, certificate, counts, prices.
 
         The page holds everything that it shows and loads nothing; needs ``dual2[plot]``.
@@ -219,6 +221,9 @@ class Result:
             Where to, for instance ``"run.html"``; written at once or not at all.
         force : bool
             Replace a file that is there.
+        light : bool
+            Draw the curves with a small script instead of plotly.js: some 40 KB instead of 5 MB,
+            without zoom.
 
         Returns
         -------
@@ -237,7 +242,7 @@ class Result:
         """
         from dual2.solving.report import write_report
 
-        return write_report(self, Path(path), force)
+        return write_report(self, Path(path), force, light)
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """Convergence figure; see :func:`dual2.solving.plotting.plot_trace`."""

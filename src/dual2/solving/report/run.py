@@ -38,15 +38,15 @@ COUNTED = {
 """What each count counts."""
 
 
-def write_report(result: Result, path: Path, force: bool = False) -> Path:
+def write_report(result: Result, path: Path, force: bool = False, light: bool = False) -> Path:
     """Write the page of a result; see :meth:`dual2.Result.report`."""
     refuse_existing(path, force)
-    write_atomically(path, page_of(result).encode())
+    write_atomically(path, page_of(result, light).encode())
     return path
 
 
-def page_of(result: Result) -> str:
-    """The page as HTML text that needs no other file."""
+def page_of(result: Result, light: bool = False) -> str:
+    """The page as HTML text that needs no other file; ``light``: without plotly.js."""
     setting = result.setting
     places, height = None, 0.0
     if setting.get("edges"):
@@ -71,6 +71,7 @@ def page_of(result: Result) -> str:
             prices=_prices(result),
             rows=result.dual.size,
             data=inert({"run": curve} if curve else {}),
+            light=light,
         )
     )
 
