@@ -16,9 +16,12 @@ from dual2.commands.options import Force, plain_table
 from dual2.paper.captions import ABOUT
 from dual2.paper.figures import REPORT
 from dual2.paper.headline import headline
+from dual2.paper.problems import experiment1
 from dual2.paper.reproduction import Reproduction
 from dual2.paper.reproduction import reproduce as run_experiments
+from dual2.paper.theorem_bounds import bounded_run, bounds_figure
 from dual2.paper.verdicts import VERDICTS
+from dual2.solving.plotting import write_figure
 
 COSTS = {"agree": ("agree_rounds",), "local": LOCAL, "coupling": COUPLING, "sec": ("seconds",)}
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
@@ -54,6 +57,9 @@ def reproduce(
     literal: Annotated[
         bool, typer.Option("--literal", help="Literal mode, too: nothing spared, slower.")
     ] = False,
+    bounds: Annotated[
+        bool, typer.Option("--bounds", help="Theorems 2 and 3 beside literal runs of exp1.")
+    ] = False,
     force: Force = False,
     workers: Annotated[int | None, typer.Option(help="Processes; as many as cores.")] = None,
 ) -> None:
@@ -79,6 +85,8 @@ def reproduce(
     for claim in found.claims:
         print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
     _tell_rest(found, out)
+    if bounds and not found.outcome.interrupted:
+        _draw_bounds(experiment, out)
     if found.files:
         print("\n" + "\n".join(_sentences(found, out)))
         print(NEXT)
@@ -105,6 +113,23 @@ def _cost(spent: dict[str, float] | None, columns: tuple[str, ...]) -> str:
     if columns == ("seconds",):
         return f"{total:.2g}"
     return f"{total:.0f}" if total < 1e6 else f"{total / 1e6:.1f}M"
+
+
+def _draw_bounds(experiment: str, out: Path) -> None:
+    """The bounds of Theorems 2 and 3 beside runs of Experiment I: a figure, and what it shows."""
+    if experiment not in ("exp1", "all"):
+        print(
+            f"--bounds: Theorems 2 and 3 need a strongly convex F_ρ, which only Experiment I has; "
+            f"there is no figure for {experiment}.",
+            file=sys.stderr,
+        )
+        return
+    problem, network, reference = experiment1()
+    runs = [bounded_run(problem, network, reference, method) for method in ("iD2A", "MiD2A")]
+    figure = bounds_figure(runs, "Experiment I: Theorems 2 and 3 beside literal runs")
+    for suffix in ("png", "pdf"):
+        write_figure(figure, out / f"exp1-bounds.{suffix}")
+    print("\n" + "\n".join(map(str, runs)) + f"\nDrawn in {out / 'exp1-bounds.png'}, .pdf.")
 
 
 def _sentences(found: Reproduction, out: Path) -> list[str]:

@@ -36,7 +36,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class CaseProblem:
     """A problem of one of the three cases, on a network."""
 
     case: str
@@ -45,7 +45,7 @@ class Sample:
 
 
 @cache
-def samples() -> tuple[Sample, ...]:
+def samples() -> tuple[CaseProblem, ...]:
     """Problems of Cases 1, 2 and 3; σ̄(A_i), μ_i and L_i differ between agents.
 
     Case 1: h = |z - 1|², d_i ≤ p; Case 2: d_i > p; Case 3: d_i < p, all together of rank p.
@@ -53,7 +53,7 @@ def samples() -> tuple[Sample, ...]:
     return tuple(_sample(case, seed) for case in ("1", "2", "3") for seed in range(SAMPLES))
 
 
-def _sample(case: str, seed: int) -> Sample:
+def _sample(case: str, seed: int) -> CaseProblem:
     rng = np.random.default_rng([seed, int(case), 71])
     n, p = int(rng.integers(4, 8)), int(rng.integers(2, 4))
     agents = []
@@ -63,7 +63,7 @@ def _sample(case: str, seed: int) -> Sample:
         agents.append(Agent(A, Quadratic(10.0 ** rng.uniform(-1.0, 1.0, d))))
     h = SquaredLoss(np.ones(p), scale=2.0) if case == "1" else IndicatorPoint(np.ones(p))
     graphs = nx.path_graph(n), nx.cycle_graph(n), nx.star_graph(n - 1)
-    return Sample(case, Problem(agents, h), Network(graphs[seed % len(graphs)]))
+    return CaseProblem(case, Problem(agents, h), Network(graphs[seed % len(graphs)]))
 
 
 def theory_claims() -> list[Claim]:
@@ -122,13 +122,13 @@ def _at_most_four() -> Claim:
     return _claim("κ(P_K(C)) ≤ 4 for K = ⌊√κ_C⌋.", holds, measured, reason)
 
 
-def inner_complexities(one: Sample, factor: float) -> dict[str, float]:
+def inner_complexities(one: CaseProblem, factor: float) -> dict[str, float]:
     """√κ_F·Δ of each subsolver that can, Δ its calls to 𝒜, with ρ = ``factor``·ρ*.
 
     Examples
     --------
     >>> sorted(inner_complexities(samples()[0], 1.0))
-    ['ABPD-PGS', 'APDG', 'LPD', 'iDAPG']
+    ['ABPD-PGS', 'LPD', 'iDAPG']
     """
     facts = gather_facts(one.problem)
     star = analyse(one.problem, one.network, constants="paper").rho_star
