@@ -139,6 +139,8 @@ def test_reproduce_quick(tmp_path, capsys, monkeypatch):
     assert "skipped: exp1, APAPC-Chebyshev: APAPC-Chebyshev cannot solve" in told
     files = {path.name for path in out.iterdir()}
     assert files == {f"exp1.{end}" for end in ("csv", "json", "png", "pdf")} | {
+        "exp1-paper.pdf",
+        "exp1-paper.png",
         "plan.json",
         "report.html",
         "runs",
@@ -158,7 +160,7 @@ def test_reproduce_quick(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("dual2.paper.figures.write_figure", write)
     assert run("reproduce", "exp1", "--quick", "--workers", 1, "--out", out) == 0
     assert "0 runs made, 12 kept" in capsys.readouterr().out
-    assert drawn == ["exp1.png", "exp1.pdf"]
+    assert drawn == ["exp1.png", "exp1.pdf", "exp1-paper.png", "exp1-paper.pdf"]
 
 
 @pytest.mark.parametrize("command", [["reproduce", "exp1"], ["bench", "paper"]])

@@ -48,6 +48,7 @@ FUNCTIONS = [
     d2.SquaredLoss([1.0, 2.0], scale=1 / 3),
     d2.NonnegativeSquaredLoss([1.0, 2.0]),
     d2.HuberLoss([1.0, 2.0], 0.7),
+    d2.HuberNormLoss([1.0, 2.0], 0.7, 3.0),
     d2.AbsoluteLoss([1.0, 2.0]),
     d2.QuantileLoss([1.0, 2.0], 0.3),
     d2.LogisticLoss([1.0, -1.0]),

@@ -1,24 +1,24 @@
-"""What is now ``dual2.bench`` and ``dual2.paper``; this path goes with the next release."""
+"""What is now :mod:`dual2.bench` and :mod:`dual2.paper`; this path goes with the next release."""
 
 import warnings
+from importlib import import_module
+from typing import Any
 
-from dual2.bench import Benchmark, benchmark
-from dual2.paper import Experiment, experiment1, experiment2, experiment3
-from dual2.paper.reproduction import reproduce
+_PRESENT = {
+    "Benchmark": "dual2.bench",
+    "benchmark": "dual2.bench",
+    "Experiment": "dual2.paper",
+    "experiment1": "dual2.paper",
+    "experiment2": "dual2.paper",
+    "experiment3": "dual2.paper",
+    "reproduce": "dual2.paper.reproduction",
+}
 
-__all__ = [
-    "Benchmark",
-    "Experiment",
-    "benchmark",
-    "experiment1",
-    "experiment2",
-    "experiment3",
-    "reproduce",
-]
 
-warnings.warn(
-    "dual2.experiments is now dual2.bench (the harness) and dual2.paper (the reproduction); the "
-    "old path goes with the next release.",
-    DeprecationWarning,
-    stacklevel=2,
-)
+def __getattr__(name: str) -> Any:
+    """The name from its present package."""
+    if name not in _PRESENT:
+        raise AttributeError(f"module 'dual2.experiments' has no attribute {name!r}")
+    message = f"dual2.experiments.{name} has moved to {_PRESENT[name]}; the old path goes soon."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return getattr(import_module(_PRESENT[name]), name)

@@ -239,7 +239,8 @@ class InteriorPoint(Run):
                 mark_residual=min(found, now.mark_residual),
                 mark_mu=residuals.mu,
             )
-        if found < now.best or not now.iterations:
+        # Where the minimum is far away, no relative residual falls, but the merit does.
+        if found < now.best or not now.iterations or (now.curved and now.best >= NEARLY):
             self._best, self._best_before = self.agents.points, self._before
             now = replace(
                 now, best=found, kkt=found, best_dual=now.dual, best_tau=now.tau,
