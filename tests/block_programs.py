@@ -6,8 +6,8 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.functions.blocks import Blocks, Cone
-from dual2.functions.curvature import dense_curvature
+from dual2.conic.blocks import Blocks, Cone
+from dual2.conic.curvature import dense_curvature
 
 CONES = {
     Cone.ZERO: clarabel.ZeroConeT,

@@ -6,9 +6,9 @@ import scipy.sparse as sp
 
 import dual2.functions as fn
 from block_programs import at_point, outside, prox_at
+from dual2.conic.blocks import Blocks, Factored, Pieces
+from dual2.conic.curvature import dense
 from dual2.errors import ProblemError
-from dual2.functions.blocks import Blocks, Factored, Pieces
-from dual2.functions.curvature import dense
 
 Y = np.array([1.0, -2.0, 0.5])
 CHANGES = {

@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import dual2 as d2
+from dual2.conic.standard_form import standard_form
 from dual2.methods.interior_point.algorithm import InteriorPoint
 from dual2.methods.interior_point.messages import LEVELS, mark_levels, shortest
-from dual2.methods.interior_point.standard_form import standard_form
 from dual2.methods.interior_point.state import Phase
 from dual2.runtime import Runtime
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from dual2.methods.interior_point.couplings import DenseCoupling, SparseCoupling
+from dual2.conic.couplings import DenseCoupling, SparseCoupling
+from dual2.conic.schur_pattern import SchurPattern, triangle_counts
+from dual2.conic.sparse_ldl import Elimination
 from dual2.methods.interior_point.schur import SchurFactors
-from dual2.methods.interior_point.schur_pattern import SchurPattern, triangle_counts
-from dual2.methods.interior_point.sparse_ldl import Elimination
 
 
 def quasi_definite(seed, n=40, m=25):

@@ -11,11 +11,11 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
+from dual2.conic.blocks import Blocks, smooth_term
+from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries, Positive
 from dual2.functions.base import TOLERANCE, Function, support_of_all
-from dual2.functions.blocks import Blocks, smooth_term
 from dual2.functions.calculus import Affined
-from dual2.functions.curvature import View
 
 
 class Barrier(Function):

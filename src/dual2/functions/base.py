@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dual2.conic.curvature import View
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions.arguments import (
     Array,
@@ -24,10 +25,9 @@ from dual2.functions.arguments import (
     read_points,
     read_steps,
 )
-from dual2.functions.curvature import View
 
 if TYPE_CHECKING:
-    from dual2.functions.blocks import Blocks
+    from dual2.conic.blocks import Blocks
     from dual2.functions.piecewise import PiecewiseQuadratic
 
 TOLERANCE = 1e-9
@@ -181,7 +181,7 @@ class Function:
     # -- for interior-point methods -----------------------------------------------------------
 
     def blocks(self, dim: int) -> "Blocks | None":
-        """The block form on R^dim, see :mod:`dual2.functions.blocks`; None if there is none.
+        """The block form on R^dim, see :mod:`dual2.conic.blocks`; None if there is none.
 
         Examples
         --------
@@ -263,7 +263,7 @@ class Function:
 
     def _blocks(self, dim: int) -> "Blocks | None":
         """Of the form, else a smooth term if there is a Hessian."""
-        from dual2.functions.blocks import Blocks, smooth_term
+        from dual2.conic.blocks import Blocks, smooth_term
 
         if self.form is not None:
             return self.form._blocks(dim)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
@@ -17,7 +18,6 @@ from dual2.functions.arguments import (
     check_rows,
 )
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
-from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.conjugate_blocks import support_of_rows
 
 

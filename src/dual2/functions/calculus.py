@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from dual2.conic.blocks import Blocks
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, common_dim, entries, number
 from dual2.functions.base import Function, one_unit, reciprocal, support_of_all
-from dual2.functions.blocks import Blocks
 
 
 def read_affine(

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.conic.blocks import Blocks, Cone, Rows
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
-from dual2.functions.blocks import Blocks, Cone, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

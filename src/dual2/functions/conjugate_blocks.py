@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.arguments import Array
-from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 
 
 def conjugate_of_pieces(b: Blocks) -> Blocks:

@@ -10,10 +10,10 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
+from dual2.conic.blocks import Blocks, smooth_term
+from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries, Labels, Nonnegative, Positive
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.blocks import Blocks, smooth_term
-from dual2.functions.curvature import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,10 +8,10 @@ from functools import singledispatch
 
 import numpy as np
 
+from dual2.conic.curvature import Matrix, View, dense, stack
 from dual2.functions.arguments import Array
 from dual2.functions.base import Function
 from dual2.functions.calculus import Affined
-from dual2.functions.curvature import Matrix, View, dense, stack
 from dual2.functions.quadratic import LeastSquares, Quadratic, SpectralFunction
 from dual2.functions.stacked import Stacked
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
 from dual2.functions.block import IndicatorSimplex, simplex_level
-from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -10,10 +10,10 @@ from functools import cached_property
 
 import numpy as np
 
+from dual2.conic.blocks import Blocks, Pieces
+from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.blocks import Blocks, Pieces
-from dual2.functions.curvature import View
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -7,10 +7,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dual2.conic.blocks import Blocks, Pieces
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, entries, number, store
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.blocks import Blocks, Pieces
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, MatrixOrSparse, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
-from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.conjugate_blocks import support_of_rows
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project

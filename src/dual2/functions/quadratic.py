@@ -8,6 +8,8 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 
+from dual2.conic.blocks import Blocks, Cone, Rows
+from dual2.conic.curvature import Factored
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
@@ -21,8 +23,6 @@ from dual2.functions.arguments import (
     matrix,
 )
 from dual2.functions.base import TOLERANCE, Function, one_unit
-from dual2.functions.blocks import Blocks, Cone, Rows
-from dual2.functions.curvature import Factored
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 DENSE_UP_TO = 50

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
 from dual2.functions.block import IndicatorBall
-from dual2.functions.blocks import Blocks, Cone, Pieces, Rows
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 

@@ -7,11 +7,11 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp, softmax, wrightomega, xlogy
 
+from dual2.conic.blocks import Blocks, Cone, Rows, smooth_term
+from dual2.conic.curvature import View
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, Positive, entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function
-from dual2.functions.blocks import Blocks, Cone, Rows, smooth_term
-from dual2.functions.curvature import View
 
 _STEPS = 60
 """Most steps of Newton's method for the level of a prox; ten are usual."""

@@ -5,11 +5,11 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
+from dual2.conic.blocks import Blocks
+from dual2.conic.curvature import stack
 from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, Entries, Groups, number, store
 from dual2.functions.base import Function
-from dual2.functions.blocks import Blocks
-from dual2.functions.curvature import stack
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.user import as_function
 

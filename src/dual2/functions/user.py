@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import numpy as np
 
+from dual2.conic.curvature import View
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, number, refuse
 from dual2.functions.base import TOLERANCE, Function, reciprocal
-from dual2.functions.curvature import View
 
 Oracle = Callable[..., Any]
 

@@ -4,16 +4,17 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from dual2.methods.interior_point.assembly import private_blocks, public_block
-from dual2.methods.interior_point.block import Block, Direction, dot, dot2
-from dual2.methods.interior_point.embedding import DualStep
-from dual2.methods.interior_point.finish import FaceStep
-from dual2.methods.interior_point.linearisation import (
+from dual2.conic.block import Block, Direction, dot, dot2
+from dual2.conic.face import FaceStep
+from dual2.conic.linearisation import (
     Linearisation,
     Outer,
     linearise,
     local_residuals,
 )
+from dual2.conic.schur_pattern import SchurPattern
+from dual2.methods.interior_point.assembly import private_blocks, public_block
+from dual2.methods.interior_point.embedding import DualStep
 from dual2.methods.interior_point.messages import (
     corrections,
     header,
@@ -24,7 +25,6 @@ from dual2.methods.interior_point.messages import (
 from dual2.methods.interior_point.report import point_fields
 from dual2.methods.interior_point.schema import Fields, Schema
 from dual2.methods.interior_point.schur import SchurFactors
-from dual2.methods.interior_point.schur_pattern import SchurPattern
 from dual2.methods.interior_point.units import Units, agree_on_units
 from dual2.methods.message import (
     REQUESTS,

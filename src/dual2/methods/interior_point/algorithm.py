@@ -13,8 +13,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from dual2.conic.linearisation import Outer
 from dual2.methods.interior_point.embedding import Embedding
-from dual2.methods.interior_point.linearisation import Outer
 from dual2.methods.interior_point.residuals import Residuals, find_residuals
 from dual2.methods.interior_point.run import NEARLY, PROGRESS, Run
 from dual2.methods.interior_point.schema import Fields

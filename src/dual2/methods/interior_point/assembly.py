@@ -13,15 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.functions import Function, PiecewiseQuadratic
-from dual2.methods.interior_point.block import Block
-from dual2.methods.interior_point.couplings import (
+from dual2.conic.block import Block
+from dual2.conic.couplings import (
     Coupling,
     DenseCoupling,
     SparseCoupling,
     coupling_of,
 )
-from dual2.methods.interior_point.standard_form import StandardForm, standard_form
+from dual2.conic.standard_form import StandardForm, standard_form
+from dual2.functions import Function, PiecewiseQuadratic
 from dual2.problem import Problem
 from dual2.problem.groups import Forms, Group
 from dual2.problem.matrices import Shared

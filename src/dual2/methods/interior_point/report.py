@@ -5,8 +5,8 @@ Squares are summed where a maximum would do, so that one sum carries everything.
 
 import numpy as np
 
-from dual2.methods.interior_point.block import SIGNS, Block, dot, dot2
-from dual2.methods.interior_point.linearisation import Linearisation, fold
+from dual2.conic.block import SIGNS, Block, dot, dot2
+from dual2.conic.linearisation import Linearisation, fold
 
 Array = np.ndarray
 

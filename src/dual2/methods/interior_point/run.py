@@ -6,11 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
-from dual2.methods.interior_point.agents import Agents
-from dual2.methods.interior_point.block import Direction, Point, dump_points, load_points
-from dual2.methods.interior_point.finish import RHO as FACE_RHO
-from dual2.methods.interior_point.finish import (
+from dual2.conic.block import Direction, Point, dump_points, load_points
+from dual2.conic.face import RHO as FACE_RHO
+from dual2.conic.face import (
     changes_of_face,
     exact_prices,
     face_of,
@@ -19,6 +17,8 @@ from dual2.methods.interior_point.finish import (
     take_face_step,
     without_dust,
 )
+from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
+from dual2.methods.interior_point.agents import Agents
 from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
 from dual2.methods.interior_point.state import Phase, State
 from dual2.methods.interior_point.units import ROUNDS

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg.lapack as lapack
 
-from dual2.methods.interior_point.schur_pattern import SchurPattern
-from dual2.methods.interior_point.sparse_ldl import Elimination
+from dual2.conic.schur_pattern import SchurPattern
+from dual2.conic.sparse_ldl import Elimination
 
 Array = np.ndarray
 FIRST_SHIFT, LAST_SHIFT = 1e-14, 1e-2

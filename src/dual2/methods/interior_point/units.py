@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dual2.methods.interior_point.block import SCALES, Block
-from dual2.methods.interior_point.schur import SchurFactors
-from dual2.methods.interior_point.schur_pattern import (
+from dual2.conic.block import SCALES, Block
+from dual2.conic.schur_pattern import (
     LEAST_ROWS,
     SchurPattern,
     triangle_counts,
 )
+from dual2.methods.interior_point.schur import SchurFactors
 
 if TYPE_CHECKING:
     from dual2.methods.interior_point.agents import Agents

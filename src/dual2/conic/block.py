@@ -14,19 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from dual2.functions.blocks import SmoothTerm
-from dual2.methods.interior_point.cones import (
+from dual2.conic.blocks import SmoothTerm
+from dual2.conic.cones import (
     LONGEST_STEP,
     central_start,
     longest_in_cones,
 )
-from dual2.methods.interior_point.couplings import Coupling
-from dual2.methods.interior_point.local_system import (
+from dual2.conic.couplings import Coupling
+from dual2.conic.local_system import (
     EliminationCache,
     coupled_variables,
 )
-from dual2.methods.interior_point.schur_pattern import SchurPattern
-from dual2.methods.interior_point.standard_form import ConicRows
+from dual2.conic.schur_pattern import SchurPattern
+from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)

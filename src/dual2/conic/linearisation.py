@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.methods.interior_point.block import (
+from dual2.conic.block import (
     EPS,
     SIGNS,
     Block,
@@ -19,8 +19,8 @@ from dual2.methods.interior_point.block import (
     dot,
     dot2,
 )
-from dual2.methods.interior_point.cones import RowScaling
-from dual2.methods.interior_point.local_system import LocalMatrix, LocalSystem, factorise
+from dual2.conic.cones import RowScaling
+from dual2.conic.local_system import LocalMatrix, LocalSystem, factorise
 
 Array = np.ndarray
 ROUNDING = 4.0 * EPS

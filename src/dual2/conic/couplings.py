@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.methods.interior_point.schur_pattern import SchurPattern
+from dual2.conic.schur_pattern import SchurPattern
 
 Array = np.ndarray
 MOST_PAIRS = 20_000_000

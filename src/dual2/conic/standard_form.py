@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.functions.blocks import Blocks, Cone, Factored, Pieces, Rows, SmoothTerm
+from dual2.conic.blocks import Blocks, Cone, Factored, Pieces, Rows, SmoothTerm
 
 Array = np.ndarray
 

@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from scipy.linalg import block_diag
 
-from dual2.functions.arguments import Array
+Array = NDArray[np.float64]
 
 
 class View(NamedTuple):

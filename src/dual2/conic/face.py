@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.methods.interior_point.block import Block, Point, dot
-from dual2.methods.interior_point.cones import TINY, plain_rows
-from dual2.methods.interior_point.local_system import (
+from dual2.conic.block import Block, Point, dot
+from dual2.conic.cones import TINY, plain_rows
+from dual2.conic.local_system import (
     EliminationCache,
     LocalMatrix,
     LocalSystem,
     factorise,
 )
-from dual2.methods.interior_point.standard_form import ConicRows
+from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
 RHO = 1e-8

@@ -16,10 +16,10 @@ import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
 import scipy.sparse.linalg as sla
 
-from dual2.methods.interior_point.couplings import Coupling
-from dual2.methods.interior_point.schur_pattern import SchurPattern
-from dual2.methods.interior_point.sparse_ldl import Elimination
-from dual2.methods.interior_point.standard_form import ConicRows
+from dual2.conic.couplings import Coupling
+from dual2.conic.schur_pattern import SchurPattern
+from dual2.conic.sparse_ldl import Elimination
+from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
 MOST_REFINEMENTS = 5

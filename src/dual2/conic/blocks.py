@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
-from dual2.functions.arguments import Array
-from dual2.functions.curvature import (
+from dual2.conic.curvature import (
     Curvature,
     Factored,
     View,
@@ -28,6 +28,8 @@ from dual2.functions.curvature import (
     scale_curvature,
     stack_curvatures,
 )
+
+Array = NDArray[np.float64]
 
 __all__ = ["Blocks", "Cone", "Expansion", "Factored", "Pieces", "Rows", "SmoothTerm"]
 
@@ -252,7 +254,7 @@ class Blocks:
     pieces : Pieces or None
         π(x); None is 0.
     H : ndarray (d,) or (d, d), sparse array, Factored or None
-        Curvature, see :mod:`dual2.functions.curvature`; a vector is a diagonal.
+        Curvature, see :mod:`dual2.conic.curvature`; a vector is a diagonal.
     q : ndarray, shape (d,), or None
         Linear term in x.
     cost : ndarray, shape (extra,)

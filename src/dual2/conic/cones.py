@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.methods.interior_point.standard_form import ConicRows
+from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
 TINY = 1e-300
