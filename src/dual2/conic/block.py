@@ -6,7 +6,7 @@ of one agent have, are B v + t = d·τ with multipliers y.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,11 +22,11 @@ from dual2.conic.cones import (
 )
 from dual2.conic.couplings import Coupling
 from dual2.conic.local_system import (
-    EliminationCache,
+    SystemCache,
     coupled_variables,
 )
 from dual2.conic.schur_pattern import SchurPattern
-from dual2.conic.standard_form import ConicRows
+from dual2.conic.standard_form import ConicRows, StandardForm
 
 Array = np.ndarray
 EPS = float(np.finfo(np.float64).eps)
@@ -106,6 +106,8 @@ class Block:
         By which the objective is multiplied.
     begin : ndarray or None
         Inside the domains of smooth terms, in the user's units; NaN elsewhere.
+    systems : SystemCache
+        What stays the same in the local linear system.
     """
 
     places: Array
@@ -121,6 +123,7 @@ class Block:
     smooth: tuple[SmoothTerm, ...] = ()
     cost_scale: float = 1.0
     begin: Array | None = None
+    systems: SystemCache = field(default_factory=SystemCache, repr=False)
 
     @cached_property
     def coupled(self) -> Array:
@@ -128,11 +131,6 @@ class Block:
         if self.rows is None and not sp.issparse(self.H) and self.H.ndim == 2 and not self.smooth:
             return np.zeros(0, np.int64)
         return coupled_variables(self.H, self.rows, len(self.smooth) > 0)
-
-    @cached_property
-    def eliminations(self) -> EliminationCache:
-        """Orders of elimination of the local system."""
-        return EliminationCache()
 
     def cliques(self) -> sp.csr_array:
         """Rows of the coupling that are tied by its variables; one clique per row."""
@@ -281,6 +279,38 @@ class Block:
             rows = longest_in_cones(self.rows, point.t[0], point.y[0], step.t[0], step.y[0])
             length = np.minimum(length, rows)
         return length
+
+
+# -- from a standard form -----------------------------------------------------------------------
+def single_block(places: Array, A: Coupling, form: StandardForm) -> Block:
+    """The block of one standard form, in the user's units."""
+    H = form.H
+    if not sp.issparse(H):
+        H = H[None]
+    g, bounded = limits_of(form.lower[None], form.upper[None])
+    rows = form.rows if len(form.rows.rhs) else None
+    begin = None if form.start is None else form.start[None]
+    return Block(
+        places=places,
+        A=A,
+        H=H,
+        q=form.q[None],
+        g=g,
+        bounded=bounded,
+        rows=rows,
+        columns=np.ones((1, form.n)),
+        expansion=form.P,
+        offset=form.offset,
+        smooth=form.smooth,
+        begin=begin,
+    )
+
+
+def limits_of(lower: Array, upper: Array) -> tuple[Array, Array]:
+    """−lower and upper, 0 where there is none, and where there is one."""
+    both = np.array([-lower, upper])
+    bounded = np.isfinite(both)
+    return np.where(bounded, both, 0.0), bounded
 
 
 # -- helpers -----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ eliminated, they would square its condition number.
 from dataclasses import dataclass, field
 
 import numpy as np
-import scipy.sparse as sp
 
 from dual2.conic.standard_form import ConicRows
 
@@ -111,16 +110,13 @@ class RowScaling:
         cones = tuple(ConeScaling(self.t[k], self.y[k]) for k in self.rows.cones)
         vars(self).update(plain=plain, cones=cones)
 
-    def inverse_matrix(self) -> sp.csc_array:
-        """Θ⁻¹: t/y for inequalities, W² for cones, 0 for equations."""
+    def inverse_entries(self) -> Array:
+        """Θ⁻¹ at ``rows.scaling_places``: t/y for inequalities, W² for cones, 0 for equations."""
         diagonal = np.zeros(len(self.t))
         diagonal[self.plain] = self.t[self.plain] / self.y[self.plain]
-        if not self.cones:
-            return sp.csc_array(sp.diags_array(diagonal))
-        matrix = sp.lil_array(sp.diags_array(diagonal))
-        for place, cone in zip(self.rows.cones, self.cones, strict=True):
-            matrix[place, place] = cone.square()
-        return sp.csc_array(matrix)
+        diagonal = diagonal[self.rows.outside_cones]
+        squares = [cone.square().ravel() for cone in self.cones]
+        return np.concatenate([diagonal, *squares]) if squares else diagonal
 
     def inverse_times(self, y: Array) -> Array:
         """Θ⁻¹ y."""

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from dual2.conic.block import Block, Point, dot
 from dual2.conic.cones import TINY, plain_rows
 from dual2.conic.local_system import (
-    EliminationCache,
     LocalMatrix,
     LocalSystem,
+    SystemCache,
     factorise,
 )
 from dual2.conic.standard_form import ConicRows
@@ -40,19 +40,20 @@ class Equations:
 
     rows: ConicRows
 
-    def inverse_matrix(self) -> sp.csc_array:
+    def inverse_entries(self) -> Array:
         """Equations have no curvature of their own."""
-        return sp.csc_array((len(self.rows.rhs), len(self.rows.rhs)))
+        return np.zeros(len(self.rows.rhs))
 
 
 @dataclass(frozen=True)
 class FaceStep:
-    """A block at its face: its system, what is left of the equations, K⁻¹ of that."""
+    """A block at its face: its system, K⁻¹ of what its equations miss, the most that one misses."""
 
     point: Point
     system: LocalSystem
     held: Array
     M: Array
+    missed: float
 
 
 def face_of(block: Block, point: Point, before: Point, tau: float) -> Point:
@@ -104,8 +105,10 @@ def linearise_face(block: Block, point: Point, dual: Array) -> FaceStep:
         residual = [force + (B.T @ point.y[0, held])[None], left[None]]
         H = _with_bent(H, bent)
     matrix = LocalMatrix(H, rows, block.coupled)
-    system = factorise(matrix, np.zeros_like(block.q), RHO, EliminationCache(), free)
-    return FaceStep(point, system, held, system.solve(np.hstack(residual)))
+    system = factorise(matrix, np.zeros_like(block.q), RHO, SystemCache(), free)
+    left = np.hstack([np.where(free, residual[0], 0.0), *residual[1:]])
+    missed = float(np.abs(left).max(initial=0.0))
+    return FaceStep(point, system, held, system.solve(np.hstack(residual)), missed)
 
 
 def _equations(rows: ConicRows, point: Point) -> tuple[Array, sp.csr_array, Array, list[Any]]:

@@ -264,7 +264,7 @@ def linearise(block: Block, point: Point, outer: Outer) -> Linearisation:
     if block.rows is not None:
         scaling = RowScaling(block.rows, point.t[0], point.y[0])
     matrix = LocalMatrix(H, scaling, block.coupled)
-    system = factorise(matrix, theta.sum(axis=0), outer.rho, block.eliminations)
+    system = factorise(matrix, theta.sum(axis=0), outer.rho, block.systems)
     return Linearisation(block, point, outer, scaling, theta, system, *residuals)
 
 

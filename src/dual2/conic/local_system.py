@@ -1,74 +1,45 @@
 """The local linear system K = [H + Θ + ρI, Bᵀ; B, −Θ_B⁻¹ − δI] of an agent.
 
 Variables that nothing couples need no factorisation. Of the others, dense curvature without rows
-has a Cholesky factor; everything else is quasi-definite and sparse: L D Lᵀ of K with a little more
-on its diagonal (Vanderbei 1995; the same in CLARABEL), and refinement on K itself. Where rows
-determine variables almost without curvature, refinement does not converge: then L U of K with
-row exchanges (SuperLU), which takes twice as long.
+has a Cholesky factor; everything else is sparse (:mod:`.sparse_system`).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg.lapack as lapack
 import scipy.sparse as sp
-import scipy.sparse.linalg as sla
 
 from dual2.conic.couplings import Coupling
 from dual2.conic.schur_pattern import SchurPattern
-from dual2.conic.sparse_ldl import Elimination
+from dual2.conic.sparse_system import NoFactors, ScaledRows, SparseSystem
 from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
-MOST_REFINEMENTS = 5
-ENOUGH = 1e-15
-"""Refinement ends at this part of the right-hand side."""
-STATIC = 1e-8
-"""Added to the diagonal with the sign of the pivot before factorising: factors without row
-exchanges keep half of the digits, and refinement brings the rest back."""
-BACKWARD_ERROR = 1e-11
-"""Largest componentwise backward error of a solution; beyond it, K is factorised with row
-exchanges. Without them errors of 1e-7 stopped runs at residuals of 1e-2."""
 GROWTH = 100.0
 """By how much ρ grows where K has no factors."""
 LARGEST_RHO = 1e6
 
 
-class RowsOfSystem(Protocol):
-    """Private rows, and Θ_B⁻¹."""
-
-    @property
-    def rows(self) -> ConicRows:
-        """The rows."""
-        ...
-
-    def inverse_matrix(self) -> sp.csc_array:
-        """Θ_B⁻¹."""
-        ...
-
-
-class NoFactors(Exception):
-    """The matrix is not definite as it should be."""
-
-
 @dataclass
-class EliminationCache:
-    """The last order of elimination, kept while the pattern of K stays the same."""
+class SystemCache:
+    """The last pattern of K, kept while curvature, rows and variables stay the same."""
 
-    known: tuple[Array, Array, Elimination] | None = field(default=None)
+    H: Any = None
+    B: Any = None
+    at: Array | None = None
+    system: SparseSystem | None = None
 
-    def find(self, K: sp.csr_array, signs: Array) -> Elimination:
-        """The order for the pattern of K."""
-        if self.known is not None:
-            ends, columns, found = self.known
-            same = np.array_equal(ends, K.indptr) and np.array_equal(columns, K.indices)
-            if same and np.array_equal(signs[found.order], found.signs):
-                return found
-        found = Elimination.of(K, signs)
-        self.known = (K.indptr, K.indices, found)
-        return found
+    def find(self, H: Any, rows: ConicRows | None, at: Array) -> SparseSystem:
+        """The pattern of K for the variables ``at``."""
+        B = None if rows is None else rows.B
+        same = H is self.H and B is self.B and self.at is not None and np.array_equal(at, self.at)
+        if self.system is None or not same:
+            self.H, self.B, self.at = H, B, at
+            self.system = SparseSystem.of(H, rows, at)
+        return self.system
 
 
 class DiagonalSystem:
@@ -147,7 +118,7 @@ class LocalMatrix(NamedTuple):
     """
 
     H: Any
-    rows: RowsOfSystem | None
+    rows: ScaledRows | None
     coupled: Array
 
 
@@ -155,7 +126,7 @@ def factorise(
     matrix: LocalMatrix,
     theta: Array,
     rho: float,
-    cache: EliminationCache,
+    cache: SystemCache,
     free: Array | None = None,
 ) -> LocalSystem:
     """Factorise K; ρ grows until the factors exist.
@@ -168,8 +139,8 @@ def factorise(
         What bounds add to the diagonal.
     rho : float
         Proximal term.
-    cache : EliminationCache
-        Orders of elimination.
+    cache : SystemCache
+        What stays the same in K.
     free : ndarray of bool, shape (m, n), or None
         Variables that are not free keep their values.
     """
@@ -195,7 +166,7 @@ def factorise(
 
 
 def _coupled_solver(
-    matrix: LocalMatrix, at: Array, diagonal: Array, rho: float, cache: EliminationCache
+    matrix: LocalMatrix, at: Array, diagonal: Array, rho: float, cache: SystemCache
 ) -> Callable[[Array], Array]:
     """The solver for the coupled variables ``at``, and the rows."""
     H, rows = matrix.H, matrix.rows
@@ -203,26 +174,8 @@ def _coupled_solver(
         return np.copy
     if rows is None and not sp.issparse(H):
         return _dense_solver(H[0][np.ix_(at, at)], diagonal[at])
-    if sp.issparse(H):
-        K = sp.csr_array(sp.csr_array(H)[at][:, at] + _diagonal(diagonal[at]))
-    elif H.ndim == 3:
-        K = sp.csr_array(H[0][np.ix_(at, at)] + np.diag(diagonal[at]))
-    else:
-        K = _diagonal(H[0][at] + diagonal[at])
-    signs = np.ones(K.shape[0])
-    if rows is not None:
-        B = rows.rows.B[:, at]
-        corner = rows.inverse_matrix() + _diagonal(np.full(B.shape[0], rho))
-        K = sp.csr_array(sp.block_array([[K, B.T], [B, -corner]], format="csr"))
-        signs = np.concatenate([signs, -np.ones(B.shape[0])])
-    K.sort_indices()
-    return _sparse_solver(K, signs, cache.find(K, signs))
-
-
-def _diagonal(values: Array) -> sp.csr_array:
-    """The diagonal matrix, of any size."""
-    places = np.arange(len(values) + 1)
-    return sp.csr_array((values, places[:-1], places), shape=(len(values), len(values)))
+    own = None if rows is None else rows.rows
+    return cache.find(H, own, at).solver(diagonal[at], rho, rows)
 
 
 def _dense_solver(H: Array, diagonal: Array) -> Callable[[Array], Array]:
@@ -233,71 +186,6 @@ def _dense_solver(H: Array, diagonal: Array) -> Callable[[Array], Array]:
     if failed:
         raise NoFactors
     return lambda b: lapack.dpotrs(factor, b.reshape(len(b), -1), lower=1)[0].reshape(b.shape)
-
-
-def _sparse_solver(
-    K: sp.csr_array, signs: Array, elimination: Elimination
-) -> Callable[[Array], Array]:
-    """Solver of K X = B for one or many right-hand sides."""
-    rows = np.repeat(np.arange(len(signs)), np.diff(K.indptr))
-    data = K.data.copy()
-    diagonal = np.flatnonzero(rows == K.indices)
-    data[diagonal] += STATIC * signs
-    factors = elimination.factorise(data)
-    if not np.isfinite(factors.D).all():
-        raise NoFactors
-    return SparseSolver(K, factors.solve)
-
-
-class SparseSolver:
-    """Solutions with K, refined while that helps.
-
-    Examples
-    --------
-    >>> K = sp.csr_array(np.array([[2.0, 1.0], [1.0, -1.0]]))
-    >>> SparseSolver(K, lambda b: b / 3.0)(np.array([3.0, 0.0])).round(12).tolist()
-    [1.0, 1.0]
-    """
-
-    def __init__(self, K: sp.csr_array, precondition: Callable[[Array], Array]) -> None:
-        self._K, self._precondition, self._pivoted = K, precondition, False
-
-    def __call__(self, b: Array) -> Array:
-        """K⁻¹ b."""
-        x, residual = self._refined(b)
-        if self._pivoted or self._backward_error(b, x, residual) <= BACKWARD_ERROR:
-            return x
-        self._pivoted = True
-        try:
-            self._precondition = sla.splu(sp.csc_array(self._K)).solve
-        except RuntimeError:  # exactly singular: there is nothing better than x
-            return x
-        return self._refined(b)[0]
-
-    def _refined(self, b: Array) -> tuple[Array, Array]:
-        """The best of a few steps of iterative refinement, and its residual."""
-        x = self._precondition(b)
-        residual = b - self._K @ x
-        size = np.abs(residual).max(initial=0.0)
-        enough = ENOUGH * np.abs(b).max(initial=0.0)
-        for _ in range(MOST_REFINEMENTS):
-            if not size > enough:
-                break
-            new = x + self._precondition(residual)
-            left = b - self._K @ new
-            after = np.abs(left).max(initial=0.0)
-            if not after < size:
-                break
-            x, residual, size = new, left, after
-        return x, residual
-
-    def _backward_error(self, b: Array, x: Array, residual: Array) -> float:
-        """The least relative change of the entries of K and b for which x is exact."""
-        sizes = abs(self._K) @ np.abs(x) + np.abs(b)
-        with np.errstate(invalid="ignore"):
-            ratios = np.divide(np.abs(residual), sizes, out=np.zeros_like(sizes), where=sizes > 0)
-        worst = ratios.max(initial=0.0)
-        return float(worst) if np.isfinite(worst) else np.inf
 
 
 def coupled_variables(H: Any, rows: ConicRows | None, smooth: bool) -> Array:

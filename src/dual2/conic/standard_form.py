@@ -6,6 +6,7 @@ substituted, x = offset + P w; what is left becomes bounds, cost and rows in w.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,22 @@ class ConicRows:
     rhs: Array
     equation: Array
     cones: tuple[slice, ...] = ()
+
+    @cached_property
+    def outside_cones(self) -> Array:
+        """Places of equations and inequalities."""
+        inside = np.zeros(len(self.rhs), bool)
+        for place in self.cones:
+            inside[place] = True
+        return np.flatnonzero(~inside)
+
+    @cached_property
+    def scaling_places(self) -> tuple[Array, Array]:
+        """Rows and columns of what scales the slacks: a diagonal, then a block for each cone."""
+        every, plain = np.arange(len(self.rhs)), self.outside_cones
+        blocks = [np.meshgrid(every[k], every[k], indexing="ij") for k in self.cones]
+        r, c = ([plain, *(block[i].ravel() for block in blocks)] for i in (0, 1))
+        return np.concatenate(r), np.concatenate(c)
 
 
 @dataclass(frozen=True)

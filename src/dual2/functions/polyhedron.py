@@ -14,15 +14,18 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.standard_form import ConicRows
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, MatrixOrSparse, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.conjugate_blocks import support_of_rows
 from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
+from dual2.functions.sparse_projection import SparseProjection
 
-LARGE = 1_000_000
-"""Entries from which on a sparse M is not written out to check that the set is not empty."""
+LARGE = 100_000
+"""Entries of M, zeros included, from which on a sparse M is computed with as such: the dense
+projection is three times as fast at a third of it, and five times as slow at three times of it."""
 ROUNDING = 1e-12
 """Relative size of what counts as rounding: bounds that cross, directions that leave a cone."""
 
@@ -84,12 +87,29 @@ class IndicatorPolyhedron(Indicator):
         super().__post_init__()
         for name in ("lower", "upper"):
             check_rows(self, name, getattr(self, name), self.M, "bound")
-        m, d = self.M.shape
-        if sp.issparse(self.M) and m * d > LARGE:
+        if self._is_large:
             self._refuse_if_empty()
         else:
-            self._project(np.zeros(d))  # an empty set is refused here
+            self._project(np.zeros(self.M.shape[1]))  # an empty set is refused here
         object.__setattr__(self, "_checked", True)
+
+    @property
+    def _is_large(self) -> bool:
+        """Whether M is computed with as a sparse matrix."""
+        return sp.issparse(self.M) and self.M.shape[0] * self.M.shape[1] > LARGE
+
+    @cached_property
+    def _sparse(self) -> SparseProjection:
+        """Projections with sparse rows."""
+        d, (lower, upper) = self.M.shape[1], self._box
+        parts = self._rows_of_blocks()
+        if not parts:
+            none = ConicRows(sp.csr_array((0, d)), np.zeros(0), np.zeros(0, bool))
+            return SparseProjection.of(none, lower, upper)
+        B = sp.csr_array(sp.vstack([part.on_x for part in parts]))
+        equation = np.concatenate([np.full(len(p.rhs), p.cone is Cone.ZERO) for p in parts])
+        rows = ConicRows(B, np.concatenate([part.rhs for part in parts]), equation)
+        return SparseProjection.of(rows, lower, upper)
 
     @property
     def dim(self) -> int | None:
@@ -127,12 +147,18 @@ class IndicatorPolyhedron(Indicator):
         return low, high
 
     @cached_property
+    def _unit_rows(self) -> tuple[sp.csr_array, Array, Array]:
+        """The rows that are no bounds, of length one, and their bounds."""
+        (lower, upper), (lengths, rows, _) = self._bounds, self._sorted
+        size = lengths[rows]
+        M = sp.csr_array(sp.diags_array(1.0 / size) @ sp.csr_array(self.M)[rows])
+        return M, lower[rows] / size, upper[rows] / size
+
+    @cached_property
     def scaled(self) -> Scaled:
         """The same set with rows of length one; rows with a single entry are bounds."""
-        box, (lower, upper), (lengths, rows, _) = self._box, self._bounds, self._sorted
-        size = lengths[rows]
-        M = np.ascontiguousarray(_dense(self.M[rows]) / size[:, None])
-        return Scaled(M, lower[rows] / size, upper[rows] / size, *box)
+        M, lower, upper = self._unit_rows
+        return Scaled(np.ascontiguousarray(M.toarray()), lower, upper, *self._box)
 
     @cached_property
     def chain(self) -> Array | None:
@@ -180,16 +206,19 @@ class IndicatorPolyhedron(Indicator):
         self._refuse(rows[weights].tolist(), sides[weights].tolist())
 
     def _project(self, v: Array) -> Array:
-        out, work = np.empty_like(v), np.empty(len(self.scaled.M) + len(v))
+        out, work = np.empty_like(v), np.empty(self.M.shape[0] + len(v))
         if self.chain is not None and self._checked:
             room = np.empty((ROWS, 2 * len(v) + 2))
             project_chain(v, np.ones_like(v), self.chain, out, np.empty_like(v), room)
             return out
-        status, _ = project(v, out, self.scaled, work, np.empty((0, 0)))
-        if status == SOLVED:
-            return out
-        if status == EMPTY:
-            self._contradiction(work)
+        if not self._is_large:
+            status, _ = project(v, out, self.scaled, work, np.empty((0, 0)))
+            if status == SOLVED:
+                return out
+            if status == EMPTY and not self._checked:
+                self._contradiction(work)
+        if (nearest := self._sparse.project(v)) is not None:
+            return nearest
         raise Dual2Error(
             f"{self!r}: the projection did not settle; its rows may be nearly dependent at very "
             "different scales. Scale the rows to length one."
@@ -281,7 +310,7 @@ class IndicatorPolyhedron(Indicator):
             moved, x = float(np.linalg.norm(new - x)), new
             if moved <= 0.1 * ROUNDING * step:
                 return float(u @ x)
-        return _dual_program(self.scaled, u)
+        return _dual_program(self._unit_rows, self._box, u)
 
 
 def _dense(M: Any) -> Array:
@@ -328,21 +357,23 @@ def _bounds_as_pieces(lower: Array, upper: Array) -> Pieces | None:
     return Pieces.from_table(start, [(lower - start, upper - start, 0.0, 0.0)])
 
 
-def _dual_program(s: Scaled, u: Array) -> float:
+def _dual_program(
+    rows: tuple[sp.csr_array, Array, Array], box: tuple[Array, Array], u: Array
+) -> float:
     """min <upper, y⁺> - <lower, y⁻> subject to Mᵀ(y⁺ - y⁻) = u, up to 1e-9·max(1, |u|)."""
     from scipy.optimize import linprog
 
-    rows = np.vstack([s.M, np.eye(len(u))])
-    lower, upper = np.append(s.lower, s.box_lower), np.append(s.upper, s.box_upper)
+    M = sp.csr_array(sp.vstack([rows[0], sp.eye_array(len(u))]))
+    lower, upper = np.append(rows[1], box[0]), np.append(rows[2], box[1])
     below, above = np.isfinite(lower), np.isfinite(upper)
     if not (below.any() or above.any()):
         return np.inf
-    normals = np.vstack([rows[above], -rows[below]]).T
+    normals = sp.vstack([M[above], -M[below]]).T
     size = max(1.0, float(np.abs(u).max()))
     target = u / size
     found = linprog(
         np.append(upper[above], -lower[below]),
-        A_ub=np.vstack([normals, -normals]),
+        A_ub=sp.vstack([normals, -normals]),
         b_ub=np.append(target + TOLERANCE, TOLERANCE - target),
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.conic.block import Block
+from dual2.conic.block import Block, limits_of, single_block
 from dual2.conic.couplings import (
     Coupling,
     DenseCoupling,
@@ -89,7 +89,7 @@ def public_block(h: Function, p: int) -> tuple[Block, Array, Array]:
     form = standard_form([found])
     active = np.flatnonzero(~_free_rows(form))
     A = coupling_of(sp.csr_array(-form.P[active]))
-    return _block(np.zeros(0, np.int64), A, form), form.offset[active], active
+    return single_block(np.zeros(0, np.int64), A, form), form.offset[active], active
 
 
 def _free_rows(form: StandardForm) -> Array:
@@ -210,7 +210,7 @@ def _joined(members: Sequence[Member], width: int, active: Array, sparse: bool) 
         first += m
     places = np.concatenate([member.places for member in members])
     expansion = sp.csr_array(sp.block_diag(maps, format="csr"))
-    g, bounded = _limits(lower, upper)
+    g, bounded = limits_of(lower, upper)
     joint: Coupling = DenseCoupling(A)
     if sparse:
         data, at, row = (np.concatenate(part) for part in zip(*columns, strict=True))
@@ -234,36 +234,5 @@ def _single(member: Member, active: Array) -> Block:
     """An agent of its own."""
     A, P = member.A, member.form.P
     if sp.issparse(A):
-        return _block(member.places, coupling_of((A @ P)[active]), member.form)
-    return _block(member.places, coupling_of((P.T @ A[0][active].T).T), member.form)
-
-
-def _block(places: Array, A: Coupling, form: StandardForm) -> Block:
-    """The block of one standard form."""
-    H = form.H
-    if not sp.issparse(H):
-        H = H[None]
-    g, bounded = _limits(form.lower[None], form.upper[None])
-    rows = form.rows if len(form.rows.rhs) else None
-    begin = None if form.start is None else form.start[None]
-    return Block(
-        places=places,
-        A=A,
-        H=H,
-        q=form.q[None],
-        g=g,
-        bounded=bounded,
-        rows=rows,
-        columns=np.ones((1, form.n)),
-        expansion=form.P,
-        offset=form.offset,
-        smooth=form.smooth,
-        begin=begin,
-    )
-
-
-def _limits(lower: Array, upper: Array) -> tuple[Array, Array]:
-    """g and where it is finite, of both sides."""
-    both = np.array([-lower, upper])
-    bounded = np.isfinite(both)
-    return np.where(bounded, both, 0.0), bounded
+        return single_block(member.places, coupling_of((A @ P)[active]), member.form)
+    return single_block(member.places, coupling_of((P.T @ A[0][active].T).T), member.form)
