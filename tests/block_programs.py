@@ -6,7 +6,7 @@ import clarabel
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone
+from dual2.conic.blocks import BlockForm, Cone
 from dual2.conic.curvature import dense_curvature
 
 CONES = {
@@ -42,14 +42,14 @@ class Program(NamedTuple):
         raise AssertionError(f"CLARABEL ends with {found.status}")
 
 
-def outside(b: Blocks, x: np.ndarray) -> bool:
+def outside(b: BlockForm, x: np.ndarray) -> bool:
     """Whether x is outside the open domain of a smooth term."""
     parts = [(x[term.at], term.lower, term.upper) for term in b.smooth]
     low = any(np.any(at <= lower) for at, lower, _ in parts if lower is not None)
     return low or any(np.any(at >= upper) for at, _, upper in parts if upper is not None)
 
 
-def at_point(b: Blocks, x: np.ndarray) -> float:
+def at_point(b: BlockForm, x: np.ndarray) -> float:
     """The value at x: the best pieces and extra variables for it."""
     if outside(b, x):
         return np.inf
@@ -61,7 +61,7 @@ def at_point(b: Blocks, x: np.ndarray) -> float:
     return program._replace(G=sp.csr_array(G), d=d, cones=cones).solve(b.dim)[0] + smooth
 
 
-def prox_at(b: Blocks, v: np.ndarray, step: float, near: np.ndarray) -> np.ndarray:
+def prox_at(b: BlockForm, v: np.ndarray, step: float, near: np.ndarray) -> np.ndarray:
     """prox_{step·f}(v), smooth terms by their tangents at ``near``; exact if that is the prox."""
     program = assemble(b, smooth_at=near)
     P, q = program.P.copy(), program.q.copy()
@@ -70,7 +70,7 @@ def prox_at(b: Blocks, v: np.ndarray, step: float, near: np.ndarray) -> np.ndarr
     return program._replace(P=P, q=q).solve(b.dim)[1]
 
 
-def assemble(b: Blocks, smooth_at: np.ndarray | None) -> Program:
+def assemble(b: BlockForm, smooth_at: np.ndarray | None) -> Program:
     """The program without smooth terms, or with their tangents."""
     pieces = 0 if b.pieces is None else len(b.pieces.slope)
     n = b.dim + pieces + b.extra
@@ -93,7 +93,7 @@ def assemble(b: Blocks, smooth_at: np.ndarray | None) -> Program:
     return Program(P, q, sp.csr_array(sp.vstack(G)), np.concatenate(d), cones, b.constant)
 
 
-def add_pieces(b: Blocks, G: list, d: list, cones: list) -> None:
+def add_pieces(b: BlockForm, G: list, d: list, cones: list) -> None:
     """x - Σ pieces = start, and the bounds of the pieces."""
     m = len(b.pieces.slope)
     member = sp.csr_array((np.ones(m), (b.pieces.coordinate, np.arange(m))), shape=(b.dim, m))
@@ -107,7 +107,7 @@ def add_pieces(b: Blocks, G: list, d: list, cones: list) -> None:
         cones.append(kind(len(rhs)))
 
 
-def bounds(b: Blocks, bound: np.ndarray, sign: float) -> sp.csr_array:
+def bounds(b: BlockForm, bound: np.ndarray, sign: float) -> sp.csr_array:
     """±v for the pieces with a finite bound."""
     on_pieces = sign * sp.eye_array(len(bound), format="csr")[np.isfinite(bound)]
     return sp.hstack([sp.csr_array((on_pieces.shape[0], b.dim)), on_pieces])

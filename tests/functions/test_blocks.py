@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import dual2.functions as fn
 from block_programs import at_point, outside, prox_at
-from dual2.conic.blocks import Blocks, Factored, Pieces
+from dual2.conic.blocks import BlockForm, Factored, Pieces
 from dual2.conic.curvature import dense
 from dual2.errors import ProblemError
 
@@ -107,7 +107,7 @@ def test_length_is_checked():
 
 
 def test_a_stack_keeps_parts_without_pieces_free():
-    both = Blocks.stacked([Blocks(1, pieces=Pieces.from_table(np.ones(1), [])), Blocks(1)])
+    both = BlockForm.stacked([BlockForm(1, pieces=Pieces.from_table(np.ones(1), [])), BlockForm(1)])
     assert both.pieces.start.tolist() == [1.0, 0.0] and both.pieces.coordinate.tolist() == [1]
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import dual2 as d2
 from dual2.functions.chain import ROWS, project_chain
-from dual2.functions.projection import SOLVED, Scaled, project
+from dual2.functions.projection import SOLVED, ScaledPolyhedron, project
 
 INF = np.inf
 
@@ -29,7 +29,7 @@ def general(u, w, chain):
     T, root = len(u), np.sqrt(w)
     M = (np.eye(T)[1:] - np.eye(T)[:-1]) / root
     size = np.linalg.norm(M, axis=1)
-    s = Scaled(
+    s = ScaledPolyhedron(
         np.ascontiguousarray(M / size[:, None]),
         -chain[2, 1:] / size,
         chain[3, 1:] / size,

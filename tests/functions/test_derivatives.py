@@ -7,7 +7,7 @@ from dual2 import functions as fn
 from dual2.functions.derivatives import prox_jacobian
 from dual2.functions.domains import inside_value, rate_along, to_barrier, to_recession
 from dual2.functions.hessians import dense, hessian, least_curvature
-from dual2.functions.lowering import Kind, prox_blocks
+from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.functions.values import value_at_prox
 
 H = 1e-6
@@ -74,7 +74,7 @@ def test_compiled_values_at_proxes_are_the_values(case, change):
     f = {"itself": case, "conjugate": case.conjugate}.get(change, (1.5 * case).shift(0.2).tilt(0.3))
     rng, work, offsets = np.random.default_rng(4), np.zeros(64), []
     blocks = prox_blocks(f, 3)
-    if any(block.kind == Kind.CALLBACK for block in blocks):
+    if any(block.kind == KernelKind.CALLBACK for block in blocks):
         return
     for _ in range(5):
         v = rng.standard_normal(3)

@@ -8,7 +8,7 @@ import pytest
 import dual2.functions as fn
 import howto
 from dual2.functions.kernels import prox_block
-from dual2.functions.lowering import Kind, prox_blocks, smooth_form
+from dual2.functions.lowering import KernelKind, prox_blocks, smooth_form
 from dual2.functions.separable import separable_form
 from dual2.testing import compiled_prox
 
@@ -16,22 +16,22 @@ Y = np.array([1.0, -2.0, 0.5])
 TALL = np.array([[1.0, 0.2, -0.4], [0.3, -1.1, 0.8], [0.0, 0.5, 1.3], [-0.7, 0.1, 0.9]])
 DENSE = TALL.T @ TALL
 LOWERED = [
-    ("l1", [(Kind.SEPARABLE, 0)]),
-    ("box", [(Kind.SEPARABLE, 4)]),
-    ("huber", [(Kind.SEPARABLE, 5)]),
-    ("l2", [(Kind.L2, 0)]),
-    ("simplex", [(Kind.SIMPLEX, 0)]),
-    ("ball", [(Kind.BALL, 0)]),
-    ("halfspace", [(Kind.HALFSPACE, 0)]),
-    ("affine", [(Kind.AFFINE, 0)]),
-    ("logistic loss", [(Kind.LOGISTIC, 0)]),
-    ("poisson loss", [(Kind.POISSON, 0)]),
-    ("negative log", [(Kind.LOG, 0)]),
-    ("entropy", [(Kind.ENTROPY, 0)]),
-    ("max", [(Kind.SIMPLEX, 1)]),
-    ("quadratic", [(Kind.CALLBACK, 0)]),
-    ("stacked", [(Kind.SEPARABLE, 4), (Kind.L2, 0)]),
-    ("stacked separable", [(Kind.SEPARABLE, 0)]),
+    ("l1", [(KernelKind.SEPARABLE, 0)]),
+    ("box", [(KernelKind.SEPARABLE, 4)]),
+    ("huber", [(KernelKind.SEPARABLE, 5)]),
+    ("l2", [(KernelKind.L2, 0)]),
+    ("simplex", [(KernelKind.SIMPLEX, 0)]),
+    ("ball", [(KernelKind.BALL, 0)]),
+    ("halfspace", [(KernelKind.HALFSPACE, 0)]),
+    ("affine", [(KernelKind.AFFINE, 0)]),
+    ("logistic loss", [(KernelKind.LOGISTIC, 0)]),
+    ("poisson loss", [(KernelKind.POISSON, 0)]),
+    ("negative log", [(KernelKind.LOG, 0)]),
+    ("entropy", [(KernelKind.ENTROPY, 0)]),
+    ("max", [(KernelKind.SIMPLEX, 1)]),
+    ("quadratic", [(KernelKind.CALLBACK, 0)]),
+    ("stacked", [(KernelKind.SEPARABLE, 4), (KernelKind.L2, 0)]),
+    ("stacked separable", [(KernelKind.SEPARABLE, 0)]),
 ]
 
 
@@ -41,14 +41,14 @@ def test_blocks(cases, row, expected):
 
 
 DUAL = [
-    ("squared loss", (Kind.SEPARABLE, 4)),
-    ("nonnegative squared loss", (Kind.SEPARABLE, 5)),
-    ("elastic net", (Kind.SEPARABLE, 1)),
-    ("huber", (Kind.SEPARABLE, 4)),
-    ("l2", (Kind.BALL, 0)),
-    ("ball, centre", (Kind.L2, 2)),
-    ("simplex", (Kind.SIMPLEX, 1)),
-    ("logistic loss", (Kind.LOGISTIC, 1)),
+    ("squared loss", (KernelKind.SEPARABLE, 4)),
+    ("nonnegative squared loss", (KernelKind.SEPARABLE, 5)),
+    ("elastic net", (KernelKind.SEPARABLE, 1)),
+    ("huber", (KernelKind.SEPARABLE, 4)),
+    ("l2", (KernelKind.BALL, 0)),
+    ("ball, centre", (KernelKind.L2, 2)),
+    ("simplex", (KernelKind.SIMPLEX, 1)),
+    ("logistic loss", (KernelKind.LOGISTIC, 1)),
 ]
 
 
@@ -60,10 +60,12 @@ def test_blocks_of_conjugates(cases, row, expected):
 
 def test_affine_changes_keep_their_kernel(cases):
     changed = (2 * cases["logistic loss"]).shift(1.0)
-    assert [(b.kind, b.flags) for b in prox_blocks(changed, 3)] == [(Kind.LOGISTIC, 2)]
-    assert [(b.kind, b.flags) for b in prox_blocks(changed.conjugate, 3)] == [(Kind.LOGISTIC, 3)]
+    assert [(b.kind, b.flags) for b in prox_blocks(changed, 3)] == [(KernelKind.LOGISTIC, 2)]
+    assert [(b.kind, b.flags) for b in prox_blocks(changed.conjugate, 3)] == [
+        (KernelKind.LOGISTIC, 3)
+    ]
     assert prox_blocks((2 * cases["huber"]).shift(1.0), 3)[0].flags == 5
-    assert prox_blocks(cases["huber"].plus_quadratic(1.0), 3)[0].kind == Kind.CALLBACK
+    assert prox_blocks(cases["huber"].plus_quadratic(1.0), 3)[0].kind == KernelKind.CALLBACK
 
 
 def test_one_dtype_and_layout(case):
@@ -167,4 +169,4 @@ def test_the_guide_is_short_and_compiled(cases):
     """A function that splits by coordinate is at most 40 lines, and never leaves the kernels."""
     assert len(howto.printed("howto_function.md")[0].splitlines()) <= 40
     (block,) = prox_blocks(cases["tariff of the guide"], 3)
-    assert block.kind == Kind.SEPARABLE
+    assert block.kind == KernelKind.SEPARABLE

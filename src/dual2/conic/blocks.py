@@ -31,7 +31,7 @@ from dual2.conic.curvature import (
 
 Array = NDArray[np.float64]
 
-__all__ = ["Blocks", "Cone", "Expansion", "Factored", "Pieces", "Rows", "SmoothTerm"]
+__all__ = ["BlockForm", "Cone", "ConeConstraint", "Expansion", "Factored", "Pieces", "SmoothTerm"]
 
 
 class Cone(Enum):
@@ -46,7 +46,7 @@ class Cone(Enum):
 
 
 @dataclass(frozen=True)
-class Rows:
+class ConeConstraint:
     """Constraints M_x x + M_u u + s = rhs with s in a cone.
 
     Attributes
@@ -67,21 +67,23 @@ class Rows:
     rhs: Array
 
     @staticmethod
-    def of(cone: Cone, on_x: Any, rhs: Any, on_extra: Any = None) -> "Rows":
+    def of(cone: Cone, on_x: Any, rhs: Any, on_extra: Any = None) -> "ConeConstraint":
         """The rows from arrays or sparse arrays; without ``on_extra`` they act on x alone."""
         M = sp.csr_array(on_x, dtype=np.float64)
         m = M.shape[0]
         extra = sp.csr_array((m, 0)) if on_extra is None else sp.csr_array(on_extra, dtype=float)
-        return Rows(cone, M, extra, np.broadcast_to(np.asarray(rhs, dtype=np.float64), (m,)))
+        return ConeConstraint(
+            cone, M, extra, np.broadcast_to(np.asarray(rhs, dtype=np.float64), (m,))
+        )
 
-    def shifted(self, center: Array) -> "Rows":
+    def shifted(self, center: Array) -> "ConeConstraint":
         """The constraints on x - center."""
         return replace(self, rhs=self.rhs + self.on_x @ center)
 
-    def placed(self, first: int, dim: int, first_extra: int, extra: int) -> "Rows":
+    def placed(self, first: int, dim: int, first_extra: int, extra: int) -> "ConeConstraint":
         """The same on x[first:] and u[first_extra:] of longer vectors."""
         on_x = _placed(self.on_x, first, dim)
-        return Rows(self.cone, on_x, _placed(self.on_extra, first_extra, extra), self.rhs)
+        return ConeConstraint(self.cone, on_x, _placed(self.on_extra, first_extra, extra), self.rhs)
 
 
 @dataclass(frozen=True)
@@ -244,7 +246,7 @@ def smooth_term(view: Callable[[Array], View], dim: int, **domain: Array) -> Smo
 
 
 @dataclass(frozen=True)
-class Blocks:
+class BlockForm:
     """The block form of a function of d variables.
 
     Attributes
@@ -259,7 +261,7 @@ class Blocks:
         Linear term in x.
     cost : ndarray, shape (extra,)
         Linear term in the extra variables u.
-    rows : tuple of Rows
+    rows : tuple of ConeConstraint
         Constraints on x and u.
     smooth : tuple of SmoothTerm
         φ(x), summed. No two of them take the same coordinate.
@@ -272,7 +274,7 @@ class Blocks:
     H: Curvature = None
     q: Array | None = None
     cost: Array = field(default_factory=lambda: np.zeros(0))
-    rows: tuple[Rows, ...] = ()
+    rows: tuple[ConeConstraint, ...] = ()
     smooth: tuple[SmoothTerm, ...] = ()
     constant: float = 0.0
 
@@ -281,12 +283,12 @@ class Blocks:
         """Number of the function's own variables u."""
         return len(self.cost)
 
-    def scaled(self, scale: float) -> "Blocks":
+    def scaled(self, scale: float) -> "BlockForm":
         """scale·f for a positive factor.
 
         Examples
         --------
-        >>> Blocks(2, H=np.ones(2)).scaled(3.0).H.tolist()
+        >>> BlockForm(2, H=np.ones(2)).scaled(3.0).H.tolist()
         [3.0, 3.0]
         """
         return replace(
@@ -299,12 +301,12 @@ class Blocks:
             constant=scale * self.constant,
         )
 
-    def shifted(self, center: Any) -> "Blocks":
+    def shifted(self, center: Any) -> "BlockForm":
         """f(x - center).
 
         Examples
         --------
-        >>> shifted = Blocks(1, H=np.ones(1)).shifted(2.0)
+        >>> shifted = BlockForm(1, H=np.ones(1)).shifted(2.0)
         >>> shifted.q.tolist(), shifted.constant
         ([-2.0], 2.0)
         """
@@ -320,12 +322,12 @@ class Blocks:
             constant=self.constant + 0.5 * float(a @ Ha) - float(self.q_or_zero @ a),
         )
 
-    def stretched(self, scale: float) -> "Blocks":
+    def stretched(self, scale: float) -> "BlockForm":
         """scale·f(x/scale), the conjugate of scale·f*.
 
         Examples
         --------
-        >>> Blocks(1, H=np.ones(1)).stretched(2.0).H.tolist()
+        >>> BlockForm(1, H=np.ones(1)).stretched(2.0).H.tolist()
         [0.5]
         """
         return replace(
@@ -337,12 +339,12 @@ class Blocks:
             constant=scale * self.constant,
         )
 
-    def plus(self, slope: Any = 0.0, curvature: float = 0.0, constant: float = 0.0) -> "Blocks":
+    def plus(self, slope: Any = 0.0, curvature: float = 0.0, constant: float = 0.0) -> "BlockForm":
         """f + <slope, x> + (curvature/2)|x|² + constant.
 
         Examples
         --------
-        >>> Blocks(2).plus(slope=1.0).q.tolist()
+        >>> BlockForm(2).plus(slope=1.0).q.tolist()
         [1.0, 1.0]
         """
         H = add_diagonal(self.H, np.full(self.dim, curvature)) if curvature else self.H
@@ -355,12 +357,12 @@ class Blocks:
         return np.zeros(self.dim) if self.q is None else self.q
 
     @staticmethod
-    def stacked(parts: "Sequence[Blocks]") -> "Blocks":
+    def stacked(parts: "Sequence[BlockForm]") -> "BlockForm":
         """The sum of functions of consecutive parts of x.
 
         Examples
         --------
-        >>> Blocks.stacked([Blocks(1, q=np.ones(1)), Blocks(2)]).q.tolist()
+        >>> BlockForm.stacked([BlockForm(1, q=np.ones(1)), BlockForm(2)]).q.tolist()
         [1.0, 0.0, 0.0]
         """
         first = np.cumsum([0, *(part.dim for part in parts)])
@@ -373,7 +375,7 @@ class Blocks:
         pieces = [Pieces.free(part.dim) if part.pieces is None else part.pieces for part in parts]
         some_pieces = any(part.pieces is not None for part in parts)
         some_linear = any(part.q is not None for part in parts)
-        return Blocks(
+        return BlockForm(
             dim,
             pieces=Pieces.stacked(pieces) if some_pieces else None,
             H=stack_curvatures([part.H for part in parts], [part.dim for part in parts]),

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Factored, Pieces, Rows, SmoothTerm
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Factored, Pieces, SmoothTerm
 
 Array = np.ndarray
 
@@ -85,7 +85,7 @@ class StandardForm:
         return len(self.q)
 
 
-def standard_form(parts: Sequence[Blocks]) -> StandardForm:
+def standard_form(parts: Sequence[BlockForm]) -> StandardForm:
     """The standard form of a sum of functions of the same x.
 
     Examples
@@ -135,7 +135,7 @@ class _Extra(NamedTuple):
     curvature: Any
     lower: Array
     upper: Array
-    rows: tuple[Rows, ...]
+    rows: tuple[ConeConstraint, ...]
 
 
 # -- pieces ------------------------------------------------------------------------------------
@@ -245,7 +245,7 @@ def _join(parts: Sequence[Any]) -> Any:
     return sp.csr_array(sp.block_diag([sp.diags_array(h) if h.ndim == 1 else h for h in parts]))
 
 
-def _own_variables(part: Blocks) -> _Extra:
+def _own_variables(part: BlockForm) -> _Extra:
     """The variables u of a block form."""
     zeros = np.zeros(part.extra)
     return _Extra(
@@ -257,13 +257,17 @@ def _as_extra(pieces: Pieces, d: int) -> _Extra:
     """Pieces as variables of their own, with the rows x − Σ v = start."""
     m = len(pieces.slope)
     fold = sp.csr_array((-np.ones(m), (pieces.coordinate, np.arange(m))), shape=(d, m))
-    rows = Rows(Cone.ZERO, sp.csr_array(sp.eye_array(d)), fold, pieces.start)
+    rows = ConeConstraint(Cone.ZERO, sp.csr_array(sp.eye_array(d)), fold, pieces.start)
     return _Extra(pieces.slope, pieces.curvature, pieces.lower, pieces.upper, (rows,))
 
 
 # -- rows --------------------------------------------------------------------------------------
 def _merge(
-    placed: Sequence[tuple[Rows, int]], P: sp.csr_array, offset: Array, lower: Array, upper: Array
+    placed: Sequence[tuple[ConeConstraint, int]],
+    P: sp.csr_array,
+    offset: Array,
+    lower: Array,
+    upper: Array,
 ) -> tuple[ConicRows, Array, Array]:
     """All rows in w; inequalities with a single entry become bounds."""
     matrices: list[sp.csr_array] = []

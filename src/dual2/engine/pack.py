@@ -40,7 +40,7 @@ from dual2.functions import Function
 from dual2.functions.kernels import KINKLESS, prox_block, prox_separable
 from dual2.functions.lowering import (
     PARAMETERS,
-    Kind,
+    KernelKind,
     ProxBlock,
     SmoothForm,
     prox_blocks,
@@ -56,7 +56,7 @@ SPARSE_BELOW = 0.15
 """Density under which a matrix of few entries is kept sparse."""
 
 
-class Block(NamedTuple):
+class PackedBlock(NamedTuple):
     """One block of agents (rows) as arrays, D = Σ d_i; made by :func:`pack`.
 
     Each field has one dtype and layout, so that every kernel has exactly one signature.
@@ -120,7 +120,7 @@ class Block(NamedTuple):
     """How the compiled proxes are called."""
 
 
-DATA = slice(0, Block._fields.index("inbox"))
+DATA = slice(0, PackedBlock._fields.index("inbox"))
 """The fields of a block that say what the problem is."""
 MATRICES = ("xptr", "akind", "place", "cols", "sval", "sidx")
 """Those that say what the A_i are."""
@@ -142,7 +142,7 @@ class Packed:
         The Python functions that the kernels call, if there are any.
     """
 
-    block: Block
+    block: PackedBlock
     clip: bool
     smooth: Function
     callbacks: Callbacks | None
@@ -192,8 +192,8 @@ def pack(problem: Problem, smooth: Function | None = None) -> Packed:
         parts |= {"inbox": callbacks.inbox, "outbox": callbacks.outbox}
     address = callbacks.address if callbacks else 0
     kinds = {*parts["gtab"][:, 0].tolist(), *parts["htab"][:, 0].tolist()}
-    plain = kinds <= {Kind.SEPARABLE, Kind.CALLBACK}
-    block = Block(**parts, address=address, prox=_prox_address(plain))
+    plain = kinds <= {KernelKind.SEPARABLE, KernelKind.CALLBACK}
+    block = PackedBlock(**parts, address=address, prox=_prox_address(plain))
     return Packed(block, len(dual) == 1 and _is_clip(dual[0]), smooth, callbacks)
 
 
@@ -211,18 +211,18 @@ def _prox_address(separable: bool) -> int:
 
 def is_separable(blocks: Sequence[ProxBlock]) -> bool:
     """Whether a prox is one piecewise linear-quadratic block, taken as it is."""
-    return len(blocks) == 1 and blocks[0].kind == Kind.SEPARABLE and blocks[0].flags in (0, 4)
+    return len(blocks) == 1 and blocks[0].kind == KernelKind.SEPARABLE and blocks[0].flags in (0, 4)
 
 
 def _is_clip(block: ProxBlock) -> bool:
-    return block.kind == Kind.SEPARABLE and block.flags == 4
+    return block.kind == KernelKind.SEPARABLE and block.flags == 4
 
 
 def _smooth_blocks(h: Function, p: int) -> list[ProxBlock]:
     """Blocks of h whose conjugate has a compiled gradient; otherwise a callback."""
     if h.form is not None and h.form.mu > 0:
         return prox_blocks(h, p)
-    return [ProxBlock(Kind.CALLBACK, 0, p, np.zeros(0), h)]
+    return [ProxBlock(KernelKind.CALLBACK, 0, p, np.zeros(0), h)]
 
 
 def _pack_blocks(name: str, blocks: Sequence[ProxBlock], what: int, calls: Calls) -> Parts:
@@ -353,7 +353,7 @@ def _separable_rows(forms: Forms, start: Array) -> Array:
     k, d = forms.shape
     kinked = np.not_equal(forms.form.slope_left, forms.form.slope_right)
     rows = np.zeros((k, 6), np.int64)
-    rows[:, 0], rows[:, 3] = Kind.SEPARABLE, d
+    rows[:, 0], rows[:, 3] = KernelKind.SEPARABLE, d
     rows[:, 1] = np.where(np.broadcast_to(kinked, (k, d)).any(axis=1), 0, KINKLESS)
     rows[:, 4], rows[:, 5] = start, start + PARAMETERS * d
     return rows
@@ -372,10 +372,10 @@ def write_blocks(
     """
     (rows, row), (numbers, used), start = table, pool, 0
     for block in blocks:
-        if block.kind == Kind.CALLBACK and what == GRAD_H:
+        if block.kind == KernelKind.CALLBACK and what == GRAD_H:
             gradient = block.function.conjugate.grad
             calls.append(Call(what, row, gradient, block.size, block.size))
-        elif block.kind == Kind.CALLBACK:
+        elif block.kind == KernelKind.CALLBACK:
             calls.append(Call(what, row, block.function.prox, block.size, block.size, True))
         end = used + block.params.size
         rows[row] = int(block.kind), block.flags, start, block.size, used, end

@@ -3,10 +3,10 @@
 import numpy as np
 
 from dual2.engine.local import DENSE_A, SPARSE_A
-from dual2.engine.pack import SPARSE_BELOW, Block
+from dual2.engine.pack import SPARSE_BELOW, PackedBlock
 
 
-def sparsified(block: Block) -> Block:
+def sparsified(block: PackedBlock) -> PackedBlock:
     """The same agents; A_i that are kept dense but have few entries are read as sparse.
 
     Examples

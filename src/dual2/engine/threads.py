@@ -21,7 +21,7 @@ BARRIER = 24
 _yield_cpu = types.ExternalFunction("sched_yield", types.int32())
 
 
-class Member(NamedTuple):
+class TeamMember(NamedTuple):
     """One thread of a team: its number, how many there are, and where they meet."""
 
     thread: int

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import wrightomega, xlogy
 
-from dual2.conic.blocks import Blocks, smooth_term
+from dual2.conic.blocks import BlockForm, smooth_term
 from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries, Positive
 from dual2.functions.base import TOLERANCE, Function, support_of_all
@@ -41,9 +41,9 @@ class Barrier(Function):
     def _view(self, x: Array) -> View:
         """For x > 0."""
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         term = smooth_term(self._view, dim, lower=np.zeros(dim), start=np.ones(dim))
-        return Blocks(dim, smooth=(term,))
+        return BlockForm(dim, smooth=(term,))
 
     def _domain_support(self, u: Array) -> Array:
         return np.where(u.max(axis=-1) > TOLERANCE, np.inf, 0.0)
@@ -83,14 +83,14 @@ class NegativeLog(Barrier):
         slope = -self.scale / x
         return View(float(self._value(x)), slope, lambda: -slope / x)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         def view(w: Array) -> View:
             slope = -self.scale / w
             return View(float(self._conjugate_value(w)), slope, lambda: -slope / w)
 
         start = np.broadcast_to(-np.asarray(self.scale), (dim,))
         term = smooth_term(view, dim, upper=np.zeros(dim), start=start)
-        return Blocks(dim, smooth=(term,))
+        return BlockForm(dim, smooth=(term,))
 
     def _value(self, x: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -150,12 +150,12 @@ class Entropy(Barrier):
         value = float((self.scale * x * level).sum())
         return View(value, self.scale * (level + 1.0), lambda: self.scale / x)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         def view(w: Array) -> View:
             slope = self.reference * np.exp(w / self.scale - 1.0)
             return View(float((self.scale * slope).sum()), slope, lambda: slope / self.scale)
 
-        return Blocks(dim, smooth=(smooth_term(view, dim),))
+        return BlockForm(dim, smooth=(smooth_term(view, dim),))
 
     def _value(self, x: Array) -> Array:
         inside = np.maximum(x, 0.0)

@@ -27,7 +27,7 @@ from dual2.functions.arguments import (
 )
 
 if TYPE_CHECKING:
-    from dual2.conic.blocks import Blocks
+    from dual2.conic.blocks import BlockForm
     from dual2.functions.piecewise import PiecewiseQuadratic
 
 TOLERANCE = 1e-9
@@ -180,7 +180,7 @@ class Function:
 
     # -- for interior-point methods -----------------------------------------------------------
 
-    def blocks(self, dim: int) -> "Blocks | None":
+    def blocks(self, dim: int) -> "BlockForm | None":
         """The block form on R^dim, see :mod:`dual2.conic.blocks`; None if there is none.
 
         Examples
@@ -261,15 +261,15 @@ class Function:
     def _form(self) -> "PiecewiseQuadratic | None":
         return None
 
-    def _blocks(self, dim: int) -> "Blocks | None":
+    def _blocks(self, dim: int) -> "BlockForm | None":
         """Of the form, else a smooth term if there is a Hessian."""
-        from dual2.conic.blocks import Blocks, smooth_term
+        from dual2.conic.blocks import BlockForm, smooth_term
 
         if self.form is not None:
             return self.form._blocks(dim)
-        return Blocks(dim, smooth=(smooth_term(self._view, dim),)) if self.has_hessian else None
+        return BlockForm(dim, smooth=(smooth_term(self._view, dim),)) if self.has_hessian else None
 
-    def _conjugate_blocks(self, dim: int) -> "Blocks | None":
+    def _conjugate_blocks(self, dim: int) -> "BlockForm | None":
         from dual2.functions.conjugate_blocks import conjugate_of_pieces
 
         return None if self.form is None else conjugate_of_pieces(self.form.pieces(dim))

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
     Array,
@@ -53,13 +53,13 @@ class L2Norm(Support):
         threshold = step * self.weight
         return v * np.where(norm > threshold, 1.0 - threshold / np.where(norm > 0, norm, 1.0), 0.0)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """(t, x) in the second-order cone, at the cost weight·t."""
         if self.weight == 0.0:
-            return Blocks(dim)
+            return BlockForm(dim)
         x, t = -np.eye(dim + 1, dim, -1), -np.eye(dim + 1, 1)
-        cone = Rows.of(Cone.SECOND_ORDER, x, 0.0, t)
-        return Blocks(dim, cost=np.array([self.weight]), rows=(cone,))
+        cone = ConeConstraint.of(Cone.SECOND_ORDER, x, 0.0, t)
+        return BlockForm(dim, cost=np.array([self.weight]), rows=(cone,))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -109,13 +109,15 @@ class IndicatorBall(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self.radius * np.linalg.norm(u, axis=-1) + (u * self.center).sum(axis=-1)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """(radius, x - center) in the second-order cone."""
         center = np.broadcast_to(self.center, (dim,))
         if self.radius == 0.0:
-            return Blocks(dim, pieces=Pieces.from_table(center, []))
+            return BlockForm(dim, pieces=Pieces.from_table(center, []))
         rhs = np.append(self.radius, -center)
-        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), rhs),))
+        return BlockForm(
+            dim, rows=(ConeConstraint.of(Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), rhs),)
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -154,16 +156,18 @@ class IndicatorSimplex(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self.total * u.max(axis=-1)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         from dual2.functions.largest import Max
 
         return Max(self.total)._blocks(dim)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         if self.total == 0.0:
-            return Blocks(dim, pieces=Pieces.from_table(np.zeros(dim), []))
+            return BlockForm(dim, pieces=Pieces.from_table(np.zeros(dim), []))
         pieces = Pieces.from_table(np.zeros(dim), [(0.0, np.inf, 0.0, 0.0)])
-        return Blocks(dim, pieces, rows=(Rows.of(Cone.ZERO, np.ones((1, dim)), self.total),))
+        return BlockForm(
+            dim, pieces, rows=(ConeConstraint.of(Cone.ZERO, np.ones((1, dim)), self.total),)
+        )
 
 
 def simplex_level(v: Array, total: float) -> Array:
@@ -238,12 +242,14 @@ class IndicatorHalfspace(Indicator):
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(rest > slack, np.inf, multiple * self.b)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         return support_of_rows(self._blocks(dim).rows, dim)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         a = np.broadcast_to(self.a, (1, dim))
-        return Blocks(dim, rows=(Rows.of(Cone.NONNEGATIVE, a, self.b),) if np.any(a) else ())
+        return BlockForm(
+            dim, rows=(ConeConstraint.of(Cone.NONNEGATIVE, a, self.b),) if np.any(a) else ()
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -320,11 +326,11 @@ class IndicatorAffine(Indicator):
         slack = TOLERANCE * np.maximum(1.0, np.linalg.norm(u, axis=-1))
         return np.where(np.linalg.norm(u - inside @ Q, axis=-1) > slack, np.inf, inside @ c)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         return support_of_rows(self._blocks(dim).rows, dim)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """Mx = b as given if the rows are independent, else Qx = c."""
         Q, c = self.basis
         M, b = (self.M, self.b) if len(Q) == len(self.M) else (Q, c)
-        return Blocks(dim, rows=(Rows.of(Cone.ZERO, M, b),) if len(M) else ())
+        return BlockForm(dim, rows=(ConeConstraint.of(Cone.ZERO, M, b),) if len(M) else ())

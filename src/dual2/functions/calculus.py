@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.conic.blocks import Blocks
+from dual2.conic.blocks import BlockForm
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, common_dim, entries, number
 from dual2.functions.base import Function, one_unit, reciprocal, support_of_all
@@ -180,7 +180,7 @@ class Affined(Function):
             return support_of_all(u)
         return self.scale * self.function._recession(u) + (u * self.slope).sum(axis=-1)
 
-    def _blocks(self, dim: int) -> Blocks | None:
+    def _blocks(self, dim: int) -> BlockForm | None:
         inner = self.function.blocks(dim)
         if inner is None:
             return None
@@ -191,7 +191,7 @@ class Affined(Function):
     def _why_no_blocks(self, dim: int) -> str:
         return self.function._why_no_blocks(dim)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks | None:
+    def _conjugate_blocks(self, dim: int) -> BlockForm | None:
         """F*(w) = c·f*((w - b)/c) + <w - b, a> - k; with q > 0 there is no closed form."""
         inner = self.function.conjugate.blocks(dim)
         if inner is None or self.curvature > 0:
@@ -303,7 +303,7 @@ class Conjugate(Function):
     def _recession(self, u: Array) -> Array:
         return self.function._domain_support(u)
 
-    def _blocks(self, dim: int) -> Blocks | None:
+    def _blocks(self, dim: int) -> BlockForm | None:
         return self.function._conjugate_blocks(dim)
 
     def _why_no_blocks(self, dim: int) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function, Indicator, one_unit
 
@@ -45,8 +45,8 @@ class IndicatorSecondOrderCone(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self._value(-u)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
-        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, sp.eye_array(dim), 0.0),))
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
+        return BlockForm(dim, rows=(ConeConstraint.of(Cone.SECOND_ORDER, sp.eye_array(dim), 0.0),))
 
-    def _blocks(self, dim: int) -> Blocks:
-        return Blocks(dim, rows=(Rows.of(Cone.SECOND_ORDER, -sp.eye_array(dim), 0.0),))
+    def _blocks(self, dim: int) -> BlockForm:
+        return BlockForm(dim, rows=(ConeConstraint.of(Cone.SECOND_ORDER, -sp.eye_array(dim), 0.0),))

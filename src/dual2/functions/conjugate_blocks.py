@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.functions.arguments import Array
 
 
-def conjugate_of_pieces(b: Blocks) -> Blocks:
+def conjugate_of_pieces(b: BlockForm) -> BlockForm:
     """f*(w) for an f that consists of pieces alone.
 
     The slope of f as a function of x is a staircase, that of f* its mirror image: a piece with
@@ -36,17 +36,17 @@ def conjugate_of_pieces(b: Blocks) -> Blocks:
     coordinate, order, *table = columns[:, columns[2] < columns[3]]
     sort = np.lexsort((order, coordinate))
     pieces = Pieces(start, coordinate[sort].astype(np.int64), *(row[sort] for row in table))
-    return Blocks(b.dim, pieces, constant=constant)
+    return BlockForm(b.dim, pieces, constant=constant)
 
 
-def support_of_rows(rows: Sequence[Rows], dim: int) -> Blocks:
+def support_of_rows(rows: Sequence[ConeConstraint], dim: int) -> BlockForm:
     """sup {<w, x> : rows} = min <rhs, y> over w = Σ Mᵀy, y >= 0 for inequalities, free otherwise.
 
     The rows act on x alone and are no second-order cones.
 
     Examples
     --------
-    >>> b = support_of_rows([Rows.of(Cone.NONNEGATIVE, [[1.0, 2.0]], 3.0)], 2)
+    >>> b = support_of_rows([ConeConstraint.of(Cone.NONNEGATIVE, [[1.0, 2.0]], 3.0)], 2)
     >>> b.cost.tolist(), b.rows[0].on_extra.toarray().tolist()
     ([3.0], [[-1.0], [-2.0]])
     """
@@ -54,10 +54,10 @@ def support_of_rows(rows: Sequence[Rows], dim: int) -> Blocks:
     cost = np.concatenate([np.zeros(0), *(part.rhs for part in rows)])
     free = [np.full(len(part.rhs), part.cone is Cone.ZERO) for part in rows]
     signed = sp.eye_array(len(cost), format="csr")[~np.concatenate([np.zeros(0, bool), *free])]
-    combined = Rows.of(Cone.ZERO, sp.eye_array(dim), 0.0, -M.T)
+    combined = ConeConstraint.of(Cone.ZERO, sp.eye_array(dim), 0.0, -M.T)
     nothing = sp.csr_array((signed.shape[0], dim))
-    positive = Rows.of(Cone.NONNEGATIVE, nothing, 0.0, -signed)
-    return Blocks(dim, cost=cost, rows=(combined, positive) if signed.shape[0] else (combined,))
+    positive = ConeConstraint.of(Cone.NONNEGATIVE, nothing, 0.0, -signed)
+    return BlockForm(dim, cost=cost, rows=(combined, positive) if signed.shape[0] else (combined,))
 
 
 def _origins(p: Pieces) -> Array:

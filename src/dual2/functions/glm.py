@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit, wrightomega, xlogy
 
-from dual2.conic.blocks import Blocks, smooth_term
+from dual2.conic.blocks import BlockForm, smooth_term
 from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries, Labels, Nonnegative, Positive
 from dual2.functions.base import TOLERANCE, Function
@@ -88,7 +88,7 @@ class LogisticLoss(Function):
             p = -self.labels * w / self.scale
             return self.labels * (np.log1p(-p) - np.log(p))
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         def view(w: Array) -> View:
             p = -self.labels * w / self.scale
             value = float(self._conjugate_value(w))
@@ -97,7 +97,7 @@ class LogisticLoss(Function):
         end = np.broadcast_to(-self.labels * np.asarray(self.scale), (dim,))
         lower, upper = np.minimum(end, 0.0), np.maximum(end, 0.0)
         term = smooth_term(view, dim, lower=lower, upper=upper, start=0.5 * end)
-        return Blocks(dim, smooth=(term,))
+        return BlockForm(dim, smooth=(term,))
 
     def _recession(self, u: Array) -> Array:
         return (self.scale * np.maximum(-self.labels * u, 0.0)).sum(axis=-1)
@@ -158,7 +158,7 @@ class PoissonLoss(Function):
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.log(w / self.scale + self.counts)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         def view(w: Array) -> View:
             mass = w + self.scale * self.counts
             value = float(self._conjugate_value(w))
@@ -166,7 +166,7 @@ class PoissonLoss(Function):
 
         scale = np.broadcast_to(np.asarray(self.scale), (dim,))
         lower = -scale * self.counts
-        return Blocks(dim, smooth=(smooth_term(view, dim, lower=lower, start=lower + scale),))
+        return BlockForm(dim, smooth=(smooth_term(view, dim, lower=lower, start=lower + scale),))
 
     def _recession(self, u: Array) -> Array:
         growth = np.where(u > TOLERANCE, np.inf, -self.counts * np.minimum(u, 0.0))

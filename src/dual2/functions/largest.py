@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
@@ -64,15 +64,17 @@ class IndicatorCappedSimplex(Indicator):
         shares = np.clip(count - np.arange(u.shape[-1]), 0.0, 1.0)
         return self.cap * (ordered @ shares)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks | None:
-        return Blocks(dim) if self.total == 0.0 else self.conjugate._blocks(dim)
+    def _conjugate_blocks(self, dim: int) -> BlockForm | None:
+        return BlockForm(dim) if self.total == 0.0 else self.conjugate._blocks(dim)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         count = self._fits(dim)
         if count in (0.0, float(dim)):  # a single point
-            return Blocks(dim, Pieces.from_table(np.full(dim, self.cap if count else 0.0), []))
+            return BlockForm(dim, Pieces.from_table(np.full(dim, self.cap if count else 0.0), []))
         pieces = Pieces.from_table(np.zeros(dim), [(0.0, self.cap, 0.0, 0.0)])
-        return Blocks(dim, pieces, rows=(Rows.of(Cone.ZERO, np.ones((1, dim)), self.total),))
+        return BlockForm(
+            dim, pieces, rows=(ConeConstraint.of(Cone.ZERO, np.ones((1, dim)), self.total),)
+        )
 
     def _fits(self, dim: int) -> float:
         """total/cap, which the length must allow."""
@@ -148,15 +150,17 @@ class IndicatorL1Ball(Indicator):
     def _domain_support(self, u: Array) -> Array:
         return self.radius * np.abs(u).max(axis=-1)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """-u <= x <= u and Σu <= radius."""
         if self.radius == 0.0:
-            return Blocks(dim, Pieces.from_table(np.zeros(dim), []))
+            return BlockForm(dim, Pieces.from_table(np.zeros(dim), []))
         eye = sp.eye_array(dim)
         x = sp.vstack([eye, -eye, sp.csr_array((1, dim))])
         u = sp.vstack([-eye, -eye, np.ones((1, dim))])
         rhs = np.append(np.zeros(2 * dim), self.radius)
-        return Blocks(dim, cost=np.zeros(dim), rows=(Rows.of(Cone.NONNEGATIVE, x, rhs, u),))
+        return BlockForm(
+            dim, cost=np.zeros(dim), rows=(ConeConstraint.of(Cone.NONNEGATIVE, x, rhs, u),)
+        )
 
     @staticmethod
     def threshold(v: Array, radius: float) -> Array:
@@ -189,11 +193,13 @@ class Max(Support):
         """The simplex with the total ``weight``."""
         return IndicatorSimplex(self.weight)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """x <= t at the cost weight·t."""
-        rows = Rows.of(Cone.NONNEGATIVE, sp.eye_array(dim), 0.0, -np.ones((dim, 1)))
+        rows = ConeConstraint.of(Cone.NONNEGATIVE, sp.eye_array(dim), 0.0, -np.ones((dim, 1)))
         return (
-            Blocks(dim, cost=np.array([self.weight]), rows=(rows,)) if self.weight else Blocks(dim)
+            BlockForm(dim, cost=np.array([self.weight]), rows=(rows,))
+            if self.weight
+            else BlockForm(dim)
         )
 
 
@@ -225,15 +231,15 @@ class SumLargest(Support):
         """The simplex with capped entries."""
         return IndicatorCappedSimplex(self.weight * self.count, self.weight)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """x - r <= u and 0 <= u at the cost weight·(count·r + Σu); all of x if count = dim."""
         if self.conjugate._fits(dim) == dim:
-            return Blocks(dim, q=np.full(dim, self.weight))
+            return BlockForm(dim, q=np.full(dim, self.weight))
         eye = sp.eye_array(dim)
         x = sp.vstack([eye, sp.csr_array((dim, dim))])
         u = sp.hstack([np.repeat([[-1.0], [0.0]], dim, axis=0), sp.vstack([-eye, -eye])])
         cost = self.weight * np.append(self.count, np.ones(dim))
-        return Blocks(dim, cost=cost, rows=(Rows.of(Cone.NONNEGATIVE, x, 0.0, u),))
+        return BlockForm(dim, cost=cost, rows=(ConeConstraint.of(Cone.NONNEGATIVE, x, 0.0, u),))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -261,10 +267,10 @@ class LInfNorm(Support):
         """The l1 ball of radius ``weight``."""
         return IndicatorL1Ball(self.weight)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """-t <= x <= t at the cost weight·t."""
         if self.weight == 0.0:
-            return Blocks(dim)
+            return BlockForm(dim)
         x = sp.vstack([sp.eye_array(dim), -sp.eye_array(dim)])
-        rows = Rows.of(Cone.NONNEGATIVE, x, 0.0, -np.ones((2 * dim, 1)))
-        return Blocks(dim, cost=np.array([self.weight]), rows=(rows,))
+        rows = ConeConstraint.of(Cone.NONNEGATIVE, x, 0.0, -np.ones((2 * dim, 1)))
+        return BlockForm(dim, cost=np.array([self.weight]), rows=(rows,))

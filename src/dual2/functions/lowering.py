@@ -33,7 +33,7 @@ from dual2.functions.smooth_losses import HuberNormLoss, SmoothLoss
 from dual2.functions.stacked import Stacked
 
 
-class Kind(IntEnum):
+class KernelKind(IntEnum):
     """Which branch of ``kernels.prox_block`` a block takes."""
 
     SEPARABLE = kernels.SEPARABLE
@@ -60,7 +60,7 @@ class ProxBlock:
     Attributes
     ----------
     kind : int
-        A ``Kind``.
+        A ``KernelKind``.
     flags : int
         Sum of 1 (of the conjugate), 2 (parameters start with c, q, a, b of an affine change),
         4 (SEPARABLE without kinks).
@@ -120,7 +120,7 @@ def _block(f: Function, dim: int) -> ProxBlock:
         form, flags = _dual_form(f), kernels.CONJUGATED
     if form is not None:
         flags |= 0 if form.kinked else kernels.KINKLESS
-        return ProxBlock(Kind.SEPARABLE, flags, dim, form.parameters(dim), f)
+        return ProxBlock(KernelKind.SEPARABLE, flags, dim, form.parameters(dim), f)
     inner, flags = f, 0
     if isinstance(f, Conjugate | HuberNormLoss | Max):
         inner, flags = f.conjugate, kernels.CONJUGATED
@@ -131,7 +131,7 @@ def _block(f: Function, dim: int) -> ProxBlock:
         head = np.concatenate([[inner.scale, inner.curvature], *vectors])
         inner = inner.function
     kind, params = _params(inner, dim)
-    if kind == Kind.CALLBACK:
+    if kind == KernelKind.CALLBACK:
         return ProxBlock(kind, 0, dim, np.zeros(0), f)
     return ProxBlock(kind, flags, dim, np.concatenate([head, params]), f)
 
@@ -149,56 +149,60 @@ def _dual_form(f: Function) -> PiecewiseQuadratic | None:
 
 
 @singledispatch
-def _params(f: Function, dim: int) -> tuple[Kind, Array]:
-    return Kind.CALLBACK, np.zeros(0)
+def _params(f: Function, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.CALLBACK, np.zeros(0)
 
 
 @_params.register
-def _(f: L2Norm, dim: int) -> tuple[Kind, Array]:
-    return Kind.L2, np.array([f.weight])
+def _(f: L2Norm, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.L2, np.array([f.weight])
 
 
 @_params.register
-def _(f: IndicatorSimplex, dim: int) -> tuple[Kind, Array]:
-    return Kind.SIMPLEX, np.array([f.total])
+def _(f: IndicatorSimplex, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.SIMPLEX, np.array([f.total])
 
 
 @_params.register
-def _(f: IndicatorBall, dim: int) -> tuple[Kind, Array]:
-    return Kind.BALL, np.concatenate([[f.radius], np.broadcast_to(f.center, (dim,))])
+def _(f: IndicatorBall, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.BALL, np.concatenate([[f.radius], np.broadcast_to(f.center, (dim,))])
 
 
 @_params.register
-def _(f: IndicatorHalfspace, dim: int) -> tuple[Kind, Array]:
+def _(f: IndicatorHalfspace, dim: int) -> tuple[KernelKind, Array]:
     a = np.broadcast_to(f.a, (dim,))
-    return Kind.HALFSPACE, np.concatenate([[f.b, a @ a], a])
+    return KernelKind.HALFSPACE, np.concatenate([[f.b, a @ a], a])
 
 
 @_params.register
-def _(f: IndicatorAffine, dim: int) -> tuple[Kind, Array]:
+def _(f: IndicatorAffine, dim: int) -> tuple[KernelKind, Array]:
     Q, c = f.basis
-    return Kind.AFFINE, np.concatenate([[len(c)], c, Q.ravel()])
+    return KernelKind.AFFINE, np.concatenate([[len(c)], c, Q.ravel()])
 
 
 @_params.register
-def _(f: LogisticLoss, dim: int) -> tuple[Kind, Array]:
-    return Kind.LOGISTIC, np.concatenate([np.broadcast_to(v, (dim,)) for v in (f.labels, f.scale)])
+def _(f: LogisticLoss, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.LOGISTIC, np.concatenate(
+        [np.broadcast_to(v, (dim,)) for v in (f.labels, f.scale)]
+    )
 
 
 @_params.register
-def _(f: PoissonLoss, dim: int) -> tuple[Kind, Array]:
-    return Kind.POISSON, np.concatenate([np.broadcast_to(v, (dim,)) for v in (f.counts, f.scale)])
+def _(f: PoissonLoss, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.POISSON, np.concatenate(
+        [np.broadcast_to(v, (dim,)) for v in (f.counts, f.scale)]
+    )
 
 
 @_params.register
-def _(f: NegativeLog, dim: int) -> tuple[Kind, Array]:
-    return Kind.LOG, np.concatenate([np.ones(dim), np.broadcast_to(f.scale, (dim,))])
+def _(f: NegativeLog, dim: int) -> tuple[KernelKind, Array]:
+    return KernelKind.LOG, np.concatenate([np.ones(dim), np.broadcast_to(f.scale, (dim,))])
 
 
 @_params.register
-def _(f: Entropy, dim: int) -> tuple[Kind, Array]:
+def _(f: Entropy, dim: int) -> tuple[KernelKind, Array]:
     parts = (f.reference, f.scale)
-    return Kind.ENTROPY, np.concatenate([np.broadcast_to(v, (dim,)) for v in parts])
+    return KernelKind.ENTROPY, np.concatenate([np.broadcast_to(v, (dim,)) for v in parts])
 
 
 def smooth_form(f: Function, dim: int) -> SmoothForm | None:

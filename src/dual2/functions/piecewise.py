@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from dual2.conic.blocks import Blocks, Pieces
+from dual2.conic.blocks import BlockForm, Pieces
 from dual2.conic.curvature import View
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.base import TOLERANCE, Function
@@ -298,15 +298,15 @@ class PiecewiseQuadratic(Function):
         value = 0.5 * float(bent @ way) + float(np.sum(self.slope * x + self.offset))
         return View(value, bent + self.slope, lambda: np.broadcast_to(self.curvature, x.shape))
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         if not self.smooth:
             return self.pieces(dim)
         f = self.broadcast(dim)
         constant = float(np.sum(f._formula(np.zeros(dim))))
         H, q = _unless_zero(f.curvature), _unless_zero(f.linear)
-        return Blocks(dim, H=H, q=q, constant=constant)
+        return BlockForm(dim, H=H, q=q, constant=constant)
 
-    def pieces(self, dim: int) -> Blocks:
+    def pieces(self, dim: int) -> BlockForm:
         """The block form without H and q, one or two pieces for each coordinate.
 
         Examples
@@ -322,7 +322,7 @@ class PiecewiseQuadratic(Function):
         left = lower - start, np.where(kinked, 0.0, to_upper), f.curvature, slope + f.slope_left
         right = 0.0, np.where(kinked, to_upper, 0.0), f.curvature, slope + f.slope_right
         pieces = Pieces.from_table(start, [left, right])
-        return Blocks(dim, pieces=pieces, constant=float(np.sum(f._formula(start))))
+        return BlockForm(dim, pieces=pieces, constant=float(np.sum(f._formula(start))))
 
     def stretched(self, scale: float) -> "PiecewiseQuadratic":
         """scale·f(x/scale), the conjugate of scale·f*."""

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dual2.conic.blocks import Blocks, Pieces
+from dual2.conic.blocks import BlockForm, Pieces
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, entries, number, store
 from dual2.functions.base import TOLERANCE, Function
@@ -110,14 +110,14 @@ class PiecewiseLinear(Function):
         kinks = self.kinks[np.maximum(place - 1, 0) // 2]
         return np.where(place % 2, kinks, v - step * finite[place // 2])
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         first, *inner, last = self.slopes.tolist()
         widths = np.diff(self.kinks).tolist()
         columns = [(-np.inf, 0.0, 0.0, first)] if np.isfinite(first) else []
         columns += [(0.0, w, 0.0, slope) for w, slope in zip(widths, inner, strict=True)]
         columns += [(0.0, np.inf, 0.0, last)] if np.isfinite(last) else []
         pieces = Pieces.from_table(np.full(dim, self.kinks[0]), columns)
-        return Blocks(dim, pieces=pieces, constant=dim * self.offset)
+        return BlockForm(dim, pieces=pieces, constant=dim * self.offset)
 
     def _conjugate_value(self, w: Array) -> Array:
         return self._dual._value(w)

@@ -13,14 +13,14 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.conic.standard_form import ConicRows
 from dual2.errors import Dual2Error, ProblemError
 from dual2.functions.arguments import Array, Bounds, Entries, MatrixOrSparse, check_rows
 from dual2.functions.base import TOLERANCE, Function, Indicator
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.conjugate_blocks import support_of_rows
-from dual2.functions.projection import EMPTY, SOLVED, Scaled, project
+from dual2.functions.projection import EMPTY, SOLVED, ScaledPolyhedron, project
 from dual2.functions.sparse_projection import SparseProjection
 
 LARGE = 100_000
@@ -155,10 +155,10 @@ class IndicatorPolyhedron(Indicator):
         return M, lower[rows] / size, upper[rows] / size
 
     @cached_property
-    def scaled(self) -> Scaled:
+    def scaled(self) -> ScaledPolyhedron:
         """The same set with rows of length one; rows with a single entry are bounds."""
         M, lower, upper = self._unit_rows
-        return Scaled(np.ascontiguousarray(M.toarray()), lower, upper, *self._box)
+        return ScaledPolyhedron(np.ascontiguousarray(M.toarray()), lower, upper, *self._box)
 
     @cached_property
     def chain(self) -> Array | None:
@@ -274,17 +274,17 @@ class IndicatorPolyhedron(Indicator):
             return np.asarray(self._support(u))
         return np.array([self._support(row) for row in u])
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """Rows with a single entry as bounds, the others as given."""
-        return Blocks(dim, pieces=_bounds_as_pieces(*self._box), rows=self._rows_of_blocks())
+        return BlockForm(dim, pieces=_bounds_as_pieces(*self._box), rows=self._rows_of_blocks())
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         eye, (lower, upper) = sp.eye_array(dim, format="csr"), self._box
         sides = [(eye[np.isfinite(upper)], upper), (-eye[np.isfinite(lower)], -lower)]
-        bounds = (Rows.of(Cone.NONNEGATIVE, M, b[np.isfinite(b)]) for M, b in sides)
+        bounds = (ConeConstraint.of(Cone.NONNEGATIVE, M, b[np.isfinite(b)]) for M, b in sides)
         return support_of_rows([*self._rows_of_blocks(), *bounds], dim)
 
-    def _rows_of_blocks(self) -> tuple[Rows, ...]:
+    def _rows_of_blocks(self) -> tuple[ConeConstraint, ...]:
         """Equations, then upper and lower sides of the rows that are no bounds."""
         rows = self._sorted[1]
         M = sp.csr_array(self.M)[rows]
@@ -293,7 +293,7 @@ class IndicatorPolyhedron(Indicator):
         below, above = np.isfinite(lower) & ~equal, np.isfinite(upper) & ~equal
         between = sp.vstack([M[above], -M[below]]), np.append(upper[above], -lower[below])
         parts = [(Cone.ZERO, M[equal], upper[equal]), (Cone.NONNEGATIVE, *between)]
-        return tuple(Rows.of(*part) for part in parts if len(part[2]))
+        return tuple(ConeConstraint.of(*part) for part in parts if len(part[2]))
 
     def _support(self, u: Array) -> float:
         """By proximal steps x ← project(x + t·u), which end at a maximiser; else as a program.
@@ -318,7 +318,7 @@ def _dense(M: Any) -> Array:
 
 
 def _contradicting(
-    rows: tuple[Rows, ...], lower: Array, upper: Array
+    rows: tuple[ConeConstraint, ...], lower: Array, upper: Array
 ) -> tuple[Array, Array, Array] | None:
     """Multipliers of rows, lower and upper bounds at the least violation; None if it is 0."""
     from scipy.optimize import linprog

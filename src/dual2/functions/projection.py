@@ -23,7 +23,7 @@ _SLACK = 1e-13
 """Violation that counts as none, relative to max(1, |v|, |bound|)."""
 
 
-class Scaled(NamedTuple):
+class ScaledPolyhedron(NamedTuple):
     """{box_lower ≤ x ≤ box_upper, lower ≤ Mx ≤ upper} with rows of M of length one."""
 
     M: Array

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.conic.blocks import Blocks, Cone, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint
 from dual2.conic.curvature import Factored
 from dual2.errors import ProblemError
 from dual2.functions.arguments import (
@@ -98,14 +98,14 @@ class SpectralFunction(Function, ABC):
             self._lack("no gradient of its conjugate: P is singular", "add a quadratic or a ridge")
         return self._back((self._rotate(w) - self.tilts) / self.spectrum[0])
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         """½(w - q)ᵀP⁺(w - q) - constant, w - q orthogonal to the null space of P."""
         values, vectors = self.spectrum
         V = np.eye(dim) if vectors is None else vectors
         flat = values == 0
         inverse = (V[:, ~flat] / values[~flat]) @ V[:, ~flat].T
-        kernel = Rows.of(Cone.ZERO, V[:, flat].T, 0.0)
-        centred = Blocks(dim, H=inverse, rows=(kernel,) if flat.any() else ())
+        kernel = ConeConstraint.of(Cone.ZERO, V[:, flat].T, 0.0)
+        centred = BlockForm(dim, H=inverse, rows=(kernel,) if flat.any() else ())
         return centred.shifted(self._back(self.tilts)).plus(constant=-self.constant)
 
     def _recession(self, u: Array) -> Array:
@@ -214,13 +214,13 @@ class Quadratic(SpectralFunction):
     def _hessian(self, x: Array) -> Array:
         return self.P
 
-    def _blocks(self, dim: int) -> Blocks | None:
+    def _blocks(self, dim: int) -> BlockForm | None:
         if self.P.ndim == 1:
             return super()._blocks(dim)
         q = np.broadcast_to(self.q, (dim,)) if np.any(self.q) else None
         H = 0.5 * (self.P + self.P.T)
         few = dim > DENSE_UP_TO and np.count_nonzero(H) < SPARSE_BELOW * H.size
-        return Blocks(dim, H=sp.csr_array(H) if few else H, q=q)
+        return BlockForm(dim, H=sp.csr_array(H) if few else H, q=q)
 
     def _apply(self, x: Array) -> Array:
         return self.P * x if self.P.ndim == 1 else x @ self.P.T
@@ -295,10 +295,10 @@ class LeastSquares(SpectralFunction):
     def _hessian(self, x: Array) -> Array:
         return self.M.T @ self.M + self.ridge * np.eye(len(x))
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         b = np.broadcast_to(self.b, (len(self.M),))
         if len(self.M) < dim:
             H = Factored(self.M, np.full(dim, self.ridge))
         else:
             H = self.M.T @ self.M + self.ridge * np.eye(dim)
-        return Blocks(dim, H=H, q=-self.M.T @ b, constant=self.constant)
+        return BlockForm(dim, H=H, q=-self.M.T @ b, constant=self.constant)

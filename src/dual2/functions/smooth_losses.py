@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from dual2.conic.blocks import Blocks, Cone, Pieces, Rows
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
 from dual2.functions.block import IndicatorBall
@@ -98,13 +98,13 @@ class HuberLoss(SmoothLoss):
         reach = kappa * self.delta
         return np.clip((v + kappa * self.y) / (1.0 + kappa), v - reach, v + reach)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         start = np.broadcast_to(self.y - self.delta, (dim,))
         scale = np.broadcast_to(self.scale, (dim,))
         end = scale * self.delta
         left, right = (-np.inf, 0.0, 0.0, -end), (0.0, np.inf, 0.0, end)
         pieces = Pieces.from_table(start, [left, (0.0, 2.0 * self.delta, scale, -end), right])
-        return Blocks(dim, pieces=pieces, constant=0.5 * self.delta**2 * float(scale.sum()))
+        return BlockForm(dim, pieces=pieces, constant=0.5 * self.delta**2 * float(scale.sum()))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -188,7 +188,7 @@ class HuberNormLoss(Function):
     def _recession(self, u: Array) -> Array:
         return self._dual._domain_support(u)
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         """scale·δ·(τ + t) for |x - y| <= v + t, t >= 0 and v² <= 2δτ, a rotated cone.
 
         The extra variables are v, t and τ, all in the unit of x.
@@ -196,18 +196,20 @@ class HuberNormLoss(Function):
         zero, flat = np.zeros((dim, 3)), np.zeros((3, dim))
         center = np.broadcast_to(self.y, (dim,))
         reach = np.vstack([[[-1.0, -1.0, 0.0]], zero])
-        norm = Rows.of(Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), np.append(0.0, -center), reach)
-        sign = Rows.of(Cone.NONNEGATIVE, flat[:1], 0.0, [[0.0, -1.0, 0.0]])
-        parabola = Rows.of(
+        norm = ConeConstraint.of(
+            Cone.SECOND_ORDER, -np.eye(dim + 1, dim, -1), np.append(0.0, -center), reach
+        )
+        sign = ConeConstraint.of(Cone.NONNEGATIVE, flat[:1], 0.0, [[0.0, -1.0, 0.0]])
+        parabola = ConeConstraint.of(
             Cone.SECOND_ORDER,
             flat,
             [self.delta, 0.0, -self.delta],
             [[0.0, 0.0, -1.0], [-np.sqrt(2.0), 0.0, 0.0], [0.0, 0.0, -1.0]],
         )
         weight = self.scale * self.delta
-        return Blocks(dim, cost=weight * np.array([0.0, 1.0, 1.0]), rows=(norm, sign, parabola))
+        return BlockForm(dim, cost=weight * np.array([0.0, 1.0, 1.0]), rows=(norm, sign, parabola))
 
-    def _conjugate_blocks(self, dim: int) -> Blocks | None:
+    def _conjugate_blocks(self, dim: int) -> BlockForm | None:
         return self._dual._blocks(dim)
 
 
@@ -259,8 +261,8 @@ class SquaredHingeLoss(SmoothLoss):
         margin = self.labels * v
         return self.labels * np.maximum(margin, (margin + kappa) / (1.0 + kappa))
 
-    def _blocks(self, dim: int) -> Blocks:
+    def _blocks(self, dim: int) -> BlockForm:
         start, bend = np.broadcast_to(self.labels, (dim,)), 2.0 * np.asarray(self.scale)
         left = -np.inf, 0.0, np.where(start > 0, bend, 0.0), 0.0
         right = 0.0, np.inf, np.where(start > 0, 0.0, bend), 0.0
-        return Blocks(dim, pieces=Pieces.from_table(start, [left, right]))
+        return BlockForm(dim, pieces=Pieces.from_table(start, [left, right]))

@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.special import logsumexp, softmax, wrightomega, xlogy
 
-from dual2.conic.blocks import Blocks, Cone, Rows, smooth_term
+from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, smooth_term
 from dual2.conic.curvature import View
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, Groups, Positive, entries, number, refuse
@@ -184,7 +184,7 @@ class SoftmaxLoss(Function):
         entropy = self._weights[:, 0] * xlogy(q, q).sum(axis=-1)
         return np.where(outside, np.inf, entropy).sum(axis=-1)
 
-    def _conjugate_blocks(self, dim: int) -> Blocks:
+    def _conjugate_blocks(self, dim: int) -> BlockForm:
         """The entropy of q, with Σ_k w_jk = 0 for each sample and q > 0."""
 
         def view(w: Array) -> View:
@@ -197,7 +197,7 @@ class SoftmaxLoss(Function):
         start = (self._weights * (1.0 / self.classes - self._marks)).ravel()
         sums = sp.kron(sp.eye_array(samples), np.ones((1, self.classes)))
         term = smooth_term(view, dim, lower=lower, start=start)
-        return Blocks(dim, smooth=(term,), rows=(Rows.of(Cone.ZERO, sums, 0.0),))
+        return BlockForm(dim, smooth=(term,), rows=(ConeConstraint.of(Cone.ZERO, sums, 0.0),))
 
     def _recession(self, u: Array) -> Array:
         z = self._by_sample(u)

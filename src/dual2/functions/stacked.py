@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from dual2.conic.blocks import Blocks
+from dual2.conic.blocks import BlockForm
 from dual2.conic.curvature import stack
 from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, Entries, Groups, number, store
@@ -162,10 +162,10 @@ class Stacked(Function):
     def _recession(self, u: Array) -> Array:
         return np.sum([f._recession(part) for f, part in self.split(u)], axis=0)
 
-    def _blocks(self, dim: int) -> Blocks | None:
+    def _blocks(self, dim: int) -> BlockForm | None:
         found = [f.blocks(size) for f, size in self.parts]
         known = [part for part in found if part is not None]
-        return Blocks.stacked(known) if len(known) == len(found) else None
+        return BlockForm.stacked(known) if len(known) == len(found) else None
 
     def _why_no_blocks(self, dim: int) -> str:
         reasons = [f.why_no_blocks(size) for f, size in self.parts]

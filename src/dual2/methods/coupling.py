@@ -23,7 +23,7 @@ PACE = (
 """The source of Tracking-ADMM's penalty in words, see :func:`mean_row2` for a²."""
 
 
-class Scales(NamedTuple):
+class ProblemScales(NamedTuple):
     """Units of a problem: L = max L_i, μ = max(min μ_i, L/100), σ̄² = max σ̄²(A_i).
 
     1 replaces what is zero.
@@ -39,7 +39,7 @@ class Scales(NamedTuple):
         return math.sqrt(self.mu * self.L) / self.sigma2
 
 
-def scales(problem: Problem) -> Scales:
+def scales(problem: Problem) -> ProblemScales:
     """The scales that every rule of these methods starts from.
 
     Examples
@@ -53,7 +53,7 @@ def scales(problem: Problem) -> Scales:
     rows = [(a.f.L, -a.f.mu, s) for a, s in zip(problem.agents, problem.sigma.max2, strict=True)]
     L, flat, sigma2 = (float(value) for value in problem.largest(rows))
     L = L or 1.0
-    return Scales(L, max(-flat, _FLATTEST * L), sigma2 or 1.0)
+    return ProblemScales(L, max(-flat, _FLATTEST * L), sigma2 or 1.0)
 
 
 def mean_row2(problem: Problem) -> float:

@@ -4,6 +4,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import fields, replace
+from enum import IntEnum
 from typing import Any, TypeVar
 
 import numpy as np
@@ -18,17 +19,26 @@ T = TypeVar("T")
 
 
 def dump_state(state: Any, kept: Collection[str] = ()) -> dict[str, Array]:
-    """What every process knows as arrays, to be saved; those ``kept`` as they are stay the same."""
-    found = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "status"}
-    own = {k: np.asarray(v) if k in kept else np.copy(v) for k, v in found.items()}
-    return own | {"status": np.array(RunStatus(state.status).code)}
+    """The fields of a replicated state as arrays, to be saved; those in ``kept`` are not copied."""
+    values = {f.name: getattr(state, f.name) for f in fields(state) if f.name != "status"}
+    arrays = {k: np.asarray(v) if k in kept else np.copy(v) for k, v in values.items()}
+    return arrays | {"status": np.array(state.status.code)}
 
 
 def load_state(kind: type[T], saved: dict[str, Any]) -> T:
     """The state of this ``kind`` of which :func:`dump_state` made these arrays."""
-    known: dict[str, Any] = {f.name: np.asarray(saved[f.name]) for f in fields(kind)}  # pyright: ignore[reportArgumentType]
-    known = {k: v.item() if v.ndim == 0 else v.copy() for k, v in known.items()}
-    return kind(**known | {"status": RunStatus.from_code(known["status"])})
+    return kind(**{f.name: _load(f.type, saved[f.name]) for f in fields(kind)})  # pyright: ignore[reportArgumentType]
+
+
+def _load(kind: Any, saved: Any) -> Any:
+    """One field: an array, or a number of the type that the field declares."""
+    array = np.asarray(saved)
+    if array.ndim:
+        return array.copy()
+    if kind is RunStatus:
+        return RunStatus.from_code(int(array))
+    typed = isinstance(kind, type) and issubclass(kind, bool | IntEnum)
+    return kind(array.item()) if typed else array.item()
 
 
 def plan_exact_sum_method(

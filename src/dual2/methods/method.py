@@ -10,6 +10,7 @@ import numpy as np
 
 from dual2.methods.deadline import Deadline
 from dual2.methods.parameters import Parameter, Sources
+from dual2.methods.run_status import RunStatus
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
@@ -68,14 +69,13 @@ class Algorithm(Protocol):
 class TerminationReport:
     """What an algorithm knows about its iterate after a sum; the same in every process.
 
-    ``status`` is empty while the run goes on, else the name of a :class:`dual2.Status`. ``request``
-    is the largest of all processes' requests, ``separator`` and ``ray`` (of the agents of this
-    process, flat) prove that a problem is infeasible or unbounded.
+    ``request`` is the largest of all processes' requests, ``separator`` and ``ray`` (of the agents
+    of this process, flat) prove that a problem is infeasible or unbounded.
     """
 
     kkt: float
     dual: np.ndarray
-    status: str = ""
+    status: RunStatus = RunStatus.RUNNING
     request: int = 0
     separator: np.ndarray | None = None
     ray: np.ndarray | None = None
@@ -137,8 +137,7 @@ class Method:
     was rebuilt from its family, not read from the authors' listing; ``aliases`` are other methods
     that, as they are known here, are the same iteration; ``reveals`` is what leaves an agent;
     ``scale_free`` methods need no balance of rows and variables beforehand; ``further_lack`` says
-    what a problem lacks that agent by agent conditions cannot say; ``remark`` is what every list
-    says beside the name: aliases, and whether it is reconstructed.
+    what a problem lacks that agent by agent conditions cannot say.
     """
 
     name: str
@@ -154,12 +153,13 @@ class Method:
     scale_free: bool = False
     parameters: Mapping[str, Any] = field(default_factory=dict)
     further_lack: Callable[[Problem, Mapping[str, Any]], str] = _nothing
-    remark: str = field(init=False)
 
-    def __post_init__(self) -> None:
-        parts = [f"= {', '.join(self.aliases)}"] if self.aliases else []
-        parts += ["reconstructed"] if self.reconstructed else []
-        vars(self).update(remark="; ".join(parts))
+    @property
+    def remark(self) -> str:
+        """What every list says beside the name: aliases, and whether it is reconstructed."""
+        remarks = [f"= {', '.join(self.aliases)}"] if self.aliases else []
+        remarks += ["reconstructed"] if self.reconstructed else []
+        return "; ".join(remarks)
 
     def __call__(self, **parameters: Any) -> "Method":
         """The same method with parameters of the caller's choice."""

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import CapabilityError, unknown_name
-from dual2.methods.coupling import Scales, scales
+from dual2.methods.coupling import ProblemScales, scales
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
 from dual2.theory import Facts, gather_facts
@@ -128,7 +128,7 @@ class Values:
         return self.once(_facts)
 
     @property
-    def scales(self) -> Scales:
+    def scales(self) -> ProblemScales:
         """The units from which rules without a theorem start."""
         return self.once(_scales)
 
@@ -208,5 +208,5 @@ def _facts(values: Values) -> Facts:
     return gather_facts(values.problem)
 
 
-def _scales(values: Values) -> Scales:
+def _scales(values: Values) -> ProblemScales:
     return scales(values.problem)

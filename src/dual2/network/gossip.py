@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -38,25 +38,25 @@ class Tree:
         Agents by depth, deepest level first; the root itself is in none.
     height : int
         Largest depth = number of levels.
-    upwards : pair of ndarrays
-        All but the root, the deepest first, and their parents: the order of a sum.
-
-    Examples
-    --------
-    >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
-    >>> [part.tolist() for part in tree.upwards]
-    [[0, 2, 3], [1, 1, 1]]
     """
 
     root: int
     parent: NDArray[np.int64]
     levels: list[NDArray[np.int64]]
     height: int
-    upwards: tuple[NDArray[np.int64], NDArray[np.int64]] = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def upwards(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All but the root, the deepest first, and their parents: the order of a sum.
+
+        Examples
+        --------
+        >>> tree = spanning_tree(4, np.array([[0, 1], [1, 2], [1, 3]]))
+        >>> [part.tolist() for part in tree.upwards]
+        [[0, 2, 3], [1, 1, 1]]
+        """
         children = np.concatenate([np.empty(0, np.int64), *self.levels])
-        vars(self).update(upwards=(children, self.parent[children]))
+        return children, self.parent[children]
 
     @cached_property
     def walk(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -18,7 +18,7 @@ from dual2.engine.residual import (
     sizes,
     stationarity_rows,
 )
-from dual2.engine.threads import BARRIER, EXCHANGE, Member
+from dual2.engine.threads import BARRIER, EXCHANGE, TeamMember
 from dual2.engine.unowned import Loan
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
@@ -228,7 +228,7 @@ class Team:
         self.threads = threads
         barrier = np.zeros(BARRIER, dtype=np.int64)
         barrier[EXCHANGE] = exchange
-        self._members = [Loan(Member(thread, threads, barrier)) for thread in range(threads)]
+        self._members = [Loan(TeamMember(thread, threads, barrier)) for thread in range(threads)]
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
         self._loans: dict[Any, dict[int, Loan]] = {}
 

@@ -18,7 +18,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import counted
 from dual2.functions.derivatives import hessian, prox_jacobian
-from dual2.functions.lowering import Kind, prox_blocks
+from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.methods.interior_point.plan import block_f, block_g, block_h
 from dual2.methods.message import Layout, triangle_size
 from dual2.methods.method import Method
@@ -300,7 +300,7 @@ def _numbers(agent: Agent) -> list[float]:
         known = curve is not None and slope is not None
         coupled = curve is not None and slope is not None and max(curve.ndim, slope.ndim) > 1
     dense = isinstance(agent.A, LinearOperator) or (coupled and sp.issparse(agent.A))
-    slow = coupled and any(b.kind == Kind.CALLBACK for b in prox_blocks(agent.g, d))
+    slow = coupled and any(b.kind == KernelKind.CALLBACK for b in prox_blocks(agent.g, d))
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)
     flat = not mu > 0
     ratio = 0.0 if flat else min(L / mu, 1e8)

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dual2.engine.local import OPERATOR_A
-from dual2.engine.pack import DATA, MATRICES, Block
+from dual2.engine.pack import DATA, MATRICES, PackedBlock
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Proximable, Smooth
 from dual2.methods.method import Algorithm, Method, Plan, SelfTerminating
@@ -319,7 +319,7 @@ def fingerprint(plan: Plan, method: Method) -> str:
     rt = plan.runtime
     block, links = rt.block._asdict(), rt.links
     matrices = _digest([block.pop(name) for name in MATRICES])
-    others = [block[name] for name in Block._fields[DATA] if name in block]
+    others = [block[name] for name in PackedBlock._fields[DATA] if name in block]
     known = [*others, links.nptr, links.nidx, links.weights, links.recurrence]
     parameters: dict[str, Any] = plan.parameters | {"method": method.name}  # whoever chose it
     text = repr((matrices, sorted(parameters.items())))

@@ -26,6 +26,7 @@ _OLD_NAMES = {
     "not_strongly_convex": "flat",
     "diagonally_dominant": "apart",
     "warm_phase": "near",
+    "nearly_met": "near",
     "best_residual": "best",
     "damping": "around",
     "max_objective": "largest",

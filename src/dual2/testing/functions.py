@@ -11,7 +11,7 @@ from dual2.functions.arguments import Array
 from dual2.functions.base import Function
 from dual2.functions.jacobians import prox_jacobian
 from dual2.functions.kernels import conjugate_grad_separable, prox_block
-from dual2.functions.lowering import Kind, prox_blocks, smooth_form
+from dual2.functions.lowering import KernelKind, prox_blocks, smooth_form
 from dual2.functions.separable import separable_form
 
 STEPS = (1e-3, 0.1, 1.0, 7.0, 1e3)
@@ -277,7 +277,7 @@ def compiled_prox(f: Function, v: Array, step: float) -> Array:
         work = np.empty(3 * block.size + 8)
         for row, target in zip(rows, out, strict=True):
             part = np.array(row[place])
-            if block.kind == Kind.CALLBACK:
+            if block.kind == KernelKind.CALLBACK:
                 into = block.function.prox(part, step)
             else:
                 prox_block(int(block.kind), block.flags, step, part, into, block.params, work)
@@ -290,7 +290,7 @@ def check_jacobian(sample: Sample) -> None:
     """The compiled derivative of the prox matches central differences where no kink is near."""
     f, v, h = sample.f, sample.v[:10], 1e-6
     dim = v.shape[1]
-    if not f.proximable or any(b.kind == Kind.CALLBACK for b in prox_blocks(f, dim)):
+    if not f.proximable or any(b.kind == KernelKind.CALLBACK for b in prox_blocks(f, dim)):
         return
     for step in (0.1, 1.0, 7.0):
         for row in v:

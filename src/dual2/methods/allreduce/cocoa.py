@@ -34,7 +34,7 @@ from dual2.theory.conditions import LIPSCHITZ_F, LIPSCHITZ_H, PROX_G, Needs
 Array = np.ndarray
 
 
-class State(NamedTuple):
+class CoCoAState(NamedTuple):
     """x, and rows: v, A_i x_i, and ∇h at the mixed v; inner work."""
 
     x: Array
@@ -47,7 +47,7 @@ class State(NamedTuple):
 class CoLA(SingleLoop):
     """The iteration by gossip on one block of agents; see the module's text."""
 
-    layout = State
+    layout = CoCoAState
 
     def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, values)

@@ -24,7 +24,7 @@ import math
 import numpy as np
 
 from dual2.methods.allreduce.sum_loop import SumLoop, combined, sum_loop_method
-from dual2.methods.coupling import Scales
+from dual2.methods.coupling import ProblemScales
 from dual2.methods.parameters import Parameter, number
 from dual2.problem import Problem
 from dual2.theory.conditions import LIPSCHITZ_F, PROX_G, PROX_H, Needs
@@ -147,7 +147,7 @@ class AndersonADMM(SharingADMM):
         return found if np.isfinite(found).all() else np.zeros(self.count)
 
 
-def middle_curvature(problem: Problem, flattest: Scales) -> float:
+def middle_curvature(problem: Problem, flattest: ProblemScales) -> float:
     """√(min m_i · max M_i), m_i = μ_i/σ̄²(A_i) and M_i = L_i/σ̄²(A_i): one agreement.
 
     These bound the curvature of min {f_i : A_i x = w} in w where A_i has one column; the geometric
@@ -159,7 +159,7 @@ def middle_curvature(problem: Problem, flattest: Scales) -> float:
     --------
     >>> import dual2 as d2
     >>> agents = [d2.Agent([[a]], d2.SquaredNorm(1.0)) for a in (1.0, 100.0)]
-    >>> middle_curvature(d2.Problem(agents, d2.IndicatorPoint([1.0])), Scales(1.0, 1.0, 1e4))
+    >>> middle_curvature(d2.Problem(agents, d2.IndicatorPoint([1.0])), ProblemScales(1.0, 1.0, 1e4))
     0.01
     """
     rows = np.full((len(problem.agents), 2), -np.inf)

@@ -10,6 +10,7 @@ nearly meet the tolerance add |A_i||x_i|, by which rows are judged.
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -30,8 +31,6 @@ from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
 Array = np.ndarray
-POINT, STEP = range(2)
-"""What the next sum is for: the product of the point to begin at; a step."""
 NEARLY = 10.0
 """Agents that meet the tolerance up to this factor tell |A_i||x_i| too."""
 JUDGED, PATIENCE = 500, 4
@@ -40,8 +39,17 @@ _BEYOND = 1e200
 _ENDLESS = 2**62
 
 
+class SumPhase(IntEnum):
+    """What the next sum is for."""
+
+    POINT = 0
+    """The product of the point to begin at."""
+    STEP = 1
+    """A step."""
+
+
 @dataclass(frozen=True)
-class Common:
+class SumState:
     """What every process knows, the same in every process; saved and restored.
 
     ``strict`` tightens the tolerance where an end was refused; ``best`` and ``judged`` are the
@@ -50,8 +58,8 @@ class Common:
 
     lam: Array
     s: Array
-    phase: int = STEP
-    near: int = 0
+    phase: SumPhase = SumPhase.STEP
+    nearly_met: bool = False
     sums: int = 0
     idle: int = 0
     milestone: int = JUDGED
@@ -59,7 +67,7 @@ class Common:
     best: float = np.inf
     judged: float = np.inf
     kkt: float = np.inf
-    status: str = RunStatus.RUNNING
+    status: RunStatus = RunStatus.RUNNING
 
 
 class SumLoop(ExactSumMethod):
@@ -67,7 +75,7 @@ class SumLoop(ExactSumMethod):
 
     Subclasses begin in ``_place``, say in ``_offer`` what they put into the next sum and in
     ``_take`` what follows from it; ``kept`` names their attributes (arrays, numbers) that make up
-    the state beside x and :class:`Common`. ``priced`` says that λ = ∇h(s) at every point.
+    the state beside x and :class:`SumState`. ``priced`` says that λ = ∇h(s) at every point.
 
     Parameters
     ----------
@@ -79,7 +87,7 @@ class SumLoop(ExactSumMethod):
 
     kept: ClassVar[tuple[str, ...]] = ()
     priced = True
-    current: Common
+    current: SumState
 
     def __init__(self, runtime: Runtime, values: Values) -> None:
         super().__init__(runtime, _ENDLESS)
@@ -120,7 +128,8 @@ class SumLoop(ExactSumMethod):
     def _start(self, x: Array, lam: Array, priced: bool, warm: bool) -> None:
         rt, zero = self.runtime, np.zeros(self.runtime.p)
         price = rt.allreduce_sum(lam) / rt.problem.n if priced and not self.priced else zero
-        self.current = Common(price, zero, POINT if warm else STEP)
+        phase = SumPhase.POINT if warm else SumPhase.STEP
+        self.current = SumState(price, zero, phase)
         self.x, self.local.tried[:] = x.copy(), 0
         if not warm:
             self._begin(np.zeros((rt.n, rt.p)), zero)
@@ -138,7 +147,7 @@ class SumLoop(ExactSumMethod):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
-        self.current = load_state(Common, state)
+        self.current = load_state(SumState, state)
         for name in ("x", *self._own):
             value = np.asarray(state[name])
             setattr(self, name, value.item() if value.ndim == 0 else value.copy())
@@ -146,7 +155,7 @@ class SumLoop(ExactSumMethod):
 
     @property
     def _own(self) -> tuple[str, ...]:
-        return self.kept if self.current.phase == STEP else ()
+        return self.kept if self.current.phase == SumPhase.STEP else ()
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent, asking for more."""
@@ -161,11 +170,11 @@ class SumLoop(ExactSumMethod):
     # -- the loop ---------------------------------------------------------------------------------
     def _sum(self) -> None:
         """One sum, and what follows from it."""
-        fresh = self.current.phase == POINT
+        fresh = self.current.phase == SumPhase.POINT
         self._update(sums=self.current.sums + 1)
         if fresh:
             products = self.runtime.products(self.x)
-            self._update(phase=STEP)
+            self._update(phase=SumPhase.STEP)
             self._begin(products, self._add(products))
             return
         offer = self._offer()
@@ -196,7 +205,7 @@ class SumLoop(ExactSumMethod):
         rt = self.runtime
         ratios = np.minimum(rt.judge(self.x, self.current.lam, self._bounds)[:, 0], _BEYOND)
         told = np.column_stack([ratios, ratios > self.current.strict * self.tol])
-        if not self.current.near or self.priced:
+        if not self.current.nearly_met or self.priced:
             return told
         return np.hstack([told, rt.loads(self.x)[1]])
 
@@ -214,9 +223,8 @@ class SumLoop(ExactSumMethod):
         """Whether agents and rows meet the tolerance at the present point."""
         told_load = len(told) > 2
         self._update(kkt=float(told[0]))
-        self._update(
-            near=self.current.near | (int(self.current.kkt <= NEARLY * self.tol or told[1] == 0))
-        )
+        close = self.current.kkt <= NEARLY * self.tol or told[1] == 0
+        self._update(nearly_met=bool(self.current.nearly_met or close))
         if told[1] > 0 or not (self.priced or told_load):
             return False
         if told_load:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dual2.functions.hessians import is_quadratic
-from dual2.methods.allreduce.sum_loop import POINT, SumLoop, combined, sum_loop_method
+from dual2.methods.allreduce.sum_loop import SumLoop, SumPhase, combined, sum_loop_method
 from dual2.methods.parameters import Parameter, number
 from dual2.methods.run_status import RunStatus
 from dual2.theory.conditions import LIPSCHITZ_F, SMOOTH_H, ZERO_G, Needs
@@ -65,7 +65,7 @@ class VectorFree(SumLoop):
     # -- the two sums -----------------------------------------------------------------------------
     def _sum(self) -> None:
         """A sum of scalars, by which all know the direction, and one of its products."""
-        if self.current.phase == POINT:
+        if self.current.phase == SumPhase.POINT:
             super()._sum()
         elif not self._learn():
             self._update(sums=self.current.sums + 1)

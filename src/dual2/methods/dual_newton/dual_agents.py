@@ -8,12 +8,12 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
 from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
-from dual2.engine.pack import Block
+from dual2.engine.pack import PackedBlock
 from dual2.engine.sparsity import sparsified
 from dual2.functions.base import Indicator
 from dual2.functions.domains import to_barrier
 from dual2.functions.kernels import KINKLESS
-from dual2.functions.lowering import Kind
+from dual2.functions.lowering import KernelKind
 from dual2.methods.deadline import Deadline
 from dual2.methods.dual_newton.trial_scalars import trial_scalars
 from dual2.methods.local.accelerated_gradient import make_local
@@ -338,13 +338,13 @@ class DualAgents:
                 own[np.abs(own) <= NOISE_ULPS * terms / strong] = 0.0
 
 
-def _prox_kinds(block: Block) -> Array:
+def _prox_kinds(block: PackedBlock) -> Array:
     """Whether the prox of each g splits by coordinate, is compiled otherwise, or is Python."""
     counts = np.diff(block.gptr)
     owner = np.repeat(np.arange(len(counts)), counts)
     kinds = np.full(len(counts), _ProxKind.COMPILED)
-    kinds[owner[block.gtab[:, 0] == Kind.CALLBACK]] = _ProxKind.PYTHON
-    plain = (block.gtab[:, 0] == Kind.SEPARABLE) & np.isin(block.gtab[:, 1], (0, KINKLESS))
+    kinds[owner[block.gtab[:, 0] == KernelKind.CALLBACK]] = _ProxKind.PYTHON
+    plain = (block.gtab[:, 0] == KernelKind.SEPARABLE) & np.isin(block.gtab[:, 1], (0, KINKLESS))
     kinds[(counts == 1) & (np.bincount(owner[plain], minlength=len(counts)) == 1)] = (
         _ProxKind.SEPARABLE
     )

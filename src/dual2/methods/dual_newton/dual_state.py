@@ -38,7 +38,7 @@ class DualState:
     separator: Array  # direction that proves infeasibility; 0 while there is none
     trial_products: Array  # S of the last trials
     candidates: Array  # multipliers made row by row
-    phase: int = DualPhase.SETUP
+    phase: DualPhase = DualPhase.SETUP
     sums: int = 0
     steps: int = 0  # accepted since the dual function last changed
     idle: int = 0  # steps in a row without progress
@@ -50,4 +50,4 @@ class DualState:
     damping: float = 0.0  # last regularisation that was needed
     max_objective: float = 0.0  # largest objective seen
     kkt: float = np.inf
-    status: str = RunStatus.RUNNING
+    status: RunStatus = RunStatus.RUNNING

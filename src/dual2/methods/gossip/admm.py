@@ -19,9 +19,9 @@ from dual2.methods.gossip.admm_kernel import (
     IDC,
     NECPD,
     TRACKING,
-    Data,
-    Scalars,
-    State,
+    ADMMData,
+    ADMMParameters,
+    ADMMState,
     admm_steps,
 )
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method
@@ -46,10 +46,14 @@ Array = np.ndarray
 class ADMM(SingleLoop):
     """One of the methods (``kind``) on one block of agents; iterations in :mod:`.admm_kernel`."""
 
-    layout, conserved = State, "total"
+    layout, conserved = ADMMState, "total"
 
     def __init__(
-        self, runtime: Runtime, values: Values, kind: int, scalars: Callable[[Values], Scalars]
+        self,
+        runtime: Runtime,
+        values: Values,
+        kind: int,
+        scalars: Callable[[Values], ADMMParameters],
     ) -> None:
         super().__init__(runtime, values)
         rt, s, problem = runtime, scalars(values), runtime.problem
@@ -64,7 +68,7 @@ class ADMM(SingleLoop):
             self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
         local = self._curvatures(r), penalty_rows(r, low, high), newton_rows(rt)
         room = np.zeros(rt.packed.size), *np.zeros((2, rt.n, rt.p))
-        self.data = Data(kind, s, b / problem.n, degrees, *local, *room)
+        self.data = ADMMData(kind, s, b / problem.n, degrees, *local, *room)
 
     def _require_graph(self) -> None:
         """Refuse polynomials: consensus ADMM uses the Laplacian."""
@@ -165,7 +169,7 @@ def _admm(
     kind: int,
     summary: str,
     declared: tuple[Parameter, ...],
-    scalars: Callable[[Values], Scalars],
+    scalars: Callable[[Values], ADMMParameters],
     h: Condition = POINT_H,
     **more: Any,
 ) -> Method:
@@ -178,7 +182,7 @@ ADMM_METHODS = [
         "Tracking-ADMM", TRACKING,
         "ADMM with a tracker of the coupling's violation, exact local solves",
         (Parameter("c", PACE, _pace), _mixing("W = I - mixing·C, min(2, 1/λ_max)")),
-        lambda v: Scalars(v.c, v.mixing),
+        lambda v: ADMMParameters(v.c, v.mixing),
         vectors="2", reveals="dual vectors and trackers, which start at A_i x_i - b_i",
     ),
     _admm(
@@ -187,16 +191,16 @@ ADMM_METHODS = [
             Parameter("rho", UNIT, lambda v: v.scales.unit), Parameter("eta", "ρ", lambda v: v.rho),
             _near("tau"), _mixing("min(2, 1/λ_max)"),
         ),
-        lambda v: Scalars(v.rho, v.mixing, v.eta / v.rho, proximal=1.0 / v.tau),
+        lambda v: ADMMParameters(v.rho, v.mixing, v.eta / v.rho, proximal=1.0 / v.tau),
         reconstructed=True,
     ),
     _admm(
         "DC-ADMM", DC, "consensus ADMM on the dual, exact local solves", (_C,),
-        lambda v: Scalars(v.c), reconstructed=True,
+        lambda v: ADMMParameters(v.c), reconstructed=True,
     ),
     _admm(
         "IDC-ADMM", IDC, "consensus ADMM on the dual, one proximal gradient step per iteration",
-        (_C, Parameter("beta", "L_i + σ̄²(A_i)/(2c d_i)")), lambda v: Scalars(v.c),
+        (_C, Parameter("beta", "L_i + σ̄²(A_i)/(2c d_i)")), lambda v: ADMMParameters(v.c),
         reconstructed=True,
     ),
     _admm(
@@ -206,7 +210,8 @@ ADMM_METHODS = [
             Parameter("beta", "0.9/(γ λ_max)", lambda v: 0.9 / (v.gamma * _lambda_max(v))),
             Parameter("theta", "1", 1.0, _RELAXATION),
         ),
-        lambda v: Scalars(v.gamma, eta=v.beta, theta=v.theta, proximal=1.0 / v.alpha), CONE_H,
+        lambda v: ADMMParameters(v.gamma, eta=v.beta, theta=v.theta, proximal=1.0 / v.alpha),
+        CONE_H,
     ),
 ]  # fmt: skip
 """Rows of the table of methods."""

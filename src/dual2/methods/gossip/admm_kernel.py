@@ -51,7 +51,7 @@ TRACKING, NECPD, DC, IDC, DPMM = range(5)
 """Which method."""
 
 
-class State(NamedTuple):
+class ADMMState(NamedTuple):
     """x, and rows: λ and 𝐂λ, what sums to zero (e, s, p or Λ), d or DPMM's y, 𝐀x; inner work."""
 
     x: Array
@@ -63,7 +63,7 @@ class State(NamedTuple):
     tried: Array
 
 
-class Scalars(NamedTuple):
+class ADMMParameters(NamedTuple):
     """The parameters of all methods by one name each."""
 
     penalty: float
@@ -77,11 +77,11 @@ class Scalars(NamedTuple):
     """1/τ of NECPD, 1/α of DPMM."""
 
 
-class Data(NamedTuple):
+class ADMMData(NamedTuple):
     """What the kernels read beside the packed problem, and room."""
 
     kind: int
-    scalars: Scalars
+    scalars: ADMMParameters
     share: Array
     """b/n."""
     degrees: Array

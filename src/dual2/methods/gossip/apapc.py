@@ -18,7 +18,17 @@ import math
 
 import numpy as np
 
-from dual2.methods.gossip.apapc_kernel import ROWS, SLOTS, UF, ZETA, Rule, State, U, Z, apapc_steps
+from dual2.methods.gossip.apapc_kernel import (
+    ROWS,
+    SLOTS,
+    UF,
+    ZETA,
+    APAPCConstants,
+    APAPCState,
+    U,
+    Z,
+    apapc_steps,
+)
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method
 from dual2.methods.parameters import Parameter, Sourced, Values
 from dual2.network import AnyNetwork, Network
@@ -43,14 +53,16 @@ class APAPC(SingleLoop):
         rt, v, degree, c = runtime, values, values.semi_iteration, values.once(constants)
         nu, q = (c["L_B"] + c["mu_B"]) / 2, (c["L_B"] - c["mu_B"]) ** 2 / 16
         share = rt.problem.h.conjugate.grad(np.zeros(rt.p)) / rt.problem.n
-        self.rule = Rule(v.tau, v.eta, c["mu_G"], v.r, v.gamma, v.theta, nu, q, degree, share)
+        self.rule = APAPCConstants(
+            v.tau, v.eta, c["mu_G"], v.r, v.gamma, v.theta, nu, q, degree, share
+        )
         products = 1 + max(degree, 1)
         self.stride = self.sent = 2 * products * rt.network.rounds
         self.calls = {"grad_f": 1, "A": products, "AT": products}
         self.X, self.Y = np.zeros((SLOTS, rt.packed.size)), np.zeros((SLOTS, rt.n, rt.p))
         self.D = np.zeros((ROWS, rt.n, rt.p))
         parts = [stack[slot] for stack in (self.X, self.Y) for slot in (U, UF, Z)]
-        self.current = State._make([*parts, self.D[ZETA]])
+        self.current = APAPCState._make([*parts, self.D[ZETA]])
 
     def begin(self, x: Array, lam: Array) -> None:
         """u = (x, 0), ζ = λ, z = Bᵀζ."""

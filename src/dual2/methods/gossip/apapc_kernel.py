@@ -30,7 +30,7 @@ ZETA, REST, DUAL_MOVE, DUAL_SUM, ROWS = range(5)
 """Rows of the stack of duals: ζ, Bu - b, and the semi-iteration's own."""
 
 
-class State(NamedTuple):
+class APAPCState(NamedTuple):
     """x and y of u, u_f and z; ζ."""
 
     x: Array
@@ -42,7 +42,7 @@ class State(NamedTuple):
     lam: Array
 
 
-class Rule(NamedTuple):
+class APAPCConstants(NamedTuple):
     """The constants of the iteration; ``nu`` and ``q`` are those of the semi-iteration."""
 
     tau: float

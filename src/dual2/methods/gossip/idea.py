@@ -83,7 +83,7 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
     return 0
 
 
-class State(NamedTuple):
+class IDEAState(NamedTuple):
     """x; per agent y and λ; the number of segments and the time they reach to."""
 
     x: Array
@@ -110,7 +110,7 @@ class IDEA(SingleLoop):
         self.share = np.tile(coupling_cone(runtime.problem.h, p)[0] / n, (n, 1))
         self.point = np.zeros(runtime.packed.size + 2 * n * p)
         x, rows = np.split(self.point, [runtime.packed.size])
-        self.current = State._make([x, *rows.reshape(2, n, p), np.zeros(2)])
+        self.current = IDEAState._make([x, *rows.reshape(2, n, p), np.zeros(2)])
         self._slots = np.zeros((3, n, p))
 
     def begin(self, x: Array, lam: Array) -> None:

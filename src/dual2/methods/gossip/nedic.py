@@ -29,7 +29,7 @@ from dual2.theory.conditions import IDENTITY_A, POINT_H, STRONG_F, ZERO_G, Needs
 Array = np.ndarray
 
 
-class State(NamedTuple):
+class NedicState(NamedTuple):
     """x, and rows: its last move δ, y = x + qδ, ∇f(y) and 𝐂∇f(y)."""
 
     x: Array
@@ -81,7 +81,7 @@ def nedic_steps(block, links, current, step, q, steps, member):
 class Nedic(SingleLoop):
     """The iteration on one block of agents; see the module's text."""
 
-    layout = State
+    layout = NedicState
 
     def begin(self, x: Array, lam: Array) -> None:
         """From the feasible point nearest to x; λ is not used."""

@@ -30,7 +30,7 @@ from dual2.methods.gossip.npga_kernel import (
     SLOTS,
     STEP_ROWS,
     Mixing,
-    Rule,
+    NPGAStep,
     S,
     begin_duals,
     npga_steps,
@@ -42,7 +42,7 @@ from dual2.runtime import Runtime
 Array = np.ndarray
 
 
-class State(NamedTuple):
+class NPGAState(NamedTuple):
     """x, and per agent λ, s and 𝐂λ."""
 
     x: Array
@@ -67,9 +67,9 @@ class NPGA(SingleLoop):
         powers = matrices.powers * [[v.gamma], [1.0], [1.0]]
         self._mixing = Mixing(weights, powers, bool(differ and np.any(matrices.powers[2])))
         folded, clip = fold_local_step(packed, v.alpha), fold_clip(packed, v.beta / n)
-        self._rule = Rule(v.alpha, v.beta, v.theta, 1.0 / n, *folded, packed.clip, clip)
+        self._rule = NPGAStep(v.alpha, v.beta, v.theta, 1.0 / n, *folded, packed.clip, clip)
         self.Y = np.zeros((SLOTS, runtime.n, runtime.p))
-        self.current = State(np.zeros(runtime.packed.size), self.Y[LAM], self.Y[S], self.Y[CL])
+        self.current = NPGAState(np.zeros(runtime.packed.size), self.Y[LAM], self.Y[S], self.Y[CL])
 
     def begin(self, x: Array, lam: Array) -> None:
         """At the solution s_i = β(A_i x_i - (1/n)Σ_j A_j x_j), so a good x gives a good s."""

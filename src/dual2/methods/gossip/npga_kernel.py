@@ -38,7 +38,7 @@ KEEP, FORCE, PUSH, RIGHT, LEFT, KINK, LOWER, UPPER, STEP_ROWS = range(9)
 """Rows of the folded coordinate step, see :func:`step_coordinate`."""
 
 
-class Rule(NamedTuple):
+class NPGAStep(NamedTuple):
     """Step sizes, and local steps with everything folded that does not change."""
 
     alpha: float

@@ -23,6 +23,7 @@ from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
 from dual2.methods.interior_point.state import Phase, State
 from dual2.methods.interior_point.units import ROUNDS
 from dual2.methods.method import TerminationReport
+from dual2.methods.run_status import RunStatus
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
 from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
@@ -77,7 +78,7 @@ class Run(ExactSumMethod):
         now = self.current
         if not now.best < NEARLY:
             self._publish([p.v / now.best_tau for p in self._best], now.best_dual / now.best_tau)
-            self.current = replace(self.current, status="STALLED")
+            self.current = replace(self.current, status=RunStatus.STALLED)
             return
         agents = self.agents
         iterates = zip(agents.blocks, self._best, self._best_before, strict=True)
@@ -153,7 +154,8 @@ class Run(ExactSumMethod):
                 return
             iterate = [point.v / now.best_tau for point in self._best]
             self._compare(self.agents.x(iterate), now.best_dual / now.best_tau)
-        end = "CONVERGED" if self.current.kkt <= self.tol else "STALLED"
+        met = self.current.kkt <= self.tol
+        end = RunStatus.CONVERGED if met else RunStatus.STALLED
         self.current = replace(self.current, status=end)
 
     def _can_sharpen(self) -> bool:
@@ -192,7 +194,7 @@ class Run(ExactSumMethod):
         direction = self._user_dual(self.current.dual)
         if not proves_infeasible(self.runtime.problem, direction):
             return False
-        self.current = replace(self.current, status="INFEASIBLE", separator=direction)
+        self.current = replace(self.current, status=RunStatus.INFEASIBLE, separator=direction)
         return True
 
     def _check_ray(self) -> bool:
@@ -206,7 +208,7 @@ class Run(ExactSumMethod):
         for near in near_rays(problem.split(ray), size) if size > 0 else ():
             if proves_unbounded(problem, near):
                 self._ray = np.concatenate(near)
-                self.current = replace(self.current, status="UNBOUNDED")
+                self.current = replace(self.current, status=RunStatus.UNBOUNDED)
                 return True
         return False
 
@@ -229,14 +231,14 @@ class Run(ExactSumMethod):
         return self._x
 
     def _report(self) -> TerminationReport:
-        proof = self.current.separator if self.current.status == "INFEASIBLE" else None
+        proof = self.current.separator if self.current.status == RunStatus.INFEASIBLE else None
         now = self.current
-        ray = self._ray if now.status == "UNBOUNDED" else None
+        ray = self._ray if now.status == RunStatus.UNBOUNDED else None
         return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof, ray)
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent."""
-        self.current = replace(self.current, status="", kkt=np.inf)
+        self.current = replace(self.current, status=RunStatus.RUNNING, kkt=np.inf)
 
     def oracle_calls(self) -> dict[str, int]:
         """Calls so far, by the names of :class:`dual2.Counts`."""

@@ -5,6 +5,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from dual2.methods.run_status import RunStatus
+
 Array = np.ndarray
 
 
@@ -115,7 +117,7 @@ class State:
     answer_kkt: float = np.inf
     target: float = 1.0
     resumed: bool = False
-    status: str = ""
+    status: RunStatus = RunStatus.RUNNING
 
     def limit(self, d_tau: float, d_kappa: float) -> float:
         """The longest step that keeps τ and κ positive."""

@@ -16,7 +16,7 @@ import numpy as np
 from dual2.compiled import spliced
 from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
 from dual2.engine.pack import is_separable
-from dual2.functions.lowering import Kind, prox_blocks
+from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.methods.local.penalty_newton import solve_local
 from dual2.methods.local.semismooth_penalty import minimise
 from dual2.runtime import Runtime
@@ -67,7 +67,7 @@ def newton_rows(runtime: Runtime) -> Array:
         blocks = prox_blocks(agent.g, agent.dim)
         if akind[i] == DENSE_A and fkind[i] in (0, DENSE_F) and is_separable(blocks):
             ways[i] = ACTIVE_SET
-        own = any(block.kind == Kind.CALLBACK for block in blocks)
+        own = any(block.kind == KernelKind.CALLBACK for block in blocks)
         if own or akind[i] == OPERATOR_A or fkind[i] & CALLBACK_F:
             ways[i] = GRADIENTS
     return ways

@@ -20,7 +20,7 @@ from dual2.engine.unowned import unowned
 from dual2.functions import Function
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.polyhedron import IndicatorPolyhedron
-from dual2.functions.projection import SOLVED, Scaled, project
+from dual2.functions.projection import SOLVED, ScaledPolyhedron, project
 from dual2.methods.local.closed_form import abs_product, add_jacobian_triangle, set_trial_scalars
 from dual2.methods.message import (
     BARRIER_DISTANCE,
@@ -145,7 +145,7 @@ def in_units(table, i, roots, thread):
         sides[2 * m + j] = roots[j] * table.pool[box + j]
         sides[2 * m + d + j] = roots[j] * table.pool[box + d + j]
     middle = 2 * m + d
-    polyhedron = Scaled(
+    polyhedron = ScaledPolyhedron(
         M, sides[:m], sides[m : 2 * m], sides[2 * m : middle], sides[middle : middle + d]
     )
     return polyhedron, sides[middle + d : middle + d + m + d]

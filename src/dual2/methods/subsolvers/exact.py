@@ -16,7 +16,7 @@ from dual2.engine.pack import is_separable
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned
 from dual2.errors import CapabilityError
-from dual2.functions.lowering import Kind, prox_blocks
+from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.methods.local.penalty_newton import (
     LOGISTIC_H,
     POISSON_H,
@@ -34,7 +34,7 @@ from dual2.theory import Constants, Facts
 Array = np.ndarray
 
 
-class State(NamedTuple):
+class ExactState(NamedTuple):
     """Flat x, λ, 𝐂λ; (2, n): gradients and unsettled solves so far."""
 
     x: Array
@@ -43,7 +43,7 @@ class State(NamedTuple):
     calls: Array
 
 
-class Outer(NamedTuple):
+class OuterIterates(NamedTuple):
     """Outer iterates w and z, their step and momentum."""
 
     w: Array
@@ -94,7 +94,7 @@ class Exact(Subsolver):
     """
 
     name = "exact"
-    layout = State
+    layout = ExactState
     exact = True
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
@@ -106,7 +106,7 @@ class Exact(Subsolver):
     def start(self, x: Array, lam: Array) -> None:
         """Begin from x (flat) and λ (n, p); costs one exchange. Compiles what is needed."""
         calls = np.zeros((2, self.runtime.n), np.int64)
-        self.state = State(x.copy(), lam.copy(), self.runtime.mix(lam), calls)
+        self.state = ExactState(x.copy(), lam.copy(), self.runtime.mix(lam), calls)
         self.iterate(np.zeros_like(lam), np.zeros_like(lam), 0, 0.0, 0.0, 0)
 
     def begin(self, ahead: float = 0.0) -> None:
@@ -127,7 +127,7 @@ class Exact(Subsolver):
         rt, ascent = self.runtime, np.zeros(self.runtime.n)
         code = NO_MOMENTUM if beta is None else beta
         x, share = self.state.x, 1.0 / rt.problem.n
-        outer = Outer(w, z, ascent, step, code, since)
+        outer = OuterIterates(w, z, ascent, step, code, since)
         task = Task(x, z, x, 0.0, self._kind, self._par, 1.0 / share)
         rt.run(exact_steps, rt.block, rt.links, self.state, outer, task, steps)
         return ascent
@@ -157,9 +157,9 @@ def _smooth_coupling(problem: Problem) -> tuple[int, Array]:
     if is_separable(dual) and dual[0].flags == 4 and np.all(dual[0].params[: problem.p] > 0):
         return QUADRATIC_H, dual[0].params
     own = prox_blocks(problem.h, problem.p)
-    kinds = {Kind.LOGISTIC: LOGISTIC_H, Kind.POISSON: POISSON_H}
+    kinds = {KernelKind.LOGISTIC: LOGISTIC_H, KernelKind.POISSON: POISSON_H}
     if len(own) == 1 and own[0].flags == 0 and own[0].kind in kinds:
-        return kinds[Kind(own[0].kind)], own[0].params
+        return kinds[KernelKind(own[0].kind)], own[0].params
     raise CapabilityError(
         f"The subsolver 'exact' needs an h that is smooth entry by entry (SquaredLoss, HuberLoss, "
         f"LogisticLoss, PoissonLoss); found {problem.h!r}. Use subsolver='iDAPG'."

@@ -25,8 +25,8 @@ from dual2.methods.subsolvers.idapg_kernel import (
     BOTH_H,
     CLIP_H,
     SMOOTH_H,
-    Rule,
-    State,
+    IDAPGRule,
+    IDAPGState,
     argmin_by_gradients,
     dual_by_blocks,
     idapg_steps,
@@ -68,7 +68,7 @@ class IDAPG(Subsolver):
         Where no momentum is known, use k/(k+3) exactly as printed, without restarts.
     """
 
-    name, layout, memory = "iDAPG", State, ("current", "extra")
+    name, layout, memory = "iDAPG", IDAPGState, ("current", "extra")
     current: int
     """Which half of ``lam`` is λ."""
     extra: int
@@ -113,7 +113,7 @@ class IDAPG(Subsolver):
         modes = {"smooth": SMOOTH_H, "both": BOTH_H, "prox": CLIP_H if packed.clip else BLOCK_H}
         mode, rho = modes[constants.mapping], float(constants.rho)
         numbers = rho, 1.0 / runtime.problem.n, mode, self.slack, self.floor
-        self._rule = Rule(self.dual_step, self.beta, *numbers, *_addresses(runtime, mode))
+        self._rule = IDAPGRule(self.dual_step, self.beta, *numbers, *_addresses(runtime, mode))
 
     # -- state ----------------------------------------------------------------------------------
     @property
@@ -133,7 +133,7 @@ class IDAPG(Subsolver):
         rows = (row.copy() for row in (lam, mixed, lam, mixed))
         counts = {"since": count(n), "finished": count(n), "calls": count(2, n)}
         twice, both = np.stack([lam, lam]), np.stack([mixed, mixed])
-        self.state = State(x.copy(), twice, both, *rows, moved=np.full(n, np.inf), **counts)
+        self.state = IDAPGState(x.copy(), twice, both, *rows, moved=np.full(n, np.inf), **counts)
         self._run(np.zeros_like(lam), 0, np.zeros(1), local=self.constants.alone)
 
     def begin(self, ahead: float = 0.0) -> None:

@@ -42,7 +42,7 @@ CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
 """How the dual terms enter: prox by one scaled clip, or block by block; gradient; both."""
 
 
-class State(NamedTuple):
+class IDAPGState(NamedTuple):
     """Everything iDAPG carries from one iteration to the next, on the rows of a block."""
 
     x: Array
@@ -67,7 +67,7 @@ class State(NamedTuple):
     """(2, n): local gradients and iterations so far."""
 
 
-class Rule(NamedTuple):
+class IDAPGRule(NamedTuple):
     """How steps are taken."""
 
     step: Array
@@ -113,7 +113,7 @@ def solve_coordinates(block, i, x, v, ax):
             add_column(ax, x[j], cols, place[j, 0])
 
 
-class Room(NamedTuple):
+class IDAPGWorkspace(NamedTuple):
     """Scratch: v, A_i x, ∇h*(v), parameters of a clip in rows; for local problems."""
 
     v: Array
@@ -126,7 +126,7 @@ class Room(NamedTuple):
 
 
 @spliced
-def new_room(block):
+def new_workspace(block):
     """Room for the largest agent of the block.
 
     Arrays of their own begin at a multiple of 32 bytes, rows of one do not: stores into them would
@@ -137,7 +137,7 @@ def new_room(block):
     clip, vectors, work = np.empty((7, p)), np.empty((4, width)), np.empty(3 * width + 8)
     copy(block.hpar, clip.reshape(clip.size), min(clip.size, block.hpar.shape[0]))
     v, ax, slope = np.empty(p), np.empty(p), np.empty(p)
-    return Room(v, ax, slope, clip, vectors[0], vectors[1:], work)
+    return IDAPGWorkspace(v, ax, slope, clip, vectors[0], vectors[1:], work)
 
 
 @compiled
@@ -246,7 +246,7 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
     block, links, state, z, rule, member = unowned((block, links, state, z, rule, member))
     lam, moved = state.lam, state.moved
     first, last = own_rows(member, z.shape[0])
-    own_room = new_room(block)
+    own_room = new_workspace(block)
     room = unowned(own_room)
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)

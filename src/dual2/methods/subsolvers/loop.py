@@ -11,7 +11,7 @@ from dual2.engine.gossip import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, grad_h, prox_g
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned
-from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, new_room, prox_g2
+from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, new_workspace, prox_g2
 
 TEST_EVERY = 10
 """With ρ = 0, iterations between two tests of an agent's residual."""
@@ -92,7 +92,7 @@ def advance(step, settle, block, links, state, rule, ask, member):
     block, links, state, rule, ask, member = unowned((block, links, state, rule, ask, member))
     z, steps, alone = ask.z, ask.steps, ask.alone
     first, last = own_rows(member, z.shape[0])
-    own_room = new_room(block)
+    own_room = new_workspace(block)
     room = unowned(own_room)
     for group in range(last - first if alone else 1):
         r0, r1 = (first + group, first + group + 1) if alone else (first, last)

@@ -18,7 +18,14 @@ from dual2.methods.subsolvers.base import (
 from dual2.methods.subsolvers.loop import DROP, TEST_EVERY
 from dual2.methods.subsolvers.lpd import lpd_steps
 from dual2.methods.subsolvers.pdpg import pdpg_steps
-from dual2.methods.subsolvers.saddle_state import SCALARS, X_ROWS, Y_ROWS, Ask, Rule, State
+from dual2.methods.subsolvers.saddle_state import (
+    SCALARS,
+    X_ROWS,
+    Y_ROWS,
+    LoopCall,
+    SaddleRule,
+    SaddleState,
+)
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
 
@@ -36,7 +43,7 @@ class PrimalDual(Subsolver):
         APDG: use the parameter set for square nonsingular A.
     """
 
-    layout = State
+    layout = SaddleState
     kernel: ClassVar[Callable[..., int]]
     """The compiled loop."""
     averages = False
@@ -60,7 +67,7 @@ class PrimalDual(Subsolver):
         bounds = (c.L_x, c.mu_x, self._smoothness(), c.mu_y, c.mu_gradient, c.sigma)
         rows = (np.array(bound, dtype=float) for bound in (*bounds, self.dual_step, self.weight))
         share = 1.0 / runtime.problem.n
-        self._rule = Rule(float(constants.rho), share, by_grad, by_prox, self.restarts, *rows)
+        self._rule = SaddleRule(float(constants.rho), share, by_grad, by_prox, self.restarts, *rows)
 
     def _smoothness(self) -> Array:
         """L_y of each row."""
@@ -78,7 +85,7 @@ class PrimalDual(Subsolver):
         point = (x.copy(), lam.copy(), self.runtime.mix(lam), np.zeros(x.size), np.zeros((n, p)))
         own = (np.zeros((X_ROWS, x.size)), np.zeros((Y_ROWS, n, p)), self._scalars())
         counts = {"since": count(n), "calls": count(3, n), "finished": count(n)}
-        self.state = State(*point, *own, np.zeros(n), residual=np.zeros((n, 4)), **counts)
+        self.state = SaddleState(*point, *own, np.zeros(n), residual=np.zeros((n, 4)), **counts)
         self.begin()
         self._run(np.zeros((n, p)), 0, np.zeros(n), alone=False)
         self.state.calls[:] = 0
@@ -108,7 +115,7 @@ class PrimalDual(Subsolver):
         return bool(self.state.finished.all())
 
     def _run(self, z: Array, steps: int, stop: Array, *, alone: bool) -> None:
-        rt, ask = self.runtime, Ask(z, steps, stop, alone)
+        rt, ask = self.runtime, LoopCall(z, steps, stop, alone)
         rt.run(type(self).kernel, rt.block, rt.links, self.state, self._rule, ask)
 
     # -- how accurate ---------------------------------------------------------------------------

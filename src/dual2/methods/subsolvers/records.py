@@ -8,7 +8,8 @@ two mapping tables.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.subsolvers.base import Subsolver
@@ -42,14 +43,17 @@ class Record:
     mapping: str | None = None  # how h* must enter, if not as it comes
     local: bool = False  # whether it solves local problems only: ρ = 0
     covered: bool = True  # whether Theorem 3 (complexity) predicts its cost
-    name: str = field(init=False)  # the paper's
-    bounds: list[SaddleBound] = field(init=False)  # its rows of the table of saddle point solvers
     by_dual: bool = False  # whether a dual iteration minimises over x, if simple in closed form
 
-    def __post_init__(self) -> None:
-        name = maker_name(self.make)
-        rows = [bound for bound in SADDLE_BOUNDS if bound.algorithm == name]
-        vars(self).update(name=name, bounds=rows)
+    @property
+    def name(self) -> str:
+        """The paper's name."""
+        return maker_name(self.make)
+
+    @cached_property
+    def bounds(self) -> list[SaddleBound]:
+        """Its rows of the table of saddle point solvers."""
+        return [bound for bound in SADDLE_BOUNDS if bound.algorithm == self.name]
 
 
 def _linear(facts: Facts) -> str:

@@ -23,7 +23,7 @@ X_ROWS, Y_ROWS, SCALARS = 4, OWN + 4, 8
 """Most primal vectors, dual rows and scalars that a solver has of its own."""
 
 
-class State(NamedTuple):
+class SaddleState(NamedTuple):
     """All that is carried from one iteration to the next, on the rows of a block."""
 
     x: Array
@@ -54,7 +54,7 @@ class State(NamedTuple):
     """(n, 4): see :func:`dual2.methods.subsolvers.loop.mapping_residual`."""
 
 
-class Rule(NamedTuple):
+class SaddleRule(NamedTuple):
     """The subproblem's constants, arrays with one entry per row, and how it is solved."""
 
     rho: float
@@ -80,7 +80,7 @@ class Rule(NamedTuple):
     """Of D_x beside D_y."""
 
 
-class Ask(NamedTuple):
+class LoopCall(NamedTuple):
     """What is asked of a call of the loop."""
 
     z: Array
@@ -92,7 +92,7 @@ class Ask(NamedTuple):
     """Whether agents iterate without any exchange."""
 
 
-class Room(NamedTuple):
+class SaddleWorkspace(NamedTuple):
     """Scratch for one agent."""
 
     vectors: Array
@@ -102,10 +102,10 @@ class Room(NamedTuple):
 
 
 @spliced
-def new_room(block):
+def new_workspace(block):
     """Room for the largest agent of the block."""
     width = max(1, block.inbox.shape[0])
-    return Room(np.empty((8, width)), np.empty(3 * width + 8))
+    return SaddleWorkspace(np.empty((8, width)), np.empty(3 * width + 8))
 
 
 @spliced

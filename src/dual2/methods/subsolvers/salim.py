@@ -30,7 +30,7 @@ ROUNDING = 2e-15
 """Residuals below this share of their terms are rounding."""
 
 
-class State(NamedTuple):
+class SalimState(NamedTuple):
     """Flat: x_f (the output), x and Aᵀy; y and 𝐂y; per row calls, whether done, (D_x, D_y)."""
 
     x: Array
@@ -136,7 +136,7 @@ class Salim(Subsolver):
     """
 
     name = "Salim"
-    layout = State
+    layout = SalimState
 
     def __init__(self, runtime: Runtime, facts: Facts, constants: Constants) -> None:
         super().__init__(runtime, facts, constants)
@@ -153,7 +153,7 @@ class Salim(Subsolver):
         n = self.runtime.n
         counts = np.zeros((3, n), np.int64), np.zeros(n, np.int64)
         point = (x.copy(), x.copy(), np.zeros(x.size), lam.copy(), self.runtime.mix(lam))
-        self.state = State(*point, *counts, np.zeros((n, 2)))
+        self.state = SalimState(*point, *counts, np.zeros((n, 2)))
         self.begin()
         self._run(np.zeros_like(lam), np.zeros(n), 0)
 

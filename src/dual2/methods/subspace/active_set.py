@@ -21,7 +21,7 @@ from dual2.methods.message import REQUESTS, read_request, symmetric, triangle_si
 from dual2.methods.run_status import RunStatus
 from dual2.methods.subspace.penalty import penalised_value, subgradient_at
 from dual2.methods.subspace.quadratic_agent import QuadraticAgent
-from dual2.methods.subspace.subspace_method import DIRECTION, SubspaceMethod, SubspaceState
+from dual2.methods.subspace.subspace_method import SubspaceMethod, SubspacePhase, SubspaceState
 from dual2.methods.subspace.subspace_pmm import solve_with_fallbacks
 from dual2.methods.subspace.subspace_problem import EPS
 from dual2.problem import Agent
@@ -137,8 +137,8 @@ class ActiveSetState(SubspaceState):
     least: float = np.inf
     kappa: float = 1.0
     worse_points: int = 0
-    guarded: int = 0
-    returned: int = 0
+    guarded: bool = False
+    returned: bool = False
 
 
 K = TypeVar("K", bound=ActiveSetState)
@@ -156,7 +156,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         """Begin from the point of the domain that is nearest to x (flat), and λ (n, p)."""
         zero = np.zeros(self.runtime.p)
         super().start(x, lam)
-        self._update(phase=DIRECTION)
+        self._update(phase=SubspacePhase.DIRECTION)
         self._update(at=zero, best_at=zero, best_lam=self.current.lam)
         parts = zip(self.parts, self._split(x), strict=True)
         self.x = np.concatenate([part.kinks.prox(own, 1.0) for part, own in parts])
@@ -301,7 +301,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
     def _watchdog(self, numbers: Array) -> bool:
         """Judge the present point; whether the run goes on from it and not from another."""
         if self.current.returned:  # it has been judged before
-            self._update(returned=0)
+            self._update(returned=False)
             return True
         value = float(numbers[VALUE]) + penalised_value(self.h, self.current.at, self.current.lam)
         slack = 8.0 * EPS * (float(numbers[MAGNITUDE]) + abs(value))
@@ -316,7 +316,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
             self.best = self.x.copy()
             self._update(best_at=self.current.at, best_lam=self.current.lam)
             self._update(kappa=max(self.current.kappa / KAPPA_DECREASE, 1.0))
-            self._update(worse_points=0, guarded=0)
+            self._update(worse_points=0, guarded=False)
             self._on_new_best()
             return True
         self._update(worse_points=self.current.worse_points + 1)
@@ -331,7 +331,7 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
             self._shorten(value, slack)
             return False
         if self.current.worse_points >= MAX_WORSE_POINTS:
-            self._update(guarded=1, kappa=KAPPA_INCREASE * self.current.kappa)
+            self._update(guarded=True, kappa=KAPPA_INCREASE * self.current.kappa)
             self._go_back()
             return False
         return True
@@ -340,7 +340,9 @@ class ActiveSetSubspace(SubspaceMethod[K, FaceAgent], Generic[K]):
         """To the best point, whose product is known: with a multiplier that belongs to it."""
         self.x = self.best.copy()
         self._update(at=self.current.best_at)
-        self._update(lam=subgradient_at(self.h, self.current.at, self.current.best_lam), returned=1)
+        self._update(
+            lam=subgradient_at(self.h, self.current.at, self.current.best_lam), returned=True
+        )
 
     def _shorten(self, value: float, slack: float) -> None:
         """The lowest of some points between the best one and the last step, if it is lower still.

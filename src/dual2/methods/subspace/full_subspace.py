@@ -28,14 +28,11 @@ from dual2.methods.subspace.active_set import (
     ActiveSetState,
     ActiveSetSubspace,
 )
-from dual2.methods.subspace.subspace_method import DIRECTION, GROWING, POINT
+from dual2.methods.subspace.subspace_method import GROWING, SubspacePhase
 from dual2.methods.subspace.subspace_problem import Gram, SubspaceProblem
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-REORTHONORMALISE = 3
-"""What a sum is for, beside the others of :mod:`.subspace_method`: to make the directions
-orthonormal once more, since the first time rounding has been enlarged."""
 MAX_VARIABLES, MAX_PRODUCT_NUMBERS = 300, 6_000_000
 """Most variables, and most numbers of the products."""
 INITIAL_RHO, RHO_GROWTH, RHO_DECREASE, MIN_RHO = 0.1, 5.0, 0.3, 1e-5
@@ -98,7 +95,7 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
 
     def _sample(self) -> None:
         """Every agent's part of the random directions."""
-        self._update(phase=POINT, span=np.zeros((0, self.runtime.p)))
+        self._update(phase=SubspacePhase.POINT, span=np.zeros((0, self.runtime.p)))
         self.gram = Gram()
         self._update(mix=np.zeros((0, 0)))
         self.metrics = [part.diagonal.copy() for part in self.parts]
@@ -129,8 +126,8 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
         with A, unless they are known.
         """
         count, half, phase = self.variables, triangle_size(self.variables), self.current.phase
-        asked = [0 if phase == DIRECTION else half]
-        asked += [count * self.runtime.p if phase == POINT else 0]
+        asked = [0 if phase == SubspacePhase.DIRECTION else half]
+        asked += [count * self.runtime.p if phase == SubspacePhase.POINT else 0]
         return [POINT_SCALARS + 1, *3 * [count], half, half, *asked]
 
     def _sum_point(self) -> Array:
@@ -151,15 +148,15 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
                     Q @ part.base_gradient(),
                 )
                 E[:], H[:] = ((Q * M) @ Q.T)[lower], (part.hess_product(Q) @ Q.T)[lower]
-                if phase != DIRECTION:
+                if phase != SubspacePhase.DIRECTION:
                     G[:] = ((R * M) @ R.T)[lower]
-                if phase == POINT:
+                if phase == SubspacePhase.POINT:
                     part.products(R, products.reshape(self.variables, -1))
                 asked[:] = 0.0
                 if i == 0 and self.request:
                     asked[self.request - 1] = 1.0
 
-        self.products += self.variables if phase == POINT else 0
+        self.products += self.variables if phase == SubspacePhase.POINT else 0
         return self.runtime.allreduce_filled(int(cuts[-1]) + REQUESTS, fill, least=1)
 
     def _read_sum(self, total: Array) -> tuple[Array, Array]:
@@ -168,13 +165,17 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
         cuts = np.cumsum(self._sizes())
         numbers, point, base, force, E, H, G, products = split_at(total[: cuts[-1]], cuts[:-1])
         E, H = symmetric(E, count), symmetric(H, count)
-        if self.current.phase == POINT:
+        if self.current.phase == SubspacePhase.POINT:
             self._update(span=products.reshape(count, self.runtime.p), turn=np.eye(count))
-        if self.current.phase != DIRECTION:
+        if self.current.phase != SubspacePhase.DIRECTION:
             point, base, force, E, H = self._orthonormalise(
                 symmetric(G, count), point, base, force, E, H
             )
-            self._update(phase=REORTHONORMALISE if self.current.phase == POINT else DIRECTION)
+            self._update(
+                phase=SubspacePhase.REORTHONORMALISE
+                if self.current.phase == SubspacePhase.POINT
+                else SubspacePhase.DIRECTION
+            )
         self._update(
             at=(point @ self.current.turn) @ self.current.span,
             changed=round(float(numbers[POINT_SCALARS])),
@@ -241,7 +242,7 @@ class FullSubspace(ActiveSetSubspace[FullSubspaceState]):
             return True
         if not (smooth or self.current.guarded):
             self._update(kappa=self.current.kappa * (KAPPA_INCREASE))
-        self._update(guarded=1)
+        self._update(guarded=True)
         self._shorten(value, slack)
         self._update(rho=max(RHO_GROWTH * self.current.rho, 10.0 * MIN_RHO))
         return False

@@ -19,11 +19,9 @@ from dual2.methods.run_status import RunStatus
 from dual2.methods.subspace.cholesky import independent
 from dual2.methods.subspace.quadratic_agent import QuadraticAgent
 from dual2.methods.subspace.subspace_method import (
-    DIRECTION,
-    POINT,
-    RECALL,
     SUBSPACE_RTOL,
     SubspaceMethod,
+    SubspacePhase,
     SubspaceState,
 )
 from dual2.methods.subspace.subspace_problem import EPS, weigh
@@ -91,7 +89,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
     def _sum(self) -> None:
         """One sum, and what follows from it."""
         self._update(sums=self.current.sums + 1)
-        if self.current.phase == RECALL:
+        if self.current.phase == SubspacePhase.RECALL:
             self._sum_recalled()
             return
         z, total = self._sum_directions()
@@ -100,12 +98,12 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
             self._update(status=RunStatus.DIVERGED)
             return
         self._update(variables=round(float(total[VARIABLES])))
-        if self.current.phase == POINT:
+        if self.current.phase == SubspacePhase.POINT:
             self._forget_directions()
         elif self._is_met(total[:POINT_SCALARS]):
             self._update(status=RunStatus.CONVERGED)
             return
-        self._update(phase=DIRECTION)
+        self._update(phase=SubspacePhase.DIRECTION)
         self._append(z, total)
         self._solve_subspace()
         if not self.current.status and self._spanned and self.current.rows > self.tol:
@@ -122,7 +120,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         products, directions = (np.array(state[name]) for name in ("products", "directions"))
         fits = len(directions) == len(products) <= self.memory and "free" not in state
         if fits:
-            self._update(products=products, phase=RECALL)
+            self._update(products=products, phase=SubspacePhase.RECALL)
             self._split_directions(directions)
         return fits
 
@@ -152,9 +150,11 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
         self._asked = read_request(asked)
         self._update(variables=round(float(head[VARIABLES])))
         kept, factor = independent(symmetric(lengths, count), np.zeros((count, 0)))
-        self._update(phase=DIRECTION)
+        self._update(phase=SubspacePhase.DIRECTION)
         if len(kept) < count or not np.isfinite(total).all():
-            self._update(phase=POINT if rt.anywhere(self.x) else DIRECTION)
+            self._update(
+                phase=SubspacePhase.POINT if rt.anywhere(self.x) else SubspacePhase.DIRECTION
+            )
             self._forget_directions()
             return
         turn = np.linalg.inv(factor)
@@ -168,7 +168,7 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
     def _sum_directions(self) -> tuple[Array, Array]:
         """The next directions (or the point itself), and the sum of what agents tell about them."""
         rt, xptr = self.runtime, self.runtime.block.xptr
-        fresh = self.current.phase == POINT
+        fresh = self.current.phase == SubspacePhase.POINT
         count, some = (0, 1) if fresh else (len(self.current.c), self._width())
         z, ratios = np.empty((some, len(self.x))), np.zeros(rt.n) if fresh else self._ratios()
         cuts, lower = np.cumsum(_sizes(rt.p, some, count)), np.tril_indices(some)
@@ -322,6 +322,6 @@ class Primal(SubspaceMethod[SubspaceState, QuadraticAgent]):
             self._restart()
 
     def _restart(self) -> None:
-        self._update(idle=0, restarts=self.current.restarts + 1, phase=POINT)
+        self._update(idle=0, restarts=self.current.restarts + 1, phase=SubspacePhase.POINT)
         if self.current.restarts > _MAX_RESTARTS or not self.runtime.anywhere(self.x):
             self._update(status=RunStatus.STALLED)

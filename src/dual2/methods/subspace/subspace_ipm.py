@@ -46,7 +46,7 @@ class Kinks(NamedTuple):
     linear: Array
 
 
-class InteriorPoint(NamedTuple):
+class SubspaceIterate(NamedTuple):
     """A point of the interior: coefficients, multipliers, both parts of the rows, and c·S.
 
     ``parts`` are w⁺ and w⁻, ``slack`` what the multipliers have left to the bounds, b - μ and μ -
@@ -115,17 +115,17 @@ def solve_piecewise_linear(
     return _solve_active_set(problem, plain, kinks, point)
 
 
-def _begin(plain: SubspaceProblem, kinks: Kinks, c: Array) -> InteriorPoint:
+def _begin(plain: SubspaceProblem, kinks: Kinks, c: Array) -> SubspaceIterate:
     """Multipliers in the middle, both parts of a row away from zero."""
     along = c @ plain.S
     r = plain.base + along
     margin = 0.5 * float(np.abs(r).mean()) or 1.0
     mu = 0.5 * (kinks.low + kinks.high)
     parts, slack = np.maximum([r, -r], 0.0) + margin, np.array([kinks.high - mu, mu - kinks.low])
-    return InteriorPoint(c, mu, parts, slack, along)
+    return SubspaceIterate(c, mu, parts, slack, along)
 
 
-def _gap(plain: SubspaceProblem, kinks: Kinks, point: InteriorPoint, steepest: float) -> float:
+def _gap(plain: SubspaceProblem, kinks: Kinks, point: SubspaceIterate, steepest: float) -> float:
     """Σ of products that should vanish, beside Σ of the values of h, and what is left of c's."""
     products = float(np.vdot(point.parts, point.slack))
     r, quadratic = point.parts[0] - point.parts[1], plain.H @ point.c + plain.b
@@ -140,7 +140,7 @@ def _length(v: Array) -> float:
     return math.sqrt(float(v @ v))
 
 
-def _advance(plain: SubspaceProblem, point: InteriorPoint) -> InteriorPoint | None:
+def _advance(plain: SubspaceProblem, point: SubspaceIterate) -> SubspaceIterate | None:
     """One step: where the products would vanish, then to what keeps them alike."""
     ratio, products = point.parts / point.slack, point.parts * point.slack
     weight = 1.0 / (ratio[0] + ratio[1])
@@ -151,7 +151,7 @@ def _advance(plain: SubspaceProblem, point: InteriorPoint) -> InteriorPoint | No
     remainder = plain.H @ point.c + plain.b + plain.S @ point.mu
     off = plain.base + point.along - point.parts[0] + point.parts[1]
 
-    def step(change: Array) -> InteriorPoint:
+    def step(change: Array) -> SubspaceIterate:
         """The step after which w⁺(b - μ) and w⁻(μ - a) have changed by this."""
         change = change / point.slack
         q = change[0] - change[1] - off
@@ -159,7 +159,7 @@ def _advance(plain: SubspaceProblem, point: InteriorPoint) -> InteriorPoint | No
         along = dc @ plain.S
         mu = weight * (along - q)
         slack = np.array([-mu, mu])
-        return InteriorPoint(dc, mu, change - ratio * slack, slack, along)
+        return SubspaceIterate(dc, mu, change - ratio * slack, slack, along)
 
     affine = step(-products)
     t, size = _max_step(point, affine), float(products.sum())
@@ -169,7 +169,7 @@ def _advance(plain: SubspaceProblem, point: InteriorPoint) -> InteriorPoint | No
     t = min(1.0, STEP_FRACTION * _max_step(point, d))
     if not t > 1e-12:
         return None
-    return InteriorPoint(
+    return SubspaceIterate(
         *(quadratic + t * delta for quadratic, delta in zip(point, d, strict=True))
     )
 
@@ -184,7 +184,7 @@ def _inverse(matrix: Array) -> Callable[[Array], Array]:
     return lambda v: scale * solve_with(factor, scale * v)
 
 
-def _max_step(point: InteriorPoint, d: InteriorPoint) -> float:
+def _max_step(point: SubspaceIterate, d: SubspaceIterate) -> float:
     """How much of a step stays within all bounds; not more than a little above one."""
     ends = float((d.parts / point.parts).min()), float((d.slack / point.slack).min())
     return 1.0 / max(STEP_FRACTION, -min(ends))
@@ -194,7 +194,7 @@ def _solve_active_set(
     problem: SubspaceProblem,
     plain: SubspaceProblem,
     kinks: Kinks,
-    point: InteriorPoint,
+    point: SubspaceIterate,
     demand_exact: bool = False,
 ) -> SubspaceSolution | None:
     """The equations with the rows at their kinks held; None if their solution is none.

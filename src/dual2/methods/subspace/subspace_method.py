@@ -1,13 +1,14 @@
 """What the two primal modes share: known directions, their products, the multiplier, the state."""
 
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from itertools import pairwise
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from dual2.engine.local import DENSE_A
-from dual2.engine.pack import Block
+from dual2.engine.pack import PackedBlock
 from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
 from dual2.methods.method import TerminationReport
 from dual2.methods.run_status import RunStatus
@@ -25,9 +26,6 @@ from dual2.problem.screening import Local, judge_agents
 from dual2.runtime import Runtime
 
 Array = np.ndarray
-POINT, DIRECTION, RECALL = range(3)
-"""What the next sum is for: the product of the present point, which replaces all directions; the
-product of a new direction; the quadratic part in directions whose products an earlier run knew."""
 MAX_DIRECTIONS, MAX_DIRECTION_NUMBERS, MIN_DIRECTIONS = 300, 30_000_000, 50
 """Most directions that are kept: this many, or as many as have so many numbers, but not fewer than
 the last."""
@@ -41,6 +39,19 @@ SIGMA_BACK = 125.0
 GROWING = {name: (0,) for name in ("c", "b", "products", "directions", "gram_weights", "trail")}
 GROWING |= {name: (0, 1) for name in ("H", "gram_matrix")}
 """Axes of the state that have one place for each direction."""
+
+
+class SubspacePhase(IntEnum):
+    """What the next sum is for."""
+
+    POINT = 0
+    """The product of the present point, which replaces all directions."""
+    DIRECTION = 1
+    """The product of a new direction."""
+    RECALL = 2
+    """The quadratic part in directions whose products an earlier run knew."""
+    REORTHONORMALISE = 3
+    """Make all directions orthonormal once more: the first time has enlarged rounding."""
 
 
 @dataclass(frozen=True)
@@ -68,21 +79,21 @@ class SubspaceState:
     trail: Array
     wide: int = 1
     variables: int = 0
-    phase: int = DIRECTION
+    phase: SubspacePhase = SubspacePhase.DIRECTION
     sums: int = 0
     idle: int = 0
     restarts: int = 0
     sigma: float = 0.0
     rows: float = np.inf
     kkt: float = np.inf
-    status: str = RunStatus.RUNNING
+    status: RunStatus = RunStatus.RUNNING
 
 
 K = TypeVar("K", bound=SubspaceState)
 Q = TypeVar("Q", bound=QuadraticAgent)
 
 
-def dense_columns(block: Block) -> list[Array | None]:
+def dense_columns(block: PackedBlock) -> list[Array | None]:
     """Columns of the dense A_i, row by row; None for the others."""
     first, dims = block.xptr[:-1], np.diff(block.xptr)
     begin = block.place[np.minimum(first, len(block.place) - 1), 0]
@@ -133,7 +144,7 @@ class SubspaceMethod(ExactSumMethod, Generic[K, Q]):
         self._split_directions(np.zeros((0, len(x))))
         self.products = 0
         if warm:
-            self._update(phase=POINT)
+            self._update(phase=SubspacePhase.POINT)
         self._solve_subspace()
         self._update(metric=self.current.weights.copy())
         self._precondition(self.current.metric, metric=True)
