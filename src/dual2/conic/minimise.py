@@ -58,11 +58,11 @@ def minimise(form: StandardForm) -> Array | None:
     --------
     The point of x₁ + x₂ = 2, x₁ ≤ 0.5 next to the origin:
 
-    >>> from dual2.conic.blocks import Blocks, Cone, Rows
+    >>> from dual2.conic.blocks import BlockForm, Cone, ConeConstraint
     >>> from dual2.conic.standard_form import standard_form
-    >>> sums = Rows.of(Cone.ZERO, sp.csr_array(np.array([[1.0, 1.0]])), np.array([2.0]))
-    >>> below = Rows.of(Cone.NONNEGATIVE, sp.csr_array(np.array([[1.0, 0.0]])), np.array([0.5]))
-    >>> minimise(standard_form([Blocks(2, H=np.ones(2), rows=(sums, below))])).round(12).tolist()
+    >>> sums = ConeConstraint.of(Cone.ZERO, [[1.0, 1.0]], 2.0)
+    >>> below = ConeConstraint.of(Cone.NONNEGATIVE, [[1.0, 0.0]], 0.5)
+    >>> minimise(standard_form([BlockForm(2, H=np.ones(2), rows=(sums, below))])).round(12).tolist()
     [0.5, 1.5]
     """
     return minimise_block(equilibrated_block(form))

@@ -48,7 +48,7 @@ def scales(problem: Problem) -> ProblemScales:
     >>> agents = [d2.Agent([[2.0]], d2.SquaredNorm(w)) for w in (1.0, 4.0)]
     >>> found = scales(d2.Problem(agents, d2.IndicatorPoint([1.0])))
     >>> found, found.unit
-    (Scales(L=4.0, mu=1.0, sigma2=4.0), 0.5)
+    (ProblemScales(L=4.0, mu=1.0, sigma2=4.0), 0.5)
     """
     rows = [(a.f.L, -a.f.mu, s) for a, s in zip(problem.agents, problem.sigma.max2, strict=True)]
     L, flat, sigma2 = (float(value) for value in problem.largest(rows))

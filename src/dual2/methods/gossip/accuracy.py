@@ -106,7 +106,7 @@ class AccuracyRule:
         """Take note that a subproblem ended at the limit of rounding or of iterations."""
 
     def moved(self, consensus: float, since: int, beta: float) -> None:
-        """Take note of an outer step with |𝐂λ| = ``consensus``, see :class:`Iterate`."""
+        """Take note of an outer step with |𝐂λ| = ``consensus``, see :class:`NesterovIterate`."""
 
 
 @dataclass

@@ -25,7 +25,7 @@ import numpy as np
 from dual2.errors import CapabilityError
 from dual2.methods.gossip.accuracy import Options
 from dual2.methods.gossip.oracles import oracle_of
-from dual2.methods.gossip.second_dual import Iterate
+from dual2.methods.gossip.second_dual import NesterovIterate
 from dual2.methods.method import Plan
 from dual2.methods.parameters import Settings, Sources, unknown_parameter
 from dual2.methods.subsolvers import SUBSOLVERS, Subsolver, find_subsolver, select_subsolver
@@ -75,7 +75,7 @@ class ID2A:
         part = lambda mark: {  # noqa: E731
             k.removeprefix(mark): _native(v) for k, v in state.items() if k.startswith(mark)
         }
-        self.rounds, self.at = int(state["rounds"]), Iterate(**part("outer_"))
+        self.rounds, self.at = int(state["rounds"]), NesterovIterate(**part("outer_"))
         self.oracle.restore(part("oracle_"), part("inner_"))
         self.oracle.aim(self.at.k)
 

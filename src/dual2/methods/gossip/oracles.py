@@ -15,8 +15,8 @@ from dual2.methods.gossip.second_dual import (
     Array,
     Ascent,
     InexactOracle,
-    Iterate,
     JointOracle,
+    NesterovIterate,
     OracleOutput,
     agreed,
     inner,
@@ -41,13 +41,13 @@ class LiteralOracle(InexactOracle):
 
     memory = ("inner",)
 
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
+    def advance(self, at: NesterovIterate, rounds: int, seconds: float) -> int:
         """One inner iteration."""
         self.solver.advance(at.z, 1)
         self.inner += 1
         return self.per_mix
 
-    def measure(self, at: Iterate) -> OracleOutput | None:
+    def measure(self, at: NesterovIterate) -> OracleOutput | None:
         """End the subproblem if its residuals are small enough, or only rounding is left."""
         sub, rule = self.solver, self.rule
         primal, dual = sub.residuals(at.z, with_primal=rule.by_parts)
@@ -78,7 +78,7 @@ class LocalOracle(InexactOracle):
     """The scale of an agent falls by this factor per outer step at most: one short step of its
     own does not mean that all are near the end."""
 
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
+    def advance(self, at: NesterovIterate, rounds: int, seconds: float) -> int:
         """Local iterations, and the exchange of λ where they are done."""
         sub, z = self.solver, at.z
         if self.scale is None:
@@ -93,7 +93,7 @@ class LocalOracle(InexactOracle):
             sub.settle()
         return self.per_mix if self._done else 0
 
-    def measure(self, at: Iterate) -> OracleOutput | None:
+    def measure(self, at: NesterovIterate) -> OracleOutput | None:
         """What the exchange has brought."""
         if not self._done or self.scale is None:
             return None
@@ -114,7 +114,7 @@ class FusedOracle(InexactOracle):
     """Outer iterations in one compiled call where each takes microseconds; with restarts
     ``options.check``, after which the agents agree on whether the momentum points uphill."""
 
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
+    def advance(self, at: NesterovIterate, rounds: int, seconds: float) -> int:
         """Outer iterations up to the next multiple of the burst; w and z are updated in place."""
         beta = self.constants.outer_momentum
         restarts = beta is None and self.nesterov.restarts
@@ -129,7 +129,7 @@ class FusedOracle(InexactOracle):
                 at.since = 0
         return steps * self.per_mix
 
-    def measure(self, at: Iterate) -> OracleOutput | None:
+    def measure(self, at: NesterovIterate) -> OracleOutput | None:
         """Nothing: the steps are made."""
         return None
 

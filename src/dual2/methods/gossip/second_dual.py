@@ -30,7 +30,7 @@ ROUNDING = 4 * _EPS
 
 
 @dataclass
-class Iterate:
+class NesterovIterate:
     """Where the outer loop is.
 
     ``past`` is z of the subproblem before, ``k`` counts steps, ``since`` those since the last
@@ -63,15 +63,15 @@ class Nesterov:
     momentum: float | None
     restarts: bool
 
-    def init(self, z: Array) -> Iterate:
+    def init(self, z: Array) -> NesterovIterate:
         """Begin at w = z."""
-        return Iterate(w=z.copy(), z=z, past=z.copy())
+        return NesterovIterate(w=z.copy(), z=z, past=z.copy())
 
-    def descend(self, at: Iterate, mixed: Array) -> Array:
+    def descend(self, at: NesterovIterate, mixed: Array) -> Array:
         """w⁺ = z + 𝐂λ/L_F, from the oracle's answer ``mixed`` = 𝐂λ."""
         return at.z + self.length * mixed
 
-    def step(self, at: Iterate, mixed: Array, ascent: float) -> Iterate:
+    def step(self, at: NesterovIterate, mixed: Array, ascent: float) -> NesterovIterate:
         """z⁺ = w⁺ + β(w⁺ - w), with w⁺ of :meth:`descend`.
 
         ``ascent`` is <λ, w⁺ - w>: where it is negative the momentum points uphill.
@@ -81,7 +81,7 @@ class Nesterov:
         if uphill or beta is None:
             beta = since / (since + 3.0)
         w = self.descend(at, mixed)
-        return Iterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
+        return NesterovIterate(w, w + beta * (w - at.w), at.z, at.k + 1, since + 1, beta)
 
 
 class OracleOutput(NamedTuple):
@@ -165,14 +165,14 @@ class InexactOracle(ABC):
         return self.per_mix if priced else 0
 
     @abstractmethod
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
+    def advance(self, at: NesterovIterate, rounds: int, seconds: float) -> int:
         """Work for at most so many rounds and about so many seconds; returns the rounds made."""
 
     @abstractmethod
-    def measure(self, at: Iterate) -> OracleOutput | None:
+    def measure(self, at: NesterovIterate) -> OracleOutput | None:
         """The answer, if it is accurate enough."""
 
-    def next(self, at: Iterate) -> None:
+    def next(self, at: NesterovIterate) -> None:
         """Begin the next subproblem, at the iterate to which the answer has led."""
         self.inner = 0
         self.solver.begin(0.0)
@@ -230,7 +230,7 @@ class JointOracle(InexactOracle):
     subproblem's iterations the first test of the next one waits: subproblems take about equally
     long, and a test costs as much as a few iterations."""
 
-    def advance(self, at: Iterate, rounds: int, seconds: float) -> int:
+    def advance(self, at: NesterovIterate, rounds: int, seconds: float) -> int:
         """Inner iterations up to the next test."""
         allowed = max(1, rounds // self.per_mix)
         steps = min(self.check - self.inner, allowed, max(1, int(seconds / self._seconds)))
@@ -241,7 +241,7 @@ class JointOracle(InexactOracle):
         self.inner += steps
         return steps * self.per_mix
 
-    def measure(self, at: Iterate) -> OracleOutput | None:
+    def measure(self, at: NesterovIterate) -> OracleOutput | None:
         """Agree on the residual; end the subproblem, restart its momentum, or go on."""
         if self.inner < self.check:
             return None
@@ -263,7 +263,7 @@ class JointOracle(InexactOracle):
         self.tested, self.residual = self.inner, residual
         return None
 
-    def _agree(self, at: Iterate) -> Tested:
+    def _agree(self, at: NesterovIterate) -> Tested:
         sub = self.solver
         primal, dual = sub.residuals(at.z, with_primal=self.rule.by_parts)
         uphill = sub.uphill()
@@ -295,7 +295,7 @@ class JointOracle(InexactOracle):
         rate = math.log(before / residual) / (self.inner - self.tested)
         return int(min(max(math.log(residual / target) / rate, self.SOONEST), most))
 
-    def next(self, at: Iterate) -> None:
+    def next(self, at: NesterovIterate) -> None:
         """Begin ahead of the last λ by as much as z⁺-z repeats the last change of z.
 
         With subproblems that change alike, λ moves on as it did: along Δ, by <Δ, z⁺-z>/|Δ|².
