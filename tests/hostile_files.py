@@ -16,7 +16,7 @@ from dual2.bench.config import read_config
 from dual2.bench.store import Store, StoredRun
 from dual2.errors import Dual2Error
 from dual2.processes.checkpoints import Checkpoints
-from dual2.runtime.partition import given_partition
+from dual2.runtime.assignment import given_partition
 from dual2.solving.storage import load_problem, load_public
 from dual2.solving.storage.codec import encode_agent
 from dual2.solving.storage.documents import write_document

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.solving.storage.codec import decode, encode, known_functions
 from dual2.solving.storage.documents import read_document, to_toml
-from dual2.solving.storage.folder import (
+from dual2.solving.storage.problem_folder import (
     load_agent,
     load_agents,
     load_problem,
@@ -100,7 +100,7 @@ def test_every_public_function_is_in_the_table():
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: type(f).__name__)
 @pytest.mark.parametrize("small", [True, False])
 def test_function_round_trip(tmp_path, monkeypatch, function, small):
-    monkeypatch.setattr("dual2.solving.storage.folder.SMALL", 10**9 if small else 0)
+    monkeypatch.setattr("dual2.solving.storage.problem_folder.SMALL", 10**9 if small else 0)
     save_problem(tmp_path / "p", problem_of(function), d2.Network(nx.path_graph(3)))
     assert (tmp_path / "p" / "agents" / ("0.toml" if small else "0.npz")).exists()
     h = load_public(tmp_path / "p").h
@@ -197,7 +197,7 @@ def test_an_interrupted_save_is_not_a_problem(saved, monkeypatch):
     def explode(path, *rest, **named):
         raise bomb
 
-    monkeypatch.setattr("dual2.solving.storage.folder.write_document", explode)
+    monkeypatch.setattr("dual2.solving.storage.problem_folder.write_document", explode)
     with pytest.raises(OSError, match="disk full"):
         save_problem(saved, problem, network, force=True)
     with pytest.raises(d2.ProblemError, match="not a problem folder"):

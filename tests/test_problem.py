@@ -7,7 +7,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 import dual2 as d2
 from dual2.errors import ProblemError
-from dual2.problem.bounds import dual_strong_convexity
+from dual2.problem.error_bounds import dual_strong_convexity
 from dual2.problem.matrices import squared_singular_values
 from dual2.reference import solve_reference
 from problems import random_problem

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 from dual2.errors import CapabilityError
 from dual2.reference import solve_reference
-from dual2.reference.atoms import atom
+from dual2.reference.cvxpy_atoms import atom
 from problems import G, H, pair, random_problem
 
 pytestmark = pytest.mark.numerics

@@ -8,7 +8,7 @@ import pytest
 
 import dual2 as d2
 from chromium import find, loaded, needs_chromium, press
-from dual2.solving.report.run import MOST_ROWS, page_of
+from dual2.solving.report.run_page import MOST_ROWS, page_of
 
 
 def solved(**how):

@@ -49,6 +49,36 @@ MOVED |= {
     "dual2.learn.federated": "dual2.learn.vertical",
     "dual2.processes.parties": "dual2.parties",
 }
+_WITHIN = {
+    "commands": "certificates:tls_certificates options:common_options",
+    "engine": "gossip:gossip_kernel residual:residual_kernel",
+    "functions": "block:norms_and_sets regression:logistic_regression",
+    "learn": "base:vertical_model growth:separable_classes parties:column_owners",
+    "methods.subsolvers": "base:subsolver exact:exact_subproblems",
+    "models": "answer:model_answer",
+    "mpc": (
+        "arguments:controller_arguments figure:simulation_figure reading:plan_inputs "
+        "stacked:state_space violated:violated_limits"
+    ),
+    "network": "reading:topology",
+    "power": (
+        "case:dispatch checks:dispatch_checks costs:cost_curves frames:data_frames "
+        "tables:network_tables units:generators"
+    ),
+    "problem": "bounds:error_bounds",
+    "recognise": "reading:model_reader values:model_values",
+    "reference": "atoms:cvxpy_atoms",
+    "runtime": "partition:assignment",
+    "solving": "schedule:run_schedule",
+    "solving.report": "run:run_page",
+    "solving.storage": "folder:problem_folder tables:array_tables",
+}
+"""Modules that have other names in the same package: old name, new name."""
+MOVED |= {
+    f"dual2.{package}.{old}": f"dual2.{package}.{new}"
+    for package, names in _WITHIN.items()
+    for old, new in (pair.split(":") for pair in names.split())
+}
 """Old paths of packages and modules, and where they are now."""
 
 

@@ -7,7 +7,7 @@ import dual2 as d2
 from dual2.compiled import compiled
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
-from dual2.engine.residual import Bounds, row_steps, worst_row
+from dual2.engine.residual_kernel import Bounds, row_steps, worst_row
 from dual2.engine.unowned import unowned
 from dual2.functions.kernels import CALLBACK
 from dual2.problem.ingredients import EPS, ROUNDING, coupling_response

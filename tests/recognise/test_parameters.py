@@ -6,7 +6,7 @@ import pytest
 
 import dual2 as d2
 from dual2.errors import ProblemError
-from dual2.recognise import reading
+from dual2.recognise import model_reader
 
 PAIR = d2.Network([(0, 1)])
 
@@ -60,9 +60,11 @@ def test_only_what_depends_on_parameters_is_read_again(model, monkeypatch):
     model, variables, (demand, _) = model
     problem = d2.from_cvxpy(model, variables)
     read = []
-    limit = reading.Reading._limit
+    limit = model_reader.Reading._limit
     monkeypatch.setattr(
-        reading.Reading, "_limit", lambda self, c, text: (read.append(c.id), limit(self, c, text))
+        model_reader.Reading,
+        "_limit",
+        lambda self, c, text: (read.append(c.id), limit(self, c, text)),
     )
     problem.refresh()
     assert read == []

@@ -21,7 +21,7 @@ from dual2.processes.launch import command, find_mpiexec
 from dual2.processes.options import ProcessOptions
 from dual2.processes.persistence import open_store
 from dual2.processes.progress_pipe import ProgressReader, progress_writer
-from dual2.runtime.partition import partition
+from dual2.runtime.assignment import partition
 from dual2.solving.storage import load_public, save_problem
 from mpi_runs import LIMIT, run, run_cli, variables
 from ready import PYTHON

@@ -40,7 +40,7 @@ LOOP = {
     ("solving.stopping.StoppingTest._agree", 2): "stopping test, local",
     ("solving.stopping.StoppingTest._measure", 4 * P): "stopping test, sums",
     ("solving.stopping.StoppingTest._prices", 1): "whether the price matters",
-    ("problem.bounds.separates", 2): "infeasibility",
+    ("problem.error_bounds.separates", 2): "infeasibility",
     ("problem.residual.kkt", 1): "the worst agent, its worst variable",
     ("problem.residual.kkt", 2): "certificate",
     ("problem.scales.justified", 2): "certificate, what the data justify",
@@ -49,9 +49,9 @@ LOOP = {
 }
 END = {
     ("solving.solve._judge", P): "the price",
-    ("problem.bounds.gather_evidence", P + 1): "certificate",
-    ("problem.bounds.gather_evidence", 10): "certificate, consensus, counts",
-    ("problem.bounds.gather_evidence", 11): "certificate, objective",
+    ("problem.error_bounds.gather_evidence", P + 1): "certificate",
+    ("problem.error_bounds.gather_evidence", 10): "certificate, consensus, counts",
+    ("problem.error_bounds.gather_evidence", 11): "certificate, objective",
 }
 """The agreements: function in the source, numbers, row of the table."""
 JUDGED = {

@@ -6,7 +6,7 @@ import pytest
 
 from dual2.errors import NetworkError
 from dual2.network import Network
-from dual2.runtime.partition import cut_edges, given_partition, partition
+from dual2.runtime.assignment import cut_edges, given_partition, partition
 
 GRAPHS = {
     "path": nx.path_graph(17),

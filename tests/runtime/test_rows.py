@@ -10,9 +10,9 @@ import pytest
 
 import dual2 as d2
 from dual2.runtime import Communicator, Runtime, Transport, local_problem
+from dual2.runtime.assignment import partition
 from dual2.runtime.edges import own_edges
 from dual2.runtime.mpi import load_mpi
-from dual2.runtime.partition import partition
 from dual2.runtime.rows import Team
 
 P = 3

@@ -67,7 +67,9 @@ COMMANDS = {
     "info": Entry("listing", "info", "Versions, threads and where compiled kernels are kept."),
     "learn": Entry("learn", "learn_app", "Models of columns of several organisations."),
     "party": Entry("party", "party_app", "One party of a run between organisations."),
-    "certificates": Entry("certificates", "certificates_app", "Keys and certificates of parties."),
+    "certificates": Entry(
+        "tls_certificates", "certificates_app", "Keys and certificates of parties."
+    ),
 }
 """The commands by name, in the order of the help."""
 

@@ -34,7 +34,7 @@ from dual2.bench.study import (
     two,
 )
 from dual2.bench.summary import Line, summarise, summary_csv, summary_figure
-from dual2.commands.options import Force, plain_table
+from dual2.commands.common_options import Force, plain_table
 from dual2.errors import Dual2Error, counted
 from dual2.files import refuse_existing, write_atomically
 from dual2.paper.captions import ABOUT

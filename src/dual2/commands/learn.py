@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dual2.commands.options import EXIT, Force
+from dual2.commands.common_options import EXIT, Force
 from dual2.commands.party import (
     AsJson,
     PartyFile,

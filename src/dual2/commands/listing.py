@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from dual2.commands.options import plain_table
+from dual2.commands.common_options import plain_table
 from dual2.errors import counted
 from dual2.kernel_cache import cache_directory
 from dual2.methods import METHODS, Method, Settings, find_method

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dual2.commands.options import EXIT
+from dual2.commands.common_options import EXIT
 from dual2.errors import Dual2Error
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from rich.table import Table
 from dual2.bench.costs import COUPLING, LOCAL, rows_at_gap
 from dual2.bench.harness import LINES
 from dual2.bench.store import StoredRun
-from dual2.commands.options import Force, plain_table
+from dual2.commands.common_options import Force, plain_table
 from dual2.paper.captions import ABOUT
 from dual2.paper.figures import REPORT
 from dual2.paper.headline import headline

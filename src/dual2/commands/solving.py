@@ -9,7 +9,7 @@ from rich.table import Table
 
 from dual2.commands import NOT_WRITTEN
 from dual2.commands.clusters import solve_in_cluster
-from dual2.commands.options import EXIT, Directory, Force, rho_value
+from dual2.commands.common_options import EXIT, Directory, Force, rho_value
 from dual2.commands.theory import report as theory_report
 from dual2.errors import counted
 from dual2.paper.problems.elastic_net_regression import experiment1

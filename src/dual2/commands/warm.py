@@ -17,7 +17,7 @@ import typer
 
 import dual2 as d2
 from dual2 import power as dispatch
-from dual2.commands.options import Force
+from dual2.commands.common_options import Force
 from dual2.errors import counted
 from dual2.files import refuse_existing, write_atomically
 from dual2.kernel_cache import cache_directory, cache_root, source_stamp

@@ -7,13 +7,6 @@ has what the role needs. Classes say the formula and compute with NumPy; ``lower
 
 from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
-from dual2.functions.block import (
-    IndicatorAffine,
-    IndicatorBall,
-    IndicatorHalfspace,
-    IndicatorSimplex,
-    L2Norm,
-)
 from dual2.functions.calculus import Affined, Conjugate
 from dual2.functions.cone import IndicatorSecondOrderCone
 from dual2.functions.glm import LogisticLoss, PoissonLoss
@@ -24,6 +17,7 @@ from dual2.functions.largest import (
     Max,
     SumLargest,
 )
+from dual2.functions.logistic_regression import LogisticRegression
 from dual2.functions.losses import (
     AbsoluteLoss,
     HingeLoss,
@@ -31,11 +25,17 @@ from dual2.functions.losses import (
     QuantileLoss,
     SquaredLoss,
 )
+from dual2.functions.norms_and_sets import (
+    IndicatorAffine,
+    IndicatorBall,
+    IndicatorHalfspace,
+    IndicatorSimplex,
+    L2Norm,
+)
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron
 from dual2.functions.quadratic import LeastSquares, Quadratic
-from dual2.functions.regression import LogisticRegression
 from dual2.functions.separable import (
     ElasticNet,
     IndicatorAtMost,

@@ -13,17 +13,17 @@ import scipy.sparse as sp
 from dual2.functions.arguments import Array, Entries
 from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function, Support
-from dual2.functions.block import (
+from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.cone import IndicatorSecondOrderCone
+from dual2.functions.hessians import Matrix, hessian, stack
+from dual2.functions.largest import IndicatorCappedSimplex, IndicatorL1Ball
+from dual2.functions.norms_and_sets import (
     IndicatorAffine,
     IndicatorBall,
     IndicatorHalfspace,
     IndicatorSimplex,
     L2Norm,
 )
-from dual2.functions.calculus import Affined, Conjugate
-from dual2.functions.cone import IndicatorSecondOrderCone
-from dual2.functions.hessians import Matrix, hessian, stack
-from dual2.functions.largest import IndicatorCappedSimplex, IndicatorL1Ball
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron

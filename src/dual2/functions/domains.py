@@ -13,9 +13,9 @@ from dual2.errors import CapabilityError
 from dual2.functions.arguments import Array
 from dual2.functions.barriers import Barrier, NegativeLog
 from dual2.functions.base import Function, Indicator
-from dual2.functions.block import IndicatorAffine, IndicatorHalfspace
 from dual2.functions.calculus import Affined
 from dual2.functions.cone import IndicatorSecondOrderCone
+from dual2.functions.norms_and_sets import IndicatorAffine, IndicatorHalfspace
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.piecewise_linear import PiecewiseLinear
 from dual2.functions.polyhedron import IndicatorPolyhedron

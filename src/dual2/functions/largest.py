@@ -10,7 +10,7 @@ from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array, Entries, NonnegativeNumber, PositiveNumber
 from dual2.functions.base import TOLERANCE, Function, Indicator, Support
-from dual2.functions.block import IndicatorSimplex, simplex_level
+from dual2.functions.norms_and_sets import IndicatorSimplex, simplex_level
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -16,19 +16,19 @@ from dual2.functions import kernels
 from dual2.functions.arguments import Array
 from dual2.functions.barriers import Entropy, NegativeLog
 from dual2.functions.base import Function
-from dual2.functions.block import (
+from dual2.functions.calculus import Affined, Conjugate
+from dual2.functions.glm import LogisticLoss, PoissonLoss
+from dual2.functions.largest import Max
+from dual2.functions.logistic_regression import LogisticRegression
+from dual2.functions.norms_and_sets import (
     IndicatorAffine,
     IndicatorBall,
     IndicatorHalfspace,
     IndicatorSimplex,
     L2Norm,
 )
-from dual2.functions.calculus import Affined, Conjugate
-from dual2.functions.glm import LogisticLoss, PoissonLoss
-from dual2.functions.largest import Max
 from dual2.functions.piecewise import PiecewiseQuadratic
 from dual2.functions.quadratic import LeastSquares, Quadratic
-from dual2.functions.regression import LogisticRegression
 from dual2.functions.smooth_losses import HuberNormLoss, SmoothLoss
 from dual2.functions.stacked import Stacked
 

@@ -10,7 +10,7 @@ import numpy as np
 from dual2.conic.blocks import BlockForm, Cone, ConeConstraint, Pieces
 from dual2.functions.arguments import Array, Entries, Finite, Labels, Positive, PositiveNumber
 from dual2.functions.base import Function
-from dual2.functions.block import IndicatorBall
+from dual2.functions.norms_and_sets import IndicatorBall
 from dual2.functions.piecewise import PiecewiseQuadratic
 
 

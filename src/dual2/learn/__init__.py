@@ -9,7 +9,6 @@ try:
 except ImportError as error:
     raise ImportError("dual2.learn needs scikit-learn: pip install 'dual2[learn]'.") from error
 
-from dual2.learn.base import VerticalModel
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
 from dual2.learn.inference import Summary
 from dual2.learn.newton_models import VerticalGammaRegressor, VerticalTweedieRegressor
@@ -28,6 +27,7 @@ from dual2.learn.robust import (
 )
 from dual2.learn.survival import VerticalCoxRegression
 from dual2.learn.vertical.party import Party
+from dual2.learn.vertical_model import VerticalModel
 
 __all__ = [
     "Models",

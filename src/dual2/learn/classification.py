@@ -11,9 +11,9 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, HingeLoss, LogisticLoss, SoftmaxLoss, SquaredHingeLoss
-from dual2.learn.base import Array, VerticalModel, check_number
 from dual2.learn.design import Penalty
 from dual2.learn.training import Loss
+from dual2.learn.vertical_model import Array, VerticalModel, check_number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

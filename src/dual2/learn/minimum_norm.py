@@ -19,7 +19,7 @@ from scipy.linalg import qr, solve_triangular
 
 from dual2.functions import Function
 from dual2.learn.design import Design
-from dual2.learn.growth import drifts, has_flat_rows
+from dual2.learn.separable_classes import drifts, has_flat_rows
 from dual2.learn.training import DEPENDENT, Block, Model, predictions
 from dual2.network import Network
 

@@ -11,7 +11,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
-from dual2.learn.base import Array, VerticalModel, check_number
 from dual2.learn.design import Design
 from dual2.learn.inference import Summary
 from dual2.learn.regression import PenalisedRegressor
@@ -23,6 +22,7 @@ from dual2.learn.smooth_newton import (
     with_ridge,
 )
 from dual2.learn.training import Loss
+from dual2.learn.vertical_model import Array, VerticalModel, check_number
 from dual2.solving.result import Status
 
 

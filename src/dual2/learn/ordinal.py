@@ -9,10 +9,10 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from dual2.errors import ProblemError
-from dual2.learn.base import Array, check_number
 from dual2.learn.design import Penalty
 from dual2.learn.newton_models import NewtonModel
 from dual2.learn.smooth_newton import Evaluation, Objective
+from dual2.learn.vertical_model import Array, check_number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -7,10 +7,10 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
 from dual2.errors import ProblemError
-from dual2.learn.base import VerticalModel
+from dual2.learn.column_owners import is_matrix_per_party, join_matrices
 from dual2.learn.design import make_design
-from dual2.learn.parties import is_matrix_per_party, join_matrices
 from dual2.learn.regression import VerticalElasticNet
+from dual2.learn.vertical_model import VerticalModel
 
 Array = np.ndarray
 

@@ -9,9 +9,9 @@ from sklearn.base import RegressorMixin
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, NonnegativeSquaredLoss, SquaredLoss
-from dual2.learn.base import Array, VerticalModel, check_number
 from dual2.learn.design import Design, Penalty
 from dual2.learn.training import Loss, Model, predictions
+from dual2.learn.vertical_model import Array, VerticalModel, check_number
 
 
 class VerticalRegressor(RegressorMixin, VerticalModel):

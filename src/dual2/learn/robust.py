@@ -8,10 +8,10 @@ from sklearn.metrics import d2_tweedie_score
 
 from dual2.errors import ProblemError
 from dual2.functions import Function, HuberLoss, PoissonLoss, QuantileLoss
-from dual2.learn.base import Array, check_number
 from dual2.learn.design import Penalty
 from dual2.learn.regression import PenalisedRegressor
 from dual2.learn.training import Loss
+from dual2.learn.vertical_model import Array, check_number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import ProblemError, unknown_name
-from dual2.learn.base import Array, check_number
 from dual2.learn.design import Penalty
 from dual2.learn.newton_models import NewtonModel
 from dual2.learn.partial_likelihood import (
@@ -19,6 +18,7 @@ from dual2.learn.partial_likelihood import (
     risk_sets,
 )
 from dual2.learn.smooth_newton import Objective
+from dual2.learn.vertical_model import Array, check_number
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

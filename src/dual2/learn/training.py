@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from dual2.functions import Function, L1Norm, Quadratic, SquaredNorm, Zero
-from dual2.learn.growth import is_endless
+from dual2.learn.separable_classes import is_endless
 from dual2.learn.training_methods import needs_curvature, training_methods
 from dual2.methods.method import Method
 from dual2.network import Network

@@ -1,10 +1,10 @@
 """Models of other programs as problems of owners: PyPSA, linopy; MPS, QPS, LP and .mat files."""
 
-from dual2.models.answer import ModelAnswer
 from dual2.models.linopy_models import LinopyProblem, from_linopy
 from dual2.models.lp_file import read_lp
 from dual2.models.mat_file import read_mat
 from dual2.models.model import Model
+from dual2.models.model_answer import ModelAnswer
 from dual2.models.mps import read_mps
 from dual2.models.owners import read_owners
 from dual2.models.partition import OwnedModel

@@ -7,9 +7,9 @@ import scipy.sparse as sp
 
 from dual2.errors import CapabilityError, ProblemError
 from dual2.functions import Function
-from dual2.models.answer import ModelAnswer
 from dual2.models.linopy_owners import label_names, owners_of_labels
 from dual2.models.model import Model
+from dual2.models.model_answer import ModelAnswer
 from dual2.models.partition import OwnedModel, take_apart
 from dual2.problem import Agent, Problem
 from dual2.solving.result import Result, Status

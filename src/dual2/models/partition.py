@@ -21,8 +21,8 @@ from dual2.functions import (
     Zero,
 )
 from dual2.functions.polyhedron import EmptySet
-from dual2.models.answer import ModelAnswer, conflict_of, read_answer
 from dual2.models.model import Model
+from dual2.models.model_answer import ModelAnswer, conflict_of, read_answer
 from dual2.models.owners import check_products, owner_numbers
 from dual2.network import Network
 from dual2.problem import Agent, Problem

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from dual2.errors import CapabilityError, ProblemError, near_names
-from dual2.models.answer import ModelAnswer
 from dual2.models.linopy_models import LinopyProblem, read_linopy
+from dual2.models.model_answer import ModelAnswer
 from dual2.models.partition import OwnedModel
 from dual2.problem import Agent
 from dual2.solving.result import Result, Status

@@ -7,8 +7,8 @@ State each :class:`Subsystem`, bring them together in a :class:`Controller`, the
 from dual2.mpc.buildings import Buildings, heated_buildings
 from dual2.mpc.condensed import Infeasible
 from dual2.mpc.controller import Controller, ControlPlan
-from dual2.mpc.figure import plot_simulation
 from dual2.mpc.simulation import Simulation, simulate
+from dual2.mpc.simulation_figure import plot_simulation
 from dual2.mpc.subsystem import Subsystem
 
 __all__ = [

@@ -11,17 +11,17 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions import Function, IndicatorAtMost, IndicatorPoint, PiecewiseQuadratic, Stacked
 from dual2.functions.arguments import Array, number
-from dual2.mpc.arguments import read_limit, read_states, read_subsystems
 from dual2.mpc.condensed import Condensed, Infeasible
-from dual2.mpc.reading import (
+from dual2.mpc.controller_arguments import read_limit, read_states, read_subsystems
+from dual2.mpc.plan_inputs import (
     read_disturbances,
     read_previous,
     read_references,
 )
 from dual2.mpc.simulation import Simulation, simulate
-from dual2.mpc.stacked import StateSpace
+from dual2.mpc.state_space import StateSpace
 from dual2.mpc.subsystem import Subsystem
-from dual2.mpc.violated import plan_violations
+from dual2.mpc.violated_limits import plan_violations
 from dual2.participants import distinct_names, read_network
 from dual2.problem import Problem
 from dual2.solving.result import NotSolved, Result, Status

@@ -11,7 +11,7 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.mpc.condensed import Infeasible
-from dual2.mpc.reading import read_disturbances, read_references
+from dual2.mpc.plan_inputs import read_disturbances, read_references
 from dual2.solving.result import NotSolved, Status
 from dual2.solving.unsolved import ACCEPT, check_accept, not_solved
 
@@ -88,7 +88,7 @@ class Simulation:
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """States, inputs, shared resources and prices; see :func:`plot_simulation`."""
-        from dual2.mpc.figure import plot_simulation
+        from dual2.mpc.simulation_figure import plot_simulation
 
         return plot_simulation(self, path)
 

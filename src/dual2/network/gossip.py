@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import breadth_first_order, dijkstra
 
 from dual2.errors import NetworkError, counted
 from dual2.network.chebyshev import ChebyshevNetwork, SpectrumKind
-from dual2.network.reading import read
 from dual2.network.spectrum import Spectral, extreme_eigenvalues
+from dual2.network.topology import read
 
 SWEEPS = 8
 """Most landmarks that the search for a centre adds."""

@@ -17,7 +17,7 @@ from dual2.runtime.peers.hello import CHECKING, PhaseMismatch
 from dual2.runtime.peers.identity import read_certificate, validity
 from dual2.runtime.peers.link_faults import unreached
 from dual2.runtime.peers.wire_transport import HANDSHAKE_SECONDS, Neighbour
-from dual2.solving.storage.folder import load_agent
+from dual2.solving.storage.problem_folder import load_agent
 
 _MAX_CLOCK_SKEW_SECONDS = 60
 """Seconds by which two clocks may differ: certificates have dates."""

@@ -53,7 +53,7 @@ from dual2.runtime.peers.wire_transport import WireTransport
 from dual2.solving.result import Result, Status
 from dual2.solving.solve import solve
 from dual2.solving.storage import to_json
-from dual2.solving.storage.folder import load_agent
+from dual2.solving.storage.problem_folder import load_agent
 
 ANSWER = "answer.json"
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")

@@ -33,7 +33,7 @@ from dual2.runtime.peers.claims import MAX_CLAIMS, Claim
 from dual2.runtime.peers.frames import MARK
 from dual2.runtime.peers.identity import fingerprint, read_certificate
 from dual2.solving.storage import load_public
-from dual2.solving.storage.folder import PUBLIC_FILES, Public
+from dual2.solving.storage.problem_folder import PUBLIC_FILES, Public
 from dual2.solving.version import versions
 
 CARRIERS = ("tls", "grpc")

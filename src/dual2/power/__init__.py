@@ -7,12 +7,13 @@ the linear (DC) model of power flow.
 """
 
 from dual2.power.answer import Answer
-from dual2.power.case import Dispatch
 from dual2.power.commitment import Commitment
-from dual2.power.costs import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinear
 from dual2.power.dc_lines import DCLine
+from dual2.power.dispatch import Dispatch
 from dual2.power.figure import plot_dispatch
 from dual2.power.flows import Grid, Line
+from dual2.power.generators import Generator
 from dual2.power.grid import Interface, agent_graph
 from dual2.power.matpower import from_matpower
 from dual2.power.net_results import write_results
@@ -20,7 +21,6 @@ from dual2.power.outages import Security
 from dual2.power.pandapower import from_pandapower
 from dual2.power.rolling import RollingAnswer, roll
 from dual2.power.storage import Storage
-from dual2.power.units import Generator
 
 __all__ = [
     "Answer",

@@ -12,12 +12,12 @@ from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.power.answer_text import answer_text
 from dual2.power.balance_rows import CO2, balance_name, reserve_scale, split_rows
-from dual2.power.costs import PiecewiseLinear, marginal
-from dual2.power.frames import frame, write_tables
+from dual2.power.cost_curves import PiecewiseLinear, marginal
+from dual2.power.data_frames import frame, write_tables
+from dual2.power.generators import Generator
 from dual2.power.line_rows import LineRows, Row
+from dual2.power.network_tables import bus_table, line_table
 from dual2.power.outages import outage_table
-from dual2.power.tables import bus_table, line_table
-from dual2.power.units import Generator
 from dual2.power.violated import violations_of
 from dual2.power.zones import zone_table
 from dual2.solving.result import Result, Status
@@ -29,7 +29,7 @@ from dual2.solving.unsolved import (
 )
 
 if TYPE_CHECKING:
-    from dual2.power.case import Dispatch
+    from dual2.power.dispatch import Dispatch
 
 BINDS = 1e-6
 """A limit binds if it is met up to this fraction of max(1, |limit|)."""

@@ -9,13 +9,13 @@ import scipy.sparse as sp
 from dual2.functions import Function, IndicatorAtMost, IndicatorBox, IndicatorPoint, Stacked
 from dual2.functions.arguments import Array
 from dual2.power.answer_text import number_ranges
-from dual2.power.costs import curvature
+from dual2.power.cost_curves import curvature
+from dual2.power.generators import Generator
 from dual2.power.line_rows import Row
 from dual2.power.unit_agents import UnitAgent, compact
-from dual2.power.units import Generator
 
 if TYPE_CHECKING:
-    from dual2.power.case import Dispatch
+    from dual2.power.dispatch import Dispatch
 
 CO2 = "CO2 cap"
 NEGLIGIBLE = 1e-6

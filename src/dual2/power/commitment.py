@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array
-from dual2.power.costs import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinear
 from dual2.power.unit_agents import (
     LimitTable,
     Terminal,
@@ -19,7 +19,7 @@ from dual2.power.unit_agents import (
 )
 
 if TYPE_CHECKING:
-    from dual2.power.units import Generator
+    from dual2.power.generators import Generator
 
 
 @dataclass(frozen=True)

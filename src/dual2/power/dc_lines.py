@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, number, store
-from dual2.power.costs import read_polynomial
+from dual2.power.cost_curves import read_polynomial
+from dual2.power.generators import box_limits, by_period, read_bounds, read_ramp
 from dual2.power.unit_agents import (
     LimitTable,
     Terminal,
@@ -17,7 +18,6 @@ from dual2.power.unit_agents import (
     feasible_set,
     ramp_limits,
 )
-from dual2.power.units import box_limits, by_period, read_bounds, read_ramp
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ from dual2.solving.result import Counts, Result, Status
 from dual2.solving.solve import solve_for_all
 
 if TYPE_CHECKING:
-    from dual2.power.case import Dispatch
+    from dual2.power.dispatch import Dispatch
 
 
 def solve_by_rows(case: "Dispatch", options: dict[str, Any]) -> tuple[Result, list[Row]]:

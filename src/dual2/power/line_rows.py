@@ -13,7 +13,7 @@ from dual2.power.flows import Grid
 from dual2.power.outages import OutageFactors
 
 if TYPE_CHECKING:
-    from dual2.power.case import Dispatch
+    from dual2.power.dispatch import Dispatch
 
 MOST_SCALE = 10.0
 """Rows of lines that hardly feel the units are not made longer than by this factor."""

@@ -10,13 +10,13 @@ import numpy as np
 from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array
 from dual2.power.branches import read_lines
-from dual2.power.case import OPTIONS, Dispatch, Unit
 from dual2.power.case_file import read_case
-from dual2.power.checks import check_options
-from dual2.power.costs import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.dispatch import OPTIONS, Dispatch, Unit
+from dual2.power.dispatch_checks import check_options
 from dual2.power.flows import Grid
+from dual2.power.generators import Generator
 from dual2.power.profiles import LOAD, Profiles
-from dual2.power.units import Generator
 
 ISOLATED = 4
 """Type of a bus that is out of service."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dual2.errors import ProblemError
 from dual2.power.branches import read_lines
-from dual2.power.costs import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinear
 from dual2.power.flows import Grid
 
 NO_RATING = (99_999.0, 99.999)

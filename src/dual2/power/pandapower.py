@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.power.case import OPTIONS, Dispatch, Unit
-from dual2.power.checks import check_options
-from dual2.power.costs import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.dispatch import OPTIONS, Dispatch, Unit
+from dual2.power.dispatch_checks import check_options
 from dual2.power.matpower import check_ramps, generator
 from dual2.power.net_tables import costs_by_element, read_grid, supplied_buses
 from dual2.power.profiles import Profiles

@@ -9,11 +9,11 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.power.answer import Answer
-from dual2.power.case import Dispatch
 from dual2.power.dc_lines import DCLine
+from dual2.power.dispatch import Dispatch
+from dual2.power.generators import Generator
 from dual2.power.grid import Interface
 from dual2.power.storage import Storage
-from dual2.power.units import Generator
 
 
 @dataclass(frozen=True, eq=False)

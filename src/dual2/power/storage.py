@@ -9,9 +9,9 @@ import scipy.sparse as sp
 from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
-from dual2.power.costs import read_polynomial
+from dual2.power.cost_curves import read_polynomial
+from dual2.power.generators import box_limits, by_period, read_bounds
 from dual2.power.unit_agents import LimitTable, Terminal, UnitAgent, feasible_set
-from dual2.power.units import box_limits, by_period, read_bounds
 
 SUMMED_PERIODS = 48
 """Periods up to which a lossy storage with a strictly convex cost has no variables of its own for

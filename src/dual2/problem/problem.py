@@ -13,10 +13,10 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import ProblemError, counted
 from dual2.functions import Function, as_function
-from dual2.problem import bounds, residual
+from dual2.problem import error_bounds, residual
 from dual2.problem.agent import Agent
-from dual2.problem.bounds import ErrorBound
 from dual2.problem.dual_term import find_dual_term
+from dual2.problem.error_bounds import ErrorBound
 from dual2.problem.groups import Group, Sizes, find_groups, measure
 from dual2.problem.matrices import Sigma
 from dual2.problem.residual import KKT
@@ -246,19 +246,19 @@ class Problem:
         return residual.kkt(self, self.point(x), self.price(lam), atol, row_atol)
 
     def gap(self, x: Sequence[ArrayLike], lam: ArrayLike) -> float:
-        """Upper bound on the duality gap near (x, λ), see :func:`bounds.gap`."""
-        return bounds.gap(self, self.point(x), self.price(lam))
+        """Upper bound on the duality gap near (x, λ), see :func:`error_bounds.gap`."""
+        return error_bounds.gap(self, self.point(x), self.price(lam))
 
     def x_error_bound(self, x: Sequence[ArrayLike], lam: ArrayLike) -> ErrorBound:
-        """Bound on |x − x*|, or why there is none, see :func:`bounds.x_error_bound`."""
-        return bounds.x_error_bound(self, self.point(x), self.price(lam))
+        """Bound on |x − x*|, or why there is none, see :func:`error_bounds.x_error_bound`."""
+        return error_bounds.x_error_bound(self, self.point(x), self.price(lam))
 
     def separates(self, u: ArrayLike) -> float:
         """Support value of the coupling in direction u; negative proves infeasibility.
 
-        See :func:`bounds.separates`.
+        See :func:`error_bounds.separates`.
         """
-        return bounds.separates(self, self.price(u))
+        return error_bounds.separates(self, self.price(u))
 
 
 def check_agent(i: int, agent: Any, seen: set[int]) -> None:

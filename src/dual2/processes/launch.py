@@ -20,7 +20,7 @@ from dual2.methods.registry import AUTO, find_method
 from dual2.processes.failure import agents_in_words
 from dual2.processes.options import ProcessOptions
 from dual2.processes.progress_pipe import WATCHED, ProgressReader
-from dual2.runtime.partition import Assignment, assign
+from dual2.runtime.assignment import Assignment, assign
 from dual2.solving.interrupts import ENDING, LOOK
 from dual2.solving.storage import load_public
 

@@ -13,11 +13,11 @@ from dual2.functions import Stacked, Zero
 from dual2.problem import Agent, Problem
 from dual2.recognise.affine import zeroed
 from dual2.recognise.forces import pass_slopes
+from dual2.recognise.model_reader import Part, Reading
+from dual2.recognise.model_values import closed_value, parameter_values, violations_of
 from dual2.recognise.own import Own
 from dual2.recognise.pieces import Piece, by_owner
-from dual2.recognise.reading import Part, Reading
 from dual2.recognise.terms import short
-from dual2.recognise.values import closed_value, parameter_values, violations_of
 from dual2.solving.result import Result, Status
 from dual2.solving.unsolved import check_accept, not_solved
 

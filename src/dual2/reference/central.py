@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import CapabilityError
 from dual2.problem import Problem
-from dual2.reference.atoms import atom
+from dual2.reference.cvxpy_atoms import atom
 from dual2.reference.polish import ATOL, polished
 
 Vector = NDArray[np.float64]

@@ -14,8 +14,8 @@ import numpy as np
 from dual2.errors import CapabilityError, PeerError, ProblemError
 from dual2.functions import Function, as_function
 from dual2.problem import Agent
+from dual2.runtime.assignment import assign
 from dual2.runtime.mailbox import Inbox, Mailbox
-from dual2.runtime.partition import assign
 from dual2.runtime.share import LocalProblem
 from dual2.runtime.waiting import TIMEOUT
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from dual2.errors import CapabilityError, PeerError, counted
 from dual2.network import AnyNetwork
-from dual2.runtime.partition import assign
+from dual2.runtime.assignment import assign
 from dual2.runtime.transport import Messages, Transport
 from dual2.runtime.waiting import TIMEOUT, NeighbourTimeout
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP, Callbacks
-from dual2.engine.gossip import STAGE, Links, mix_rows
-from dual2.engine.residual import (
+from dual2.engine.gossip_kernel import STAGE, Links, mix_rows
+from dual2.engine.residual_kernel import (
     Bounds,
     adjoints,
     agent_ratios,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from dual2.engine.gossip import fold, walk_down
+from dual2.engine.gossip_kernel import fold, walk_down
 from dual2.engine.threads import BARRIER, TeamMember
 from dual2.engine.unowned import Loan
 from dual2.errors import PeerError

@@ -16,7 +16,7 @@ from dual2.methods.deadline import Deadline
 from dual2.methods.method import Plan, SelfTerminating
 from dual2.solving.interrupts import on_interrupt
 from dual2.solving.result import CALLS, Counts, Status
-from dual2.solving.schedule import MILESTONE, Schedule, StateKeeper
+from dual2.solving.run_schedule import MILESTONE, Schedule, StateKeeper
 from dual2.solving.stopping import Request, Residual, StoppingTest
 
 Array = np.ndarray

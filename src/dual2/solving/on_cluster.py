@@ -15,9 +15,9 @@ import numpy as np
 from dual2.errors import CapabilityError, NetworkError, ProblemError
 from dual2.network import AnyNetwork
 from dual2.problem import Problem
+from dual2.runtime.assignment import assign
 from dual2.runtime.cluster import Cluster, ClusterWorker, RemoteProblem
 from dual2.runtime.mailbox import Mailbox
-from dual2.runtime.partition import assign
 from dual2.runtime.share import LocalProblem
 from dual2.solving.checks import check_limits, check_randomness
 from dual2.solving.default_network import network_or_default

@@ -15,7 +15,7 @@ from dual2.methods.method import Method, Plan
 from dual2.methods.parameters import Settings
 from dual2.methods.registry import AUTO, find_method
 from dual2.network import AnyNetwork, ChebyshevNetwork, Network
-from dual2.problem import KKT, Problem, bounds
+from dual2.problem import KKT, Problem, error_bounds
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
 from dual2.problem.separators import near_separators
 from dual2.runtime import (
@@ -38,7 +38,7 @@ from dual2.solving.on_cluster import NEEDS_CLUSTER, solve_on_cluster
 from dual2.solving.planning import Start, begin, fingerprint, flatten, plan_for
 from dual2.solving.report.network import MOST as MOST_DRAWN
 from dual2.solving.result import CALLS, Certificate, Counts, NotSolved, Result, Status
-from dual2.solving.schedule import StateKeeper
+from dual2.solving.run_schedule import StateKeeper
 from dual2.solving.version import versions
 
 Array = np.ndarray
@@ -347,7 +347,7 @@ def _certify(
     """What the plain NumPy definitions say of the answer; the most calls, and Σ f_i + g_i."""
     apart = np.linalg.norm(duals - dual, axis=1)
     calls = np.broadcast_to([getattr(counts, name) for name in CALLS], (len(apart), len(CALLS)))
-    gap, bound, known = bounds.certify(problem, x, dual, np.column_stack([apart, calls]))
+    gap, bound, known = error_bounds.certify(problem, x, dual, np.column_stack([apart, calls]))
     most: dict[str, int] = dict(zip(CALLS, known.most[1:].astype(int).tolist(), strict=True))
     certificate = Certificate(
         kkt=kkt.kkt,

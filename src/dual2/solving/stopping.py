@@ -5,7 +5,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from dual2.engine.residual import Bounds, row_steps, worst_row
+from dual2.engine.residual_kernel import Bounds, row_steps, worst_row
 from dual2.errors import PeerError
 from dual2.problem.ingredients import EPS, ROUNDING, coupling_response
 from dual2.problem.residual import KKT

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Refusal
-from dual2.learn.base import VerticalModel
 from dual2.learn.classification import choose_codes
 from dual2.learn.minimum_norm import MINIMUM_NORM, dependent_columns, describe
 from dual2.learn.vertical.alignment import (
@@ -29,6 +28,7 @@ from dual2.learn.vertical.scale_record import record_scales, with_known_scales
 from dual2.learn.vertical.session import Report, demand_consent, is_over, run_phase, summary
 from dual2.learn.vertical.training import Fitted, Place, train_here
 from dual2.learn.vertical.validation import Choice, search_together
+from dual2.learn.vertical_model import VerticalModel
 from dual2.parties.status import Board
 from dual2.runtime.peers.parties import Parties
 

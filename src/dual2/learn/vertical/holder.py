@@ -9,11 +9,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from dual2.errors import Dual2Error, Refusal
-from dual2.learn.base import VerticalModel
 from dual2.learn.inference import Summary
 from dual2.learn.newton_models import NewtonModel
 from dual2.learn.vertical.labels import Labels
 from dual2.learn.vertical.learning_terms import Learning
+from dual2.learn.vertical_model import VerticalModel
 from dual2.solving.result import Status
 from dual2.solving.solve import versions
 

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import Any
 
-from dual2.learn.base import VerticalModel
 from dual2.learn.classification import (
     VerticalClassifier,
     VerticalLinearSVC,
@@ -23,6 +22,7 @@ from dual2.learn.robust import (
     VerticalQuantileRegressor,
 )
 from dual2.learn.survival import VerticalCoxRegression
+from dual2.learn.vertical_model import VerticalModel
 
 MODELS: dict[str, type[VerticalModel]] = {
     kind.__name__.removeprefix("Vertical"): kind

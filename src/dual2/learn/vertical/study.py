@@ -58,7 +58,7 @@ from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_bytes, read_toml
 from dual2.functions import Zero
 from dual2.learn.classification import VerticalClassifier
-from dual2.learn.parties import GRAPHS
+from dual2.learn.column_owners import GRAPHS
 from dual2.learn.training_methods import needs_curvature
 from dual2.learn.vertical.learning_terms import (
     INTEGER,
@@ -90,7 +90,7 @@ from dual2.parties.study import (
     shows_matrices,
 )
 from dual2.runtime.peers.frames import MARK
-from dual2.solving.storage.folder import Public
+from dual2.solving.storage.problem_folder import Public
 
 MAX_SUMS = 150
 """Most sums of Newton's method for one model."""

@@ -15,14 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from dual2.learn.base import VerticalModel
 from dual2.learn.design import Design, make_design
-from dual2.learn.growth import is_endless
 from dual2.learn.minimum_norm import MAX_COLUMNS, shorten
+from dual2.learn.separable_classes import is_endless
 from dual2.learn.training import Block, Loss
 from dual2.learn.training_methods import sums_matter
 from dual2.learn.vertical.labels import Labels
 from dual2.learn.vertical.study import LearnStudy
+from dual2.learn.vertical_model import VerticalModel
 from dual2.runtime import LocalProblem
 from dual2.runtime.peers.parties import Parties
 from dual2.solving.result import Result, Status

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.engine.gossip import mix_rows
+from dual2.engine.gossip_kernel import mix_rows
 from dual2.errors import CapabilityError
 from dual2.methods.allreduce.sum_loop import SumLoop, sum_loop_method
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method

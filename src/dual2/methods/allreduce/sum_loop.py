@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from dual2.engine.residual import Bounds
+from dual2.engine.residual_kernel import Bounds
 from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state, plan_exact_sum_method
 from dual2.methods.local.prox_steps import LocalSteps
 from dual2.methods.message import REQUESTS, read_request

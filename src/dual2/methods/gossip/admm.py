@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from dual2.engine.gossip import mix_rows
+from dual2.engine.gossip_kernel import mix_rows
 from dual2.errors import CapabilityError
 from dual2.methods.coupling import PACE, UNIT, coupling_cone, mean_row2
 from dual2.methods.gossip.admm_kernel import (

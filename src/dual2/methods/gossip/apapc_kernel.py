@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled, inlined
-from dual2.engine.gossip import mix
+from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled
-from dual2.engine.gossip import mix
+from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned

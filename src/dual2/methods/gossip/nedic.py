@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled, spliced
-from dual2.engine.gossip import mix
+from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import unowned

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled, spliced
-from dual2.engine.gossip import mix, mix_in_line, reweighted
+from dual2.engine.gossip_kernel import mix, mix_in_line, reweighted
 from dual2.engine.local import (
     FAILED,
     add_column,

@@ -22,7 +22,7 @@ from dual2.methods.gossip.second_dual import (
     inner,
 )
 from dual2.methods.subsolvers import Exact, Subsolver
-from dual2.methods.subsolvers.base import LOCAL_STEPS
+from dual2.methods.subsolvers.subsolver import LOCAL_STEPS
 
 
 class PrintedSums(NamedTuple):

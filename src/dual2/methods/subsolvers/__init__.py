@@ -1,7 +1,6 @@
 """Solvers for iD2A's subproblem, by the names of the paper."""
 
-from dual2.methods.subsolvers.base import RowConstants, Subsolver
-from dual2.methods.subsolvers.exact import Exact
+from dual2.methods.subsolvers.exact_subproblems import Exact
 from dual2.methods.subsolvers.idapg import IDAPG
 from dual2.methods.subsolvers.records import (
     SUBSOLVERS,
@@ -15,6 +14,7 @@ from dual2.methods.subsolvers.records import (
     select_subsolver,
 )
 from dual2.methods.subsolvers.salim import Salim
+from dual2.methods.subsolvers.subsolver import RowConstants, Subsolver
 
 __all__ = [
     "IDAPG",

@@ -12,14 +12,7 @@ from typing import Any
 import numpy as np
 
 from dual2.engine.callbacks import address_of
-from dual2.engine.gossip import mix_rows
-from dual2.methods.subsolvers.base import (
-    LOCAL_STEPS,
-    NO_MOMENTUM,
-    PRINTED_MOMENTUM,
-    Array,
-    Subsolver,
-)
+from dual2.engine.gossip_kernel import mix_rows
 from dual2.methods.subsolvers.idapg_kernel import (
     BLOCK_H,
     BOTH_H,
@@ -30,6 +23,13 @@ from dual2.methods.subsolvers.idapg_kernel import (
     argmin_by_gradients,
     dual_by_blocks,
     idapg_steps,
+)
+from dual2.methods.subsolvers.subsolver import (
+    LOCAL_STEPS,
+    NO_MOMENTUM,
+    PRINTED_MOMENTUM,
+    Array,
+    Subsolver,
 )
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts, momentum

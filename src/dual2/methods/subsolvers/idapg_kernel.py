@@ -19,7 +19,7 @@ import numpy as np
 
 from dual2.compiled import compiled, spliced
 from dual2.engine.callbacks import call_step
-from dual2.engine.gossip import is_plain, mix_plain
+from dual2.engine.gossip_kernel import is_plain, mix_plain
 from dual2.engine.local import (
     FAILED,
     add_column,
@@ -35,7 +35,7 @@ from dual2.engine.local import (
 )
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned
-from dual2.methods.subsolvers.base import NO_MOMENTUM
+from dual2.methods.subsolvers.subsolver import NO_MOMENTUM
 
 Array = np.ndarray
 CLIP_H, BLOCK_H, SMOOTH_H, BOTH_H = range(4)
@@ -89,7 +89,7 @@ class IDAPGRule(NamedTuple):
     dual: int
     """Where :func:`dual_by_blocks` is; 0 if prox_{h*} is a clip."""
     exchange: int
-    """Where :func:`dual2.engine.gossip.mix_rows` is."""
+    """Where :func:`dual2.engine.gossip_kernel.mix_rows` is."""
 
 
 @spliced

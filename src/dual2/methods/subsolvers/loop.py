@@ -7,7 +7,7 @@ State, rule and what a solver consists of are described in
 import math
 
 from dual2.compiled import spliced
-from dual2.engine.gossip import mix
+from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, grad_h, prox_g
 from dual2.engine.threads import own_rows
 from dual2.engine.unowned import keep, unowned

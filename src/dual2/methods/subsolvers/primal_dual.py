@@ -7,14 +7,6 @@ import numpy as np
 
 from dual2.methods.subsolvers.abpd import abpd_steps
 from dual2.methods.subsolvers.apdg import RANK, SQUARE, apdg_parameters, apdg_steps
-from dual2.methods.subsolvers.base import (
-    LOCAL_STEPS,
-    Array,
-    RowConstants,
-    Subsolver,
-    row_constants,
-    smallest_singular,
-)
 from dual2.methods.subsolvers.loop import DROP, TEST_EVERY
 from dual2.methods.subsolvers.lpd import lpd_steps
 from dual2.methods.subsolvers.pdpg import pdpg_steps
@@ -25,6 +17,14 @@ from dual2.methods.subsolvers.saddle_state import (
     LoopCall,
     SaddleRule,
     SaddleState,
+)
+from dual2.methods.subsolvers.subsolver import (
+    LOCAL_STEPS,
+    Array,
+    RowConstants,
+    Subsolver,
+    row_constants,
+    smallest_singular,
 )
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts

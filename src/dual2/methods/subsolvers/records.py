@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dual2.errors import CapabilityError, unknown_name
-from dual2.methods.subsolvers.base import Subsolver
-from dual2.methods.subsolvers.exact import Exact
+from dual2.methods.subsolvers.exact_subproblems import Exact
 from dual2.methods.subsolvers.idapg import IDAPG
 from dual2.methods.subsolvers.primal_dual import ABPD, APDG, LPD, PDPG
 from dual2.methods.subsolvers.salim import Salim
+from dual2.methods.subsolvers.subsolver import Subsolver
 from dual2.theory import Constants, Facts
 from dual2.theory.conditions import Acceptance
 from dual2.theory.saddle_table import SADDLE_BOUNDS, SaddleBound, saddle_numbers

@@ -21,7 +21,7 @@ import numpy as np
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
 from dual2.engine.unowned import unowned
-from dual2.methods.subsolvers.base import LOCAL_STEPS, Subsolver, smallest_singular
+from dual2.methods.subsolvers.subsolver import LOCAL_STEPS, Subsolver, smallest_singular
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
 

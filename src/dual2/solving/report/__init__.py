@@ -1,5 +1,5 @@
 """One page about a run, to be opened in any browser without a network."""
 
-from dual2.solving.report.run import write_report
+from dual2.solving.report.run_page import write_report
 
 __all__ = ["write_report"]

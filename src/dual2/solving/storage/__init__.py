@@ -1,7 +1,7 @@
 """Problem folders, and the documents that they consist of."""
 
 from dual2.solving.storage.documents import to_json
-from dual2.solving.storage.folder import (
+from dual2.solving.storage.problem_folder import (
     load_agents,
     load_problem,
     load_public,

@@ -18,7 +18,7 @@ from dual2.errors import Dual2Error, ProblemError, unknown_name
 from dual2.functions import Function
 from dual2.network import Network
 from dual2.problem import Agent
-from dual2.solving.storage.tables import read_network, read_numbers, read_sparse
+from dual2.solving.storage.array_tables import read_network, read_numbers, read_sparse
 
 OF = "of"
 """Entry for the field ``function`` of a function made from another (``function`` is its name)."""

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from dual2.commands.options import Force
+from dual2.commands.common_options import Force
 from dual2.errors import Dual2Error
 from dual2.files import refuse_existing
 from dual2.parties.names import demand_name

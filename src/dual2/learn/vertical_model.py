@@ -16,16 +16,16 @@ from threadpoolctl import ThreadpoolController
 
 from dual2.errors import ProblemError
 from dual2.functions import Function
-from dual2.learn.design import Design, Penalty, make_design
-from dual2.learn.inference import Summary, summarise
-from dual2.learn.minimum_norm import MINIMUM_NORM, dependence_of, with_minimum_norm
-from dual2.learn.parties import (
+from dual2.learn.column_owners import (
     check_same_rows,
     column_groups,
     is_matrix_per_party,
     join_matrices,
     read_network,
 )
+from dual2.learn.design import Design, Penalty, make_design
+from dual2.learn.inference import Summary, summarise
+from dual2.learn.minimum_norm import MINIMUM_NORM, dependence_of, with_minimum_norm
 from dual2.learn.reporting import communicated, explanation, warning
 from dual2.learn.training import (
     Loss,

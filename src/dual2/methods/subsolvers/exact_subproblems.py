@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dual2.compiled import compiled
-from dual2.engine.gossip import mix
+from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import DENSE_A, DENSE_F, copy
 from dual2.engine.pack import is_separable
 from dual2.engine.threads import own_rows
@@ -26,7 +26,7 @@ from dual2.methods.local.penalty_newton import (
     new_scratch,
     solve_local,
 )
-from dual2.methods.subsolvers.base import LOCAL_STEPS, NO_MOMENTUM, Subsolver
+from dual2.methods.subsolvers.subsolver import LOCAL_STEPS, NO_MOMENTUM, Subsolver
 from dual2.problem import Problem
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts

@@ -8,7 +8,7 @@ import numpy as np
 
 from dual2.errors import ProblemError, counted
 from dual2.functions.arguments import Array, entries
-from dual2.mpc.reading import read_numbers
+from dual2.mpc.plan_inputs import read_numbers
 from dual2.mpc.subsystem import Subsystem
 
 

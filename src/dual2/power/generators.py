@@ -11,7 +11,7 @@ from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
 from dual2.power.commitment import Commitment, CommittedUnit, check_commitment
-from dual2.power.costs import PiecewiseLinear, curvature, read_cost, read_polynomial
+from dual2.power.cost_curves import PiecewiseLinear, curvature, read_cost, read_polynomial
 from dual2.power.unit_agents import (
     LimitTable,
     Terminal,

@@ -11,7 +11,7 @@ from dual2.power.flows import Grid
 from dual2.power.grid import Interface
 
 if TYPE_CHECKING:
-    from dual2.power.case import Dispatch
+    from dual2.power.dispatch import Dispatch
 
 
 REPLACED = {

@@ -21,22 +21,22 @@ from dual2.power.balance_rows import (
     named_conflict,
     unit_matrix,
 )
-from dual2.power.checks import (
+from dual2.power.dc_lines import DCLine
+from dual2.power.dispatch_checks import (
     check_capacity,
     check_grid,
     check_interface_length,
     read_demand,
     read_islands,
 )
-from dual2.power.dc_lines import DCLine
 from dual2.power.flows import Grid
 from dual2.power.generation import solve_by_rows
+from dual2.power.generators import Generator, shed_units
 from dual2.power.grid import Interface, agent_graph, reached
 from dual2.power.line_rows import LineRows, Row
 from dual2.power.outages import Security
 from dual2.power.storage import Storage
 from dual2.power.unit_agents import Terminal, UnitAgent
-from dual2.power.units import Generator, shed_units
 from dual2.power.zones import Zones
 from dual2.problem import Agent, Problem
 from dual2.solving.result import NotSolved, Result, Status
