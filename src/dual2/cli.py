@@ -4,13 +4,12 @@ Exit codes: 0 converged or done, 2 bad input or usage, 3 not converged, 4 a peer
 fault, 5 the answer could not be written, 130 interrupted.
 """
 
-import errno
 import io
 import sys
 from collections.abc import Sequence
 
-from dual2.commands import NOT_WRITTEN
-from dual2.errors import Dual2Error, PeerError, StateError
+from dual2.commands import exit_code
+from dual2.errors import Dual2Error
 from dual2.solving.interrupts import ending_on_request
 from dual2.solving.version import __version__
 
@@ -31,16 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             app(args=given, prog_name="dual2")
     except (Dual2Error, OSError) as error:
         print(f"dual2: {error}", file=sys.stderr)
-        raise SystemExit(_exit_code(error)) from None
-
-
-def _exit_code(error: Exception) -> int:
-    if isinstance(error, PeerError):
-        return 4
-    if isinstance(error, StateError):
-        return NOT_WRITTEN
-    full = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO)
-    return NOT_WRITTEN if isinstance(error, OSError) and error.errno in full else 2
+        raise SystemExit(exit_code(error)) from None
 
 
 if __name__ == "__main__":

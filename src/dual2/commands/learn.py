@@ -11,14 +11,16 @@ import typer
 from dual2.commands.common_options import EXIT, Force
 from dual2.commands.party import (
     AsJson,
+    Log,
+    LogFormat,
     PartyFile,
     Patience,
     Quiet,
     Resume,
     forbid_core_dumps,
+    reporting,
     show_findings,
     show_status,
-    telling,
     with_patience,
 )
 from dual2.errors import CapabilityError
@@ -77,12 +79,13 @@ def run(
     name: Annotated[str, typer.Option(help="Of these predictions, the same everywhere.")] = "1",
     patience: Patience = None,
     quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
 ) -> None:
     """Align, fit and predict in one process; goes on where an earlier attempt ended."""
-    own = _read(file, patience)
-    from dual2.learn.vertical.stages import run_stages
+    with reporting(quiet, log) as report:
+        own = _read(file, patience)
+        from dual2.learn.vertical.stages import run_stages
 
-    with telling(quiet) as report:
         model = run_stages(own, rows, name, report)
     raise typer.Exit(EXIT.get(str(model.about["status"]), 3))
 
@@ -94,12 +97,13 @@ def align(
     force: Force = False,
     patience: Patience = None,
     quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
 ) -> None:
     """Find the rows that all parties have, without showing others; STATE/rows.json."""
-    own = _read(file, patience)
-    from dual2.learn.vertical.fitting import align as find_rows
+    with reporting(quiet, log) as report:
+        own = _read(file, patience)
+        from dual2.learn.vertical.fitting import align as find_rows
 
-    with telling(quiet) as report:
         find_rows(own, resume, force, report)
 
 
@@ -110,12 +114,13 @@ def fit(
     force: Force = False,
     patience: Patience = None,
     quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
 ) -> None:
     """Train with the other parties; the own part of the model is in STATE/model.json."""
-    own = _read(file, patience)
-    from dual2.learn.vertical.fitting import fit as train
+    with reporting(quiet, log) as report:
+        own = _read(file, patience)
+        from dual2.learn.vertical.fitting import fit as train
 
-    with telling(quiet) as report:
         model = train(own, resume, force, report)
     raise typer.Exit(EXIT.get(str(model.about["status"]), 3))
 
@@ -132,13 +137,16 @@ def predict(
     force: Force = False,
     patience: Patience = None,
     quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
 ) -> None:
     """Predict for new rows; who the study names finds STATE/predictions-NAME.csv."""
-    own = _read(file, patience)
-    from dual2.learn.vertical.prediction import predict as tell
+    with reporting(quiet, log) as report:
+        own = _read(file, patience)
+        from dual2.learn.vertical.prediction import predict as predict_rows
 
-    with telling(quiet) as report:
-        tell(own, rows, name, resume, force, report, "unsolved" if accept_unsolved else None)
+        predict_rows(
+            own, rows, name, resume, force, report, "unsolved" if accept_unsolved else None
+        )
 
 
 def _read(file: Path, patience: float | None) -> Any:

@@ -10,11 +10,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dual2.commands import exit_code
 from dual2.commands.common_options import EXIT
 from dual2.errors import Dual2Error
 
@@ -27,6 +29,16 @@ Resume = Annotated[bool, typer.Option("--resume", help="Go on with a run, if any
 Patience = Annotated[float | None, typer.Option(help="Seconds to wait for a lost peer.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print errors only.")]
+
+
+class LogFormat(StrEnum):
+    """How a command says what happens, on standard error."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+Log = Annotated[LogFormat, typer.Option("--log", help="Lines for people, or JSON for programs.")]
 
 
 def forbid_core_dumps() -> None:
@@ -73,13 +85,34 @@ def with_patience(party: Party, patience: Patience) -> Party:
 
 
 @contextmanager
-def telling(quiet: bool) -> Iterator[Callable[[str], None]]:
-    """What is called to tell how it goes; after Ctrl-C it is said how to go on."""
+def reporting(quiet: bool, log: LogFormat = LogFormat.TEXT) -> Iterator[Callable[[str], None]]:
+    """What is called to report how it goes; after Ctrl-C it says how to go on."""
     try:
-        yield lambda text: None if quiet else print(text, file=sys.stderr, flush=True)
+        if log is LogFormat.JSON:
+            with _reporting_json() as report:
+                yield report
+        else:
+            yield lambda text: None if quiet else print(text, file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("dual2: ended; the state is kept, go on with --resume.", file=sys.stderr)
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _reporting_json() -> Iterator[Callable[[str], None]]:
+    """A structured log, whose last line says how the command ends."""
+    from dual2.parties.json_log import JsonLog
+
+    log = JsonLog(sys.stderr)
+    try:
+        yield log
+    except KeyboardInterrupt:
+        log.write("exit", code=130, text="ended by the operator; the state is kept")
+        raise typer.Exit(130) from None
+    except (Dual2Error, OSError) as error:
+        code = exit_code(error)
+        log.write("exit", code=code, kind=type(error).__name__, text=str(error))
+        raise typer.Exit(code) from None
 
 
 @party_app.command()
@@ -106,15 +139,15 @@ def run(
     resume: Resume = False,
     patience: Patience = None,
     quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
 ) -> None:
     """Take part in a run; the answer is in STATE/answer.json."""
     from dual2.parties.party import read_party
     from dual2.parties.session import run_party
 
     forbid_core_dumps()
-    party = with_patience(read_party(file), patience)
-    with telling(quiet) as report:
-        status = run_party(party, resume, report)
+    with reporting(quiet, log) as report:
+        status = run_party(with_patience(read_party(file), patience), resume, report)
     raise typer.Exit(EXIT.get(str(status), 3))
 
 

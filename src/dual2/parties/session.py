@@ -5,7 +5,6 @@ one runs them while it computes.
 """
 
 import hashlib
-import os
 import signal
 import ssl
 import sys
@@ -26,6 +25,8 @@ from dual2.errors import (
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
 from dual2.parties.absence import Absences, go_on_without_missing
+from dual2.parties.json_log import JsonLog
+from dual2.parties.machine import machine_in_words, threads_in_words
 from dual2.parties.party import Party
 from dual2.parties.status import Board
 from dual2.parties.status_page import serve
@@ -56,7 +57,6 @@ from dual2.solving.storage import to_json
 from dual2.solving.storage.problem_folder import load_agent
 
 ANSWER = "answer.json"
-_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "DUAL2_THREADS")
 
 
 class ShutdownRequested(KeyboardInterrupt):
@@ -138,7 +138,10 @@ def take_part(
         Where claims about missing parties are signed; without it they end the run.
     """
     journal = Journal(party.state, _about(party, data), resume, party.sync)
-    audit = Audit(party.state / "audit.jsonl", party.study.name)
+    if isinstance(report, JsonLog):
+        report = report.of(party.name, party.study.name, party.state.name)
+    listener = report.write if isinstance(report, JsonLog) else None
+    audit = Audit(party.state / "audit.jsonl", party.study.name, listener)
     board = Board(party.state / "status.json", party)
     manager, outcome = open_manager(party, audit, max(1, width)), Outcome()
     try:
@@ -180,14 +183,14 @@ def _finished(party: Party, resume: bool) -> Status | None:
 
 def _about(party: Party, data: str) -> dict[str, str]:
     """What a journal belongs to. The hash of the data stays here: it travels nowhere."""
-    threads = " ".join(f"{name}={os.environ.get(name, '')}" for name in _THREADS)
     return {
         "run": party.study.run.hex(),
         "study file": party.study.digest.hex(),
         "protocol": str(PROTOCOL),
         "data file": data,
         "set of library versions": versions_in_words(),
-        "number of threads": f"{os.cpu_count()} {threads}",
+        "number of threads": threads_in_words(),
+        "kind of processor": machine_in_words(),
     }
 
 
@@ -363,7 +366,10 @@ def _attend(
             line = board.refresh(manager)
             if time.monotonic() - told >= pause and line:
                 told = time.monotonic()
-                report(line)
+                if isinstance(report, JsonLog):
+                    report.progress(board.now)
+                else:
+                    report(line)
     except ShutdownRequested:
         manager.fail(party.name, f"{party.name} was asked to end.", Reason.LEFT)
         outcome.done.wait(5.0)

@@ -11,6 +11,7 @@ import os
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -30,14 +31,24 @@ _LONGEST = 2**16
 class Audit:
     """The log of one party; events may come from any thread.
 
+    Parameters
+    ----------
+    file : Path
+        Where the log is; an earlier one is continued.
+    run : str
+        Name of the run, in every line.
+    listener : callable, optional
+        Called with every event as well, after it was logged.
+
     Attributes
     ----------
     lost : int
         Lines that a full disk has not taken; the next one that is written says so.
     """
 
-    def __init__(self, file: Path, run: str) -> None:
+    def __init__(self, file: Path, run: str, listener: Callable[..., None] | None = None) -> None:
         self._run, self._lock, self.lost = json.dumps(run), threading.Lock(), 0
+        self._listener = listener
         make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
@@ -84,6 +95,8 @@ class Audit:
             if self._descriptor >= 0:
                 self._write(data)
                 self.lost -= lost if self.lost == lost else 0
+        if self._listener is not None:
+            self._listener(event, **details)
 
     def close(self) -> None:
         """No more events."""
