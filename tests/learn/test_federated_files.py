@@ -7,16 +7,8 @@ import pytest
 from dual2.errors import Dual2Error, Refusal
 from dual2.learn.vertical.ids import read_ids
 from dual2.learn.vertical.party_file import read_learn_party
-from dual2.learn.vertical.preparation import (
-    CATEGORY,
-    FREQUENT,
-    MEAN,
-    NUMBER,
-    OWN,
-    Column,
-    learn_preparation,
-    read_preparation,
-)
+from dual2.learn.vertical.preparation import learn_preparation, read_preparation
+from dual2.learn.vertical.prepared_columns import CATEGORY, FREQUENT, MEAN, NUMBER, OWN, Column
 from dual2.learn.vertical.session import demand_consent, is_over, summary
 from dual2.learn.vertical.tables import as_table, read_file, read_sql
 from learning_offices import Offices, make_world

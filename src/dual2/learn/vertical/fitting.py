@@ -24,6 +24,7 @@ from dual2.learn.vertical.mixed_training import MixedFit, train_mixed
 from dual2.learn.vertical.model import MODEL, PartyModel, load_model, save_model
 from dual2.learn.vertical.party_file import LearnParty
 from dual2.learn.vertical.preparation import Preparation, learn_preparation
+from dual2.learn.vertical.prepared_columns import NUMBER, WOE, numbers_of
 from dual2.learn.vertical.scale_record import record_scales, with_known_scales
 from dual2.learn.vertical.session import Report, demand_consent, is_over, run_phase, summary
 from dual2.learn.vertical.training import Fitted, Place, train_here
@@ -48,13 +49,22 @@ def align(
 
     def work(transport: Parties, board: Board) -> Rows:
         rows = match_rows(own, transport, own.table)
+        prepare(own, rows.index)  # a cell that fit would refuse is found here
         transport.confirm()
         save_rows(own, rows)
         return rows
 
-    rows = run_phase(own, ALIGN, work, lambda: own.table.digest(own.used()), resume, report)
+    rows = run_phase(own, ALIGN, work, lambda: _readable(own), resume, report)
     report(f"{len(rows)} of {len(own.table)} rows are common to all; digest {rows.digest[:16]}…")
     return rows
+
+
+def _readable(own: LearnParty) -> str:
+    """Hash of what is read; an error for cells that are no numbers, before rows are matched."""
+    for column in own.columns:
+        if column.kind == NUMBER:
+            numbers_of(own.table, column.name, np.arange(len(own.table)))
+    return own.table.digest(own.used())
 
 
 def fit(
@@ -114,8 +124,35 @@ def prepare(own: LearnParty, index: Array) -> Preparation:
     """How this party's columns enter the model, from the training rows."""
     learning = own.study.learning
     least = FEWEST_ROWS if learning.private else 1
-    made = learn_preparation(own.columns, own.table, index, learning.standardize, least)
+    hits = _hits(own, index)
+    made = learn_preparation(own.columns, own.table, index, learning.standardize, least, hits)
     return with_known_scales(own, made) if learning.mixes else made
+
+
+def _hits(own: LearnParty, index: Array) -> Array | None:
+    """Rows of the second class, if a column is to have weights of evidence.
+
+    Only the holder of private labels may have such columns: weights are made of labels, so that
+    sums with them would show labels.
+    """
+    names = [column.name for column in own.columns if column.form == WOE]
+    if not names:
+        return None
+    told = "a column asks for weights of evidence, which it cannot have."
+    if not own.holds_labels or not own.study.learning.private:
+        raise Refusal(
+            f"{own.party.file}: column {names[0]!r} has woe, which is made of the labels. Only the "
+            "holder of private labels can have it. Use bins instead.",
+            told,
+        )
+    labels = read_labels(own, own.table, index, release=False)
+    if labels.count != 2:
+        raise Refusal(
+            f"{own.party.file}: column {names[0]!r} has woe, which needs two classes; the labels "
+            f"have {labels.count or 'none'}. Use bins instead.",
+            told,
+        )
+    return labels.values
 
 
 def _train(own: LearnParty, transport: Parties, board: Board, rows: Rows) -> PartyModel:

@@ -136,7 +136,7 @@ def _label_values(own: LearnParty, table: Table, name: str, index: Array) -> lis
 
 def _label_numbers(own: LearnParty, table: Table, name: str, index: Array) -> Array:
     """The same as finite numbers."""
-    numbers = _numbers(_label_values(own, table, name, index))
+    numbers = _numbers(_label_values(own, table, name, index), table.decimal)
     if numbers is None:
         raise Refusal(
             f"{table.where}: the label {name!r} has values that are no finite numbers, "
@@ -171,7 +171,7 @@ def _read(own: LearnParty, table: Table, index: Array, release: bool) -> Labels:
     if learning.model == COX:
         return _survival(own, table, index)
     values = _label_values(own, table, own.label, index)
-    numbers = _numbers(values)
+    numbers = _numbers(values, table.decimal)
     if not learning.classifier:
         if numbers is None:
             raise Refusal(
@@ -271,6 +271,6 @@ def share_labels(own: LearnParty, transport: Parties, labels: Labels | None, row
     return labels
 
 
-def _numbers(values: Sequence[object]) -> Array | None:
-    found = np.array([number_of(value) for value in values])
+def _numbers(values: Sequence[object], decimal: str) -> Array | None:
+    found = np.array([number_of(value, decimal) for value in values])
     return found if np.isfinite(found).all() else None

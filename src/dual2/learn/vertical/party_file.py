@@ -17,11 +17,15 @@
     id = "patient_no"                 # where it is called otherwise than in the study
     missing = "median"                # for all numbers, unless a column says otherwise
     scales = "kept"                   # or "new": other scales than in earlier studies, see docs
+    encoding = "cp1252"               # of CSV files; utf-8 unless it is said
+    decimal = ","                     # and delimiter = ";"
 
     [table.columns]
     age = "number"
     smoker = "category"
-    crp = { type = "number", missing = "mean" }
+    crp = { type = "number", missing = "mean", indicator = true }   # and a column "crp missing"
+    ward = { type = "category", drop = "first" }
+    weight = { type = "number", bins = 5 }     # or splines = 5; at the holder also woe = 5
 
 The holder of the labels adds ``label = "stroke"``, and if it likes ``weight = "copies"`` for sample
 weights, ``classes = ["low", "high"]`` for an order of classes; with Cox regression ``label`` is the
@@ -30,6 +34,7 @@ randomised labels is beside the table (``lab.csv.label-key``), or where ``label_
 stay with the table.
 """
 
+import codecs
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -40,21 +45,34 @@ from typing import Any
 from dual2.errors import Dual2Error, Refusal, unknown_name
 from dual2.files import read_toml
 from dual2.learn.vertical.learning_terms import GIVEN, HASHES
-from dual2.learn.vertical.preparation import (
+from dual2.learn.vertical.prepared_columns import (
+    BINS,
+    CATEGORY,
+    FORMS,
     KINDS,
     NUMBER,
+    OWN,
+    PLAIN,
     POLICIES,
     REFUSE,
+    WOE,
     Column,
 )
 from dual2.learn.vertical.study import LearnStudy, read_learn_study
-from dual2.learn.vertical.tables import UNREADABLE, Table, read_file, read_sql
+from dual2.learn.vertical.tables import (
+    PLAIN_CSV,
+    UNREADABLE,
+    CsvFormat,
+    Table,
+    read_file,
+    read_sql,
+)
 from dual2.parties.party import NEEDED, OPTIONAL, Party, party_of
 from dual2.parties.study import entries
 
 _NEEDED = {name: kind for name, kind in NEEDED.items() if name != "data"} | {"table": dict}
 _TABLE = ("file", "sql", "url", "id", "label", "missing", "row_key", "label_key", "scales")
-_TABLE += ("event", "strata", "weight")
+_TABLE += ("event", "strata", "weight", "encoding", "decimal", "delimiter")
 
 
 @dataclass(frozen=True)
@@ -85,6 +103,7 @@ class LearnParty:
     label_key: Path | None  # secret of the label table, at the holder alone
     read: Callable[[], Table]  # reads the party's own table, or that of new rows
     beside: LabelColumns = LabelColumns()  # what belongs to the label, at the holder alone
+    csv: CsvFormat = PLAIN_CSV  # how the party writes its CSV files
     scales: Path | None = None  # record of the columns' scales; None if the party wants new ones
 
     @cached_property
@@ -163,6 +182,7 @@ def read_learn_party(file: Path) -> LearnParty:
         _label_key(own, file) if label is not None else None,
         _source(own, file),
         beside,
+        _csv_format(own, where),
         _scales(own, file),
     )
 
@@ -210,30 +230,84 @@ def _columns(own: dict[str, Any], where: str) -> tuple[Column, ...]:
     for name, entry in own.get("columns", {}).items():
         at = f"{where}: table.columns.{name}"
         entry = {"type": entry} if isinstance(entry, str) else entry
-        given = entries(entry, at, {"type": str}, {"missing": str})
-        kind = given["type"]
-        if kind not in KINDS:
-            raise Dual2Error(f"{at}: {unknown_name('type', kind, KINDS)}")
-        policy = given.get("missing", default if default in POLICIES[kind] else REFUSE)
-        if policy not in POLICIES[kind]:
-            raise Dual2Error(f"{at}: {unknown_name('policy', policy, POLICIES[kind])}")
-        found.append(Column(name, kind, policy))
+        found.append(_column(name, entry, at, default))
     if default not in POLICIES[NUMBER]:
         raise Dual2Error(f"{where}: table.{unknown_name('missing', default, POLICIES[NUMBER])}")
     return tuple(found)
 
 
+def _column(name: str, entry: dict[str, Any], at: str, default: str) -> Column:
+    """What a party says about one of its columns."""
+    kinds = {"missing": str, "drop": str, "indicator": bool} | dict.fromkeys(FORMS, int)
+    given = entries(entry, at, {"type": str}, kinds)
+    kind = given["type"]
+    if kind not in KINDS:
+        raise Dual2Error(f"{at}: {unknown_name('type', kind, KINDS)}")
+    form, size = _form(given, kind, at)
+    policies = POLICIES[kind] + ((OWN,) if form in (BINS, WOE) else ())
+    policy = given.get("missing", default if default in policies else REFUSE)
+    if policy not in policies:
+        raise Dual2Error(f"{at}: {unknown_name('policy', policy, policies)}")
+    drop, indicator = given.get("drop"), given.get("indicator", False)
+    if drop not in (None, "first"):
+        raise Dual2Error(f"{at}: {unknown_name('drop', drop, ('first',))}")
+    if drop and kind != CATEGORY and form != BINS:
+        raise Dual2Error(f"{at}: drop leaves out a category or a bin; this column has none.")
+    if indicator and (kind != NUMBER or policy in (REFUSE, OWN)):
+        raise Dual2Error(
+            f"{at}: indicator adds a column for numbers that are missing, beside what fills them. "
+            'Say missing = "median", or for categories missing = "own category".'
+        )
+    return Column(name, kind, policy, form, size, drop is not None, indicator)
+
+
+def _form(given: dict[str, Any], kind: str, at: str) -> tuple[str, int]:
+    """Into what numbers are cut, and into how many."""
+    named = [form for form in FORMS if form in given]
+    if not named:
+        return PLAIN, 0
+    if kind != NUMBER or len(named) > 1:
+        raise Dual2Error(
+            f"{at} has {' and '.join(named)}; expected one of {', '.join(FORMS)}, of a column of "
+            "numbers."
+        )
+    if given[named[0]] < 2:
+        raise Dual2Error(f"{at}: {named[0]} = {given[named[0]]}; expected a number of at least 2.")
+    return named[0], given[named[0]]
+
+
 def _source(own: dict[str, Any], file: Path) -> Callable[[], Table]:
     if ("file" in own) == ("sql" in own):
         raise Dual2Error(f"{file}: table needs either file or sql (with url).")
+    how = _csv_format(own, str(file))
     if "file" in own:
-        return lambda: read_file(file.parent / own["file"])
+        return lambda: read_file(file.parent / own["file"], how)
     if "url" not in own:
         raise Dual2Error(
             f"{file} lacks table.url: the address of the database, or the name of a variable of "
             "the environment that has it: url = '$LAB_DATABASE'."
         )
     return lambda: read_sql(_address(own["url"], file), own["sql"])
+
+
+def _csv_format(own: dict[str, Any], where: str) -> CsvFormat:
+    """How the party writes CSV files, if it says so."""
+    found = CsvFormat(**{k: own[k] for k in ("encoding", "decimal", "delimiter") if k in own})
+    try:
+        codecs.lookup(found.encoding)
+    except LookupError as error:
+        raise Dual2Error(
+            f"{where}: table.encoding is {found.encoding!r}, which Python does not know. For "
+            'instance "utf-8", "latin-1", "cp1252" or "utf-16".'
+        ) from error
+    if found.decimal not in (".", ","):
+        raise Dual2Error(f"{where}: table.{unknown_name('decimal', found.decimal, ('.', ','))}")
+    if len(found.delimiter) != 1 or found.delimiter in ('"', "\n", "\r"):
+        raise Dual2Error(
+            f"{where}: table.delimiter is {found.delimiter!r}; expected one character, for "
+            'instance ";".'
+        )
+    return found
 
 
 def _address(url: str, file: Path) -> str:

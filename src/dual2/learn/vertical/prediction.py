@@ -37,7 +37,7 @@ class Predictions:
     Attributes
     ----------
     rows : Rows
-        Rows of the party's new table, in the common order.
+        Rows of the party's new table; at a receiver in the order of that table.
     scores : ndarray
         (rows, decision functions).
     values : list
@@ -84,7 +84,8 @@ def predict(
         )
     if notice:
         report(notice)
-    own = replace(own, read=lambda: read_new(new))
+    csv = own.csv
+    own = replace(own, read=lambda: read_new(new, csv))
     demand_name(name, "--name")
     phase, output = f"predict-{name}", own.party.state / f"predictions-{name}.csv"
     if is_over(own, phase, output, resume, force):
@@ -99,7 +100,9 @@ def predict(
         transport.confirm()
         if found is None:
             return Predictions(rows)
-        made = _predictions(own, model, table, rows, found)
+        order = np.argsort(rows.index, kind="stable")
+        rows = replace(rows, index=rows.index[order])
+        made = _predictions(own, model, table, rows, found[order])
         _write(output, own, table, made)
         return made
 
@@ -107,6 +110,8 @@ def predict(
     if own.party.me in own.study.learning.receivers:
         figures = in_words(made.metrics)
         report(f"{len(made.rows)} predictions: {output}{'. ' + figures if figures else ''}")
+        if left := len(own.table) - len(made.rows):
+            report(f"{counted(left, 'row')} of the table not known to all parties: no prediction.")
         if made.note:
             report(made.note)
     else:
@@ -165,7 +170,7 @@ def _true_labels(own: LearnParty, model: PartyModel, table: Table, rows: Rows) -
     if not own.study.learning.classifier:
         return plain_labels(own, table, rows.index)
     column = table.column(own.label)
-    codes = _codes([column[k] for k in rows.index], model)
+    codes = _codes([column[k] for k in rows.index], model, table.decimal)
     odd = sum(not math.isfinite(code) for code in codes)
     if odd:
         told = "some labels are of no class that was met in training."
@@ -177,12 +182,12 @@ def _true_labels(own: LearnParty, model: PartyModel, table: Table, rows: Rows) -
     return Labels(np.array(codes, dtype=np.float64), len(model.classes), model.classes)
 
 
-def _codes(values: list[Any], model: PartyModel) -> list[float]:
+def _codes(values: list[Any], model: PartyModel, decimal: str) -> list[float]:
     """Codes of classes, infinite where a value is none of them."""
     codes = {name: float(k) for k, name in enumerate(model.classes)}
     found = []
     for value in values:
-        number = number_of(value)
+        number = number_of(value, decimal)
         words = (word_of(value), word_of(number) if math.isfinite(number) else "")
         found.append(next((codes[word] for word in words if word in codes), math.inf))
     return found

@@ -12,7 +12,8 @@ from typing import Any
 from dual2.errors import Refusal
 from dual2.files import read_json
 from dual2.learn.vertical.party_file import LearnParty
-from dual2.learn.vertical.preparation import NUMBER, Preparation, Prepared
+from dual2.learn.vertical.preparation import Preparation
+from dual2.learn.vertical.prepared_columns import Prepared
 from dual2.runtime.peers.folder import create
 
 _OTHER_DATA = 2.0
@@ -28,8 +29,8 @@ def with_known_scales(own: LearnParty, made: Preparation) -> Preparation:
     _demand_same_kind(own, record)
     columns, notes = [], list(made.notes)
     for column in made.columns:
-        known = record["scales"].get(column.name, column.scale) if column.kind == NUMBER else 1.0
-        if column.kind == NUMBER and _is_other_scale(column, known):
+        known = record["scales"].get(column.outputs[0], column.scale) if column.scaled else 1.0
+        if column.scaled and _is_other_scale(column, known):
             notes.append(
                 f"Column {column.name!r} keeps the scale {known:.6g} of an earlier study "
                 f"({own.scales.name}); these rows alone would have {column.scale:.6g}. Two scales "
@@ -54,7 +55,7 @@ def record_scales(own: LearnParty, made: Preparation) -> None:
         return
     empty: dict[str, Any] = {"scales": {}, "studies": {}}
     record = read_json(own.scales) if own.scales.exists() else empty
-    now = {column.name: column.scale for column in made.columns if column.kind == NUMBER}
+    now = {column.outputs[0]: column.scale for column in made.columns if column.scaled}
     for name, scale in now.items():
         known = record["scales"].get(name, scale)
         other = not 1.0 / _OTHER_DATA <= known / scale <= _OTHER_DATA

@@ -7,7 +7,7 @@ import math
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -25,11 +25,24 @@ UNREADABLE = "its table cannot be read."
 
 
 @dataclass(frozen=True)
+class CsvFormat:
+    """How a CSV file is written: ``encoding`` by a name that Python knows."""
+
+    encoding: str = "utf-8"
+    decimal: str = "."
+    delimiter: str = ","
+
+
+PLAIN_CSV = CsvFormat()
+
+
+@dataclass(frozen=True)
 class Table:
     """Columns of one length; a missing value is None. ``where`` is what errors call it."""
 
     where: str
     columns: Mapping[str, Sequence[Any]]
+    decimal: str = "."
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -53,7 +66,8 @@ class Table:
     def numbers(self, name: str) -> Array:
         """The values of a column as doubles, read once: NaN if missing, infinite if no number."""
         if name not in self._numbers:
-            read = (math.nan if v is None else number_of(v) for v in self.column(name))
+            column = self.column(name)
+            read = (math.nan if v is None else number_of(v, self.decimal) for v in column)
             self._numbers[name] = np.fromiter(read, np.float64, len(self))
         return self._numbers[name]
 
@@ -77,14 +91,14 @@ def as_table(source: Any, where: str = "the table") -> Table:
     return _named(where, [str(name) for name in names], columns)
 
 
-def read_new(source: Any) -> Table:
+def read_new(source: Any, how: CsvFormat = PLAIN_CSV) -> Table:
     """A table of new rows: a file, a frame or columns."""
     if isinstance(source, str | os.PathLike):
-        return read_file(Path(source))
+        return read_file(Path(source), how)
     return as_table(source, "the table of new rows")
 
 
-def read_file(path: Path) -> Table:
+def read_file(path: Path, how: CsvFormat = PLAIN_CSV) -> Table:
     r"""The table in a CSV or Parquet file.
 
     Examples
@@ -97,7 +111,7 @@ def read_file(path: Path) -> Table:
     ['61', None]
     """
     if path.suffix.lower() == ".csv":
-        return _read_csv(path)
+        return _read_csv(path, how)
     if path.suffix.lower() in (".parquet", ".pq"):
         return _read_parquet(path)
     raise Refusal(
@@ -106,12 +120,22 @@ def read_file(path: Path) -> Table:
     )
 
 
-def _read_csv(path: Path) -> Table:
+def _read_csv(path: Path, how: CsvFormat) -> Table:
+    encoding = "utf-8-sig" if how.encoding.lower() in ("utf-8", "utf8") else how.encoding
     try:
-        text = read_bytes(path).decode("utf-8-sig")
-        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise Refusal(f"{path} is no CSV in UTF-8: {error}.", UNREADABLE) from error
+        text = read_bytes(path).decode(encoding)
+        stream = io.StringIO(text, newline="")
+        rows = list(csv.reader(stream, delimiter=how.delimiter, strict=True))
+    except UnicodeDecodeError as error:
+        raise Refusal(
+            f"{path} is no CSV in {how.encoding.upper()}: {error}. If it is written otherwise, say "
+            'so under [table]: encoding = "latin-1" or "cp1252".',
+            UNREADABLE,
+        ) from error
+    except csv.Error as error:
+        raise Refusal(
+            f"{path} is no CSV in {how.encoding.upper()}: {error}.", UNREADABLE
+        ) from error
     rows = [row for row in rows if row]
     if not rows:
         raise Refusal(f"{path} is empty; expected a line with names, then rows.", UNREADABLE)
@@ -119,11 +143,20 @@ def _read_csv(path: Path) -> Table:
     if wrong:
         raise Refusal(
             f"{path}: {counted(len(wrong), 'line')} (the first is {wrong[0]}) with other than "
-            f"{len(names)} values.",
+            f"{len(names)} values.{_other_delimiter(names, how)}",
             UNREADABLE,
         )
     columns = zip(*rows[1:], strict=True) if len(rows) > 1 else ((),) * len(names)
-    return _named(path, names, [[_or_none(value) for value in column] for column in columns])
+    found = _named(path, names, [[_or_none(value) for value in column] for column in columns])
+    return replace(found, decimal=how.decimal)
+
+
+def _other_delimiter(names: Sequence[str], how: CsvFormat) -> str:
+    """What to do if the line of names is one word with semicolons or tabs in it."""
+    seen = next((mark for mark in ";\t|" if mark != how.delimiter and mark in names[0]), None)
+    if seen is None:
+        return ""
+    return f" If values are separated by {seen!r}, say so under [table]: delimiter = {seen!r}."
 
 
 def _read_parquet(path: Path) -> Table:
@@ -195,16 +228,18 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and math.isnan(value) else value
 
 
-def number_of(value: Any) -> float:
+def number_of(value: Any, decimal: str = ".") -> float:
     """A value as a double, infinite where it is no number that others would read too.
 
     Examples
     --------
-    >>> number_of(" 1.5"), number_of("1_000"), number_of("two")
-    (1.5, inf, inf)
+    >>> number_of(" 1.5"), number_of("1_000"), number_of("two"), number_of("1,5", ",")
+    (1.5, inf, inf, 1.5)
     """
     if isinstance(value, str) and ("_" in value or not value.isascii()):
         return math.inf  # Python reads them, nobody else does
+    if isinstance(value, str) and decimal != ".":
+        value = "" if "." in value else value.replace(decimal, ".")  # a point would mark thousands
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
