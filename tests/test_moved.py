@@ -70,3 +70,12 @@ def test_an_old_name_of_the_runtime_gives_the_present_one_and_a_warning(old, new
 
     with pytest.warns(DeprecationWarning, match=new):
         assert getattr(dual2.runtime, old) is getattr(dual2.runtime, new)
+
+
+def test_the_old_name_of_a_cost_curve_gives_the_present_one_and_a_warning():
+    from dual2 import power
+
+    with pytest.warns(DeprecationWarning, match="PiecewiseLinearCost"):
+        assert power.PiecewiseLinear is power.PiecewiseLinearCost
+    with pytest.raises(AttributeError):
+        power.nothing_like_this  # noqa: B018

@@ -136,7 +136,7 @@ def test_commitments_that_are_refused():
     with pytest.raises(d2.ProblemError, match="found reserve_max"):
         committed(RULES[0], reserve_max=5.0)
     with pytest.raises(d2.ProblemError, match="found a piecewise linear cost"):
-        curve = power.PiecewiseLinear([0.0, 1.0], [0.0, 1.0])
+        curve = power.PiecewiseLinearCost([0.0, 1.0], [0.0, 1.0])
         power.Generator("g", curve, 5.0, commitment=RULES[0])
 
 

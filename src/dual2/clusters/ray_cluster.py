@@ -192,10 +192,10 @@ def _with_groups() -> type[RayWorker]:
     """The class of the actors, whose methods run in their groups of threads."""
     method = load_ray().method
 
-    class Worker(RayWorker):
+    class GroupedRayWorker(RayWorker):
         put = method(concurrency_group="mail")(ClusterWorker.put)
         stop = method(concurrency_group="control")(ClusterWorker.stop)
         fail = method(concurrency_group="control")(ClusterWorker.fail)
         progress = method(concurrency_group="control")(ClusterWorker.progress)
 
-    return Worker
+    return GroupedRayWorker

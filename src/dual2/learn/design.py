@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from dual2.learn.training import Block, column_squares
+from dual2.learn.training import PartyColumns, column_squares
 
 Array = np.ndarray
 
@@ -46,7 +46,7 @@ class Design:
     """
 
     groups: list[Array]
-    blocks: list[Block]
+    blocks: list[PartyColumns]
     means: Array
     scales: Array
     spread: float
@@ -142,7 +142,7 @@ def _spreads(X: Any, weight: Array, means: Array) -> Array:
     return np.sqrt(np.maximum(squares, 0.0))
 
 
-def _block(X: Any, penalty: Penalty, outputs: int) -> Block:
+def _block(X: Any, penalty: Penalty, outputs: int) -> PartyColumns:
     """One party's columns with their penalties, the column of the intercept last."""
     rows, count = X.shape
     ridge, l1 = np.full(count, penalty.ridge), np.full(count, penalty.l1)
@@ -154,4 +154,4 @@ def _block(X: Any, penalty: Penalty, outputs: int) -> Block:
     if outputs > 1:
         X = sp.kron(sp.csr_array(X), sp.eye_array(outputs), "csr")
         ridge, l1 = np.repeat(ridge, outputs), np.repeat(l1, outputs)
-    return Block(X, ridge, l1)
+    return PartyColumns(X, ridge, l1)

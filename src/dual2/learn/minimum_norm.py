@@ -20,7 +20,7 @@ from scipy.linalg import qr, solve_triangular
 from dual2.functions import Function
 from dual2.learn.design import Design
 from dual2.learn.separable_classes import drifts, has_flat_rows
-from dual2.learn.training import DEPENDENT, Block, Model, predictions
+from dual2.learn.training import DEPENDENT, PartyColumns, TrainingState, predictions
 from dual2.network import Network
 
 Array = np.ndarray
@@ -100,7 +100,7 @@ def dependent_columns(X: Array, ones: bool = False) -> list[Dependence]:
 
 
 def shorten(
-    blocks: Sequence[Block],
+    blocks: Sequence[PartyColumns],
     w: Sequence[Array],
     total: Total,
     columns: int,
@@ -135,7 +135,7 @@ def shorten(
     return Shortened([v.ravel() for v in own], k, floats, sums)
 
 
-def _table(block: Block, outputs: int) -> sp.csr_array | Array:
+def _table(block: PartyColumns, outputs: int) -> sp.csr_array | Array:
     """A party's columns, one for each coefficient of one output."""
     if outputs == 1:
         return block.X
@@ -150,7 +150,7 @@ def _draw(X: sp.csr_array | Array, root: Array, columns: int) -> Array:
     return rng.standard_normal((X.shape[1], columns)) / root[:, None]
 
 
-def products(blocks: Sequence[Block], total: Total, columns: int, outputs: int) -> Array:
+def products(blocks: Sequence[PartyColumns], total: Total, columns: int, outputs: int) -> Array:
     """Σ_i X_i Z_i: as many combinations of all columns as there are, (samples, columns)."""
     tables = [_table(block, outputs) for block in blocks]
     roots = [block.lengths[::outputs] for block in blocks]
@@ -181,7 +181,9 @@ def _vanishing(S: Array) -> Array:
     return np.ascontiguousarray(rows[rank:].T)
 
 
-def with_minimum_norm(model: Model, design: Design, h: Function, network: Network) -> Model:
+def with_minimum_norm(
+    model: TrainingState, design: Design, h: Function, network: Network
+) -> TrainingState:
     """A model trained here for all parties, its coefficients of minimum norm, the sums counted.
 
     It has not converged if some scores are on their way to infinity; ``h`` is the loss.

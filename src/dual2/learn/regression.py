@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from dual2.errors import ProblemError
 from dual2.functions import Function, NonnegativeSquaredLoss, SquaredLoss
 from dual2.learn.design import Design, Penalty
-from dual2.learn.training import Loss, Model, predictions
+from dual2.learn.training import Loss, TrainingState, predictions
 from dual2.learn.vertical_model import Array, VerticalModel, check_number
 
 
@@ -125,7 +125,7 @@ class VerticalElasticNet(PenalisedRegressor):
     def _likelihood(self, target: Array, weight: Array) -> Function:
         return SquaredLoss(target, weight)
 
-    def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
+    def _certify(self, design: Design, target: Array, weight: Array, model: TrainingState) -> None:
         self.dual_gap_ = dual_gap(design, target, weight / weight.sum(), model)
 
 
@@ -256,7 +256,7 @@ def squared_loss(target: Array, scale: Array) -> Loss:
     return Loss(lambda c: SquaredLoss(target, c * scale), float(scale.max()), size)
 
 
-def dual_gap(design: Design, y: Array, scale: Array, model: Model) -> float:
+def dual_gap(design: Design, y: Array, scale: Array, model: TrainingState) -> float:
     """Objective minus dual objective at the prices, an upper bound of the excess.
 
     P(w) = ½Σ scale_j(z_j - y_j)² + l1·|w|₁ + ½ridge·|w|², z = Xw, has the dual

@@ -3,21 +3,21 @@
 from collections.abc import Sequence
 
 from dual2.learn.design import Design
-from dual2.learn.training import Model
+from dual2.learn.training import TrainingState
 from dual2.solving.result import Status
 
 MANY_ROUNDS, WIDE = 10_000, 3.0
 """Rounds of a model, and largest spread of its columns, beyond which fit advises to scale."""
 
 
-def communicated(models: Sequence[Model], design: Design) -> dict[str, int]:
+def communicated(models: Sequence[TrainingState], design: Design) -> dict[str, int]:
     """Counts of all problems together, and the size of the table."""
     names = ("sums", "rounds", "vectors", "agree_rounds", "floats", "solves")
     found = {name: sum(model.counts[name] for model in models) for name in names}
     return found | {"latency": found["rounds"] + found["agree_rounds"], "table": design.size}
 
 
-def warning(models: Sequence[Model], design: Design, tol: float) -> tuple[str, bool]:
+def warning(models: Sequence[TrainingState], design: Design, tol: float) -> tuple[str, bool]:
     """What to warn of, empty if nothing, and whether a model is not there yet."""
     late = [m for m in models if not m.converged and m.result is not None]
     rounds = max(model.counts["rounds"] for model in models)
@@ -28,7 +28,7 @@ def warning(models: Sequence[Model], design: Design, tol: float) -> tuple[str, b
     return f"Training took {rounds} rounds.{advice}" if long else "", False
 
 
-def explanation(name: str, models: Sequence[Model], counts: dict[str, int]) -> str:
+def explanation(name: str, models: Sequence[TrainingState], counts: dict[str, int]) -> str:
     """The whole fit in words: each model, what was sent, and the last problem's own account."""
     share = counts["floats"] / max(counts["table"], 1)
     lines = [
@@ -60,7 +60,7 @@ def _advice(spread: float) -> str:
     )
 
 
-def _shortfall(model: Model, tol: float) -> str:
+def _shortfall(model: TrainingState, tol: float) -> str:
     """How far a model is that has not converged, and what to do."""
     assert model.result is not None
     rest = f", coefficients still to move by about {model.remaining:.1e} of their length"

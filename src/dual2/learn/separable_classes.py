@@ -18,7 +18,7 @@ rounding."""
 def is_endless(h: Function, scores: Array, penalties: Array) -> bool:
     """Whether the objective falls from w to 2w: the coefficients have no finite limit.
 
-    ``scores``, ``penalties``: Σ_i X_i w_i, and what :meth:`Block.penalties` of all add up to.
+    ``scores``, ``penalties``: Σ_i X_i w_i, and the sum of :meth:`PartyColumns.penalties` over all.
 
     Examples
     --------

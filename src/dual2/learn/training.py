@@ -62,7 +62,7 @@ class Loss:
 
 
 @dataclass(frozen=True)
-class Block:
+class PartyColumns:
     """One party's columns, dense or sparse, and the weights of its penalties, one per column."""
 
     X: Any
@@ -143,7 +143,7 @@ class TrainingSettings:
 
 
 @dataclass(frozen=True)
-class Model:
+class TrainingState:
     """Where training stands."""
 
     w: list[Array]  # coefficients of each party
@@ -174,15 +174,19 @@ class Scaled(NamedTuple):
     exact: bool = False
 
 
-def plain_problem(blocks: Sequence[Block], loss: Loss) -> Problem:
+def plain_problem(blocks: Sequence[PartyColumns], loss: Loss) -> Problem:
     """The model's problem in the coefficients themselves."""
     agents = [Agent(b.X, Quadratic(b.ridge), _l1(b.l1)) for b in blocks]
     return Problem(agents, loss.h(1.0))
 
 
 def train(
-    blocks: Sequence[Block], loss: Loss, network: Network, settings: TrainingSettings, start: Model
-) -> Model:
+    blocks: Sequence[PartyColumns],
+    loss: Loss,
+    network: Network,
+    settings: TrainingSettings,
+    start: TrainingState,
+) -> TrainingState:
     """The model, from ``start``; a method that follows another one starts from zero.
 
     Where a method stalls, its coefficients may be far from every solution. Ctrl-C raises
@@ -202,12 +206,12 @@ def train(
 
 def _train_by(
     method: Method,
-    blocks: Sequence[Block],
+    blocks: Sequence[PartyColumns],
     loss: Loss,
     network: Network,
     settings: TrainingSettings,
-    model: Model,
-) -> Model:
+    model: TrainingState,
+) -> TrainingState:
     """The problem's solution, or problem after problem until the centres rest, from ``model``."""
     tau = settings.tau if needs_curvature(method, plain_problem(blocks, loss)) else 0.0
     steps, tol = [], 0.0
@@ -238,7 +242,7 @@ def _train_by(
     return model
 
 
-def own_residual(blocks: Sequence[Block], loss: Loss, model: Model) -> float:
+def own_residual(blocks: Sequence[PartyColumns], loss: Loss, model: TrainingState) -> float:
     """The KKT residual of the model itself, without any ridge that was added."""
     assert model.duals is not None, "a problem has been solved"
     scaled = _exact(blocks, loss, model.w)
@@ -246,7 +250,7 @@ def own_residual(blocks: Sequence[Block], loss: Loss, model: Model) -> float:
     return problem.kkt(scaled.old, scaled.factor * model.duals.mean(axis=0)).kkt
 
 
-def predictions(blocks: Sequence[Block], w: Sequence[Array]) -> Array:
+def predictions(blocks: Sequence[PartyColumns], w: Sequence[Array]) -> Array:
     """Σ_i X_i w_i."""
     return sum((b.X @ v for b, v in zip(blocks, w, strict=True)), np.zeros(blocks[0].X.shape[0]))
 
@@ -273,7 +277,7 @@ def _rate(steps: list[float]) -> float:
     return min((steps[-1] / steps[-1 - span]) ** (1.0 / span), 0.99)
 
 
-def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
+def _exact(blocks: Sequence[PartyColumns], loss: Loss, w: Sequence[Array]) -> Scaled:
     """The model's own problem: columns of length one, a loss of curvature about one."""
     factor = 1.0 / loss.curvature
     agents = [block.agent(factor) for block in blocks]
@@ -282,7 +286,9 @@ def _exact(blocks: Sequence[Block], loss: Loss, w: Sequence[Array]) -> Scaled:
     return Scaled(agents, back, factor, old, False, exact=True)
 
 
-def _with_ridge(blocks: Sequence[Block], loss: Loss, tau: float, w: Sequence[Array]) -> Scaled:
+def _with_ridge(
+    blocks: Sequence[PartyColumns], loss: Loss, tau: float, w: Sequence[Array]
+) -> Scaled:
     """The problem with ridges that pull towards ``w``, in coordinates where it is ½|x|².
 
     The objective is multiplied by τ/curvature, so that gradients are of the size of predictions
@@ -308,8 +314,8 @@ def _solve_once(
     settings: TrainingSettings,
     method: Method,
     tol: float,
-    model: Model,
-) -> tuple[Model, float]:
+    model: TrainingState,
+) -> tuple[TrainingState, float]:
     """The next model, and the relative step from the one before."""
     problem = Problem(scaled.agents, loss.h(scaled.factor))
     start = _start(scaled, model, problem)
@@ -322,10 +328,10 @@ def _solve_once(
     w = [back(x) for x, back in zip(result.x, scaled.back, strict=True)]
     counts = _added(model.counts, result, network)
     step = moved / size if size > 0 else 0.0
-    return Model(w, result.duals / scaled.factor, result, counts), step
+    return TrainingState(w, result.duals / scaled.factor, result, counts), step
 
 
-def _start(scaled: Scaled, model: Model, problem: Problem) -> Any:
+def _start(scaled: Scaled, model: TrainingState, problem: Problem) -> Any:
     """Where a problem begins: at the model, with what the last problem of the same table knew."""
     duals, known = model.duals, model.result if scaled.exact else None
     if duals is None and known is None:

@@ -29,8 +29,8 @@ from dual2.learn.minimum_norm import MINIMUM_NORM, dependence_of, with_minimum_n
 from dual2.learn.reporting import communicated, explanation, warning
 from dual2.learn.training import (
     Loss,
-    Model,
     TrainingSettings,
+    TrainingState,
     plain_problem,
     predictions,
     train,
@@ -169,7 +169,7 @@ class VerticalModel(BaseEstimator):
         """The negative log-likelihood in the margins; None if the loss is none."""
         return None
 
-    def _certify(self, design: Design, target: Array, weight: Array, model: Model) -> None:
+    def _certify(self, design: Design, target: Array, weight: Array, model: TrainingState) -> None:
         """What else can be said about a model; nothing unless a subclass knows."""
 
     def __sklearn_tags__(self) -> Any:
@@ -269,7 +269,7 @@ class VerticalModel(BaseEstimator):
             )
         loss = self._loss(self._centre(targets[target], weight, design)[0], weight)
         if loss.follow is not None:
-            zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
+            zero = TrainingState([np.zeros(block.X.shape[1]) for block in design.blocks])
             start = _usable(fitted, target, len(targets), zero, network.n, design.rows)
             loss = loss.follow(predictions(design.blocks, start.w))
         return plain_problem(design.blocks, loss), network
@@ -300,7 +300,7 @@ class VerticalModel(BaseEstimator):
         earlier = getattr(self, "_models", None) if self.warm_start else None
         settings = self._settings()
         design, targets, weight, network = self._prepare(X, y, sample_weight)
-        zero = Model([np.zeros(block.X.shape[1]) for block in design.blocks])
+        zero = TrainingState([np.zeros(block.X.shape[1]) for block in design.blocks])
         unpenalised = not (design.penalty.ridge or design.penalty.l1)
         self._dependence = dependence_of(design, self._names(design)) if unpenalised else []
         models, answers = [], []
@@ -322,7 +322,7 @@ class VerticalModel(BaseEstimator):
         self._report(models, design)
         return answers
 
-    def _report(self, models: list[Model], design: Design) -> None:
+    def _report(self, models: list[TrainingState], design: Design) -> None:
         """What was communicated, and a warning if a model is not there yet, or took long."""
         self.communication_ = communicated(models, design)
         self.ridge_effect_ = max(model.remaining for model in models)
@@ -361,8 +361,8 @@ def _threads() -> ThreadpoolController:
 
 
 def _usable(
-    earlier: list[Model] | None, k: int, count: int, zero: Model, n: int, rows: int
-) -> Model:
+    earlier: list[TrainingState] | None, k: int, count: int, zero: TrainingState, n: int, rows: int
+) -> TrainingState:
     """The earlier model of the same shape, else zero."""
     if earlier is None or len(earlier) != count:
         return zero

@@ -65,7 +65,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class LimitedRows:
     """What has limits over the horizon: effect·u plus what comes without inputs."""
 
     kind: str
@@ -135,16 +135,16 @@ class Condensed:
         return solve_triangular(L, np.eye(len(H)), lower=True).T
 
     @cached_property
-    def rows(self) -> list[Rows]:
+    def rows(self) -> list[LimitedRows]:
         """Everything that has limits: inputs, their changes, states, outputs, over the horizon."""
         s, K = self.system, self.horizon
         _, G, _ = self.effects
         eye = np.eye(K * s.n_u)
         return [
-            Rows("u", 0, eye, s.u_min, s.u_max),
-            Rows("u_rate", 0, eye - np.eye(K * s.n_u, k=-s.n_u), -s.u_rate, s.u_rate),
-            Rows("x", 1, G, s.x_min, s.x_max, bool(s.soft)),
-            Rows("y", 1, np.kron(np.eye(K), s.C) @ G, s.y_min, s.y_max, bool(s.soft)),
+            LimitedRows("u", 0, eye, s.u_min, s.u_max),
+            LimitedRows("u_rate", 0, eye - np.eye(K * s.n_u, k=-s.n_u), -s.u_rate, s.u_rate),
+            LimitedRows("x", 1, G, s.x_min, s.x_max, bool(s.soft)),
+            LimitedRows("y", 1, np.kron(np.eye(K), s.C) @ G, s.y_min, s.y_max, bool(s.soft)),
         ]
 
     @cached_property

@@ -6,9 +6,12 @@ units, lines and buses with their prices. Cases that are read keep the limits of
 the linear (DC) model of power flow.
 """
 
+import warnings
+from typing import Any
+
 from dual2.power.answer import Answer
 from dual2.power.commitment import Commitment
-from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinearCost
 from dual2.power.dc_lines import DCLine
 from dual2.power.dispatch import Dispatch
 from dual2.power.figure import plot_dispatch
@@ -31,7 +34,7 @@ __all__ = [
     "Grid",
     "Interface",
     "Line",
-    "PiecewiseLinear",
+    "PiecewiseLinearCost",
     "RollingAnswer",
     "Security",
     "Storage",
@@ -42,3 +45,15 @@ __all__ = [
     "roll",
     "write_results",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """The old name of a cost curve, for one release."""
+    if name != "PiecewiseLinear":
+        raise AttributeError(f"module 'dual2.power' has no attribute {name!r}")
+    message = (
+        "dual2.power.PiecewiseLinear is PiecewiseLinearCost now; the old name goes with the next "
+        "release."
+    )
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return PiecewiseLinearCost

@@ -12,7 +12,7 @@ from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.power.answer_text import answer_text
 from dual2.power.balance_rows import CO2, balance_name, reserve_scale, split_rows
-from dual2.power.cost_curves import PiecewiseLinear, marginal
+from dual2.power.cost_curves import PiecewiseLinearCost, marginal
 from dual2.power.data_frames import frame, write_tables
 from dual2.power.generators import Generator
 from dual2.power.line_rows import LineRows, Row
@@ -336,7 +336,7 @@ class Answer:
                 "marginal": self.marginal(i).tolist(),
                 "price": self.bus_price(unit.bus).tolist(),
             }
-            if isinstance(unit.cost, PiecewiseLinear):
+            if isinstance(unit.cost, PiecewiseLinearCost):
                 row["slopes"] = np.transpose(marginal(unit.cost, self.power[i])).tolist()
             if self.case.reserve is not None:
                 row["reserve"] = self.reserve[i].tolist()

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array
-from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinearCost
 from dual2.power.unit_agents import (
     LimitTable,
     Terminal,
@@ -74,7 +74,7 @@ class Commitment:
 
 def check_commitment(unit: "Generator") -> None:
     """Refuse what the relaxation does not cover."""
-    if isinstance(unit.cost, PiecewiseLinear) or unit.reserve_max > 0:
+    if isinstance(unit.cost, PiecewiseLinearCost) or unit.reserve_max > 0:
         raise ProblemError(
             f"{unit!s}: a unit with commitment has a polynomial cost and no reserve here; found "
             f"{'a piecewise linear cost' if unit.reserve_max == 0 else 'reserve_max'}. Leave one "

@@ -13,7 +13,7 @@ Polynomial = tuple[float, Any, float]
 
 
 @dataclass(frozen=True, eq=False)
-class PiecewiseLinear:
+class PiecewiseLinearCost:
     """A convex curve through points; the first and the last piece go on beyond them.
 
     Parameters
@@ -23,7 +23,7 @@ class PiecewiseLinear:
 
     Examples
     --------
-    >>> steps = PiecewiseLinear([0.0, 50.0, 80.0], [0.0, 500.0, 950.0])
+    >>> steps = PiecewiseLinearCost([0.0, 50.0, 80.0], [0.0, 500.0, 950.0])
     >>> steps.slopes.tolist(), float(steps(60.0))
     ([10.0, 15.0], 650.0)
     """
@@ -36,12 +36,12 @@ class PiecewiseLinear:
             store(self, **{name: np.atleast_1d(entries(self, name, getattr(self, name)))})
         if len(self.power) != len(self.cost) or len(self.power) < 2:
             raise ProblemError(
-                f"PiecewiseLinear: {len(self.power)} powers and {len(self.cost)} costs; expected "
-                "as many of each, and at least two."
+                f"PiecewiseLinearCost: {len(self.power)} powers and {len(self.cost)} costs; "
+                "expected as many of each, and at least two."
             )
         if not np.all(np.diff(self.power) > 0):
             raise ProblemError(
-                f"PiecewiseLinear: the powers {self.power.tolist()} do not rise; expected the "
+                f"PiecewiseLinearCost: the powers {self.power.tolist()} do not rise; expected the "
                 "points of a cost from the least power to the greatest."
             )
 
@@ -80,17 +80,17 @@ class PiecewiseLinear:
         return self.slopes[left], self.slopes[right]
 
 
-Cost = Polynomial | PiecewiseLinear
+Cost = Polynomial | PiecewiseLinearCost
 
 
 def curvature(cost: Cost) -> float:
     """c2, which a piecewise linear cost has not."""
-    return 0.0 if isinstance(cost, PiecewiseLinear) else cost[0]
+    return 0.0 if isinstance(cost, PiecewiseLinearCost) else cost[0]
 
 
 def marginal(cost: Cost, power: Array) -> tuple[Array, Array]:
     """Cost of one MW less and of one MW more."""
-    if isinstance(cost, PiecewiseLinear):
+    if isinstance(cost, PiecewiseLinearCost):
         return cost.marginal(power)
     slope = 2.0 * cost[0] * power + cost[1]
     return slope, slope
@@ -98,7 +98,7 @@ def marginal(cost: Cost, power: Array) -> tuple[Array, Array]:
 
 def read_cost(unit: Any, cost: Any) -> Cost:
     """c2, c1, c0 as floats, or a curve; what is not convex is refused."""
-    if not isinstance(cost, PiecewiseLinear):
+    if not isinstance(cost, PiecewiseLinearCost):
         return read_polynomial(unit, cost)
     if np.any(np.diff(cost.slopes) < -1e-9 * np.abs(cost.slopes).max()):
         raise ProblemError(

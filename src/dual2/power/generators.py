@@ -11,7 +11,7 @@ from dual2.errors import ProblemError
 from dual2.functions import PiecewiseQuadratic
 from dual2.functions.arguments import Array, entries, number, store
 from dual2.power.commitment import Commitment, CommittedUnit, check_commitment
-from dual2.power.cost_curves import PiecewiseLinear, curvature, read_cost, read_polynomial
+from dual2.power.cost_curves import PiecewiseLinearCost, curvature, read_cost, read_polynomial
 from dual2.power.unit_agents import (
     LimitTable,
     Terminal,
@@ -33,7 +33,7 @@ class Generator:
     ----------
     name : str
         For tables and messages.
-    cost : (c2, c1), (c2, c1, c0) or PiecewiseLinear
+    cost : (c2, c1), (c2, c1, c0) or PiecewiseLinearCost
         Per hour; c2 ≥ 0; c1 may be a vector of length T. With a linear or piecewise linear cost
         several schedules may be best.
     p_min, p_max : float or vector of length T
@@ -137,7 +137,7 @@ class Generator:
 
     def _parts(self, T: int) -> tuple[list[Array], Array, LimitTable, int]:
         """Slopes, offset and limits of the parts that make up the power, and their number."""
-        if not isinstance(self.cost, PiecewiseLinear):
+        if not isinstance(self.cost, PiecewiseLinearCost):
             slope = by_period(self, "cost", self.cost[1], T)
             return [slope], np.full(T, self.cost[2]), box_limits(self, T), 1
         ends, slopes = self.cost.pieces(float(np.min(self.p_min)), float(np.max(self.p_max)))

@@ -11,7 +11,7 @@ from dual2.errors import ProblemError, unknown_name
 from dual2.functions.arguments import Array
 from dual2.power.branches import read_lines
 from dual2.power.case_file import read_case
-from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinearCost
 from dual2.power.dispatch import OPTIONS, Dispatch, Unit
 from dual2.power.dispatch_checks import check_options
 from dual2.power.flows import Grid
@@ -209,7 +209,7 @@ def _table(case: Mapping[str, Any], name: str, columns: int) -> Array:
     return table
 
 
-def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinear:
+def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinearCost:
     """c2, c1, c0 or the points of a row of gencost."""
     count = int(row[3])
     if row[0] not in (1, 2):
@@ -224,7 +224,7 @@ def _cost(name: str, row: Array) -> tuple[float, ...] | PiecewiseLinear:
             f"has {len(row)} columns; expected {needed}."
         )
     if row[0] == 1:
-        return PiecewiseLinear.of(f"Generator {name!r}", row[4:needed:2], row[5:needed:2])
+        return PiecewiseLinearCost.of(f"Generator {name!r}", row[4:needed:2], row[5:needed:2])
     coefficients = row[4:needed]
     if np.any(coefficients[:-3]):
         raise ProblemError(

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dual2.errors import ProblemError
 from dual2.power.branches import read_lines
-from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinearCost
 from dual2.power.flows import Grid
 
 NO_RATING = (99_999.0, 99.999)
@@ -44,7 +44,7 @@ def _polynomial(row: Any) -> tuple[float, float, float]:
     return float(row.cp2_eur_per_mw2), float(row.cp1_eur_per_mw), float(row.cp0_eur)
 
 
-def _points(row: Any) -> PiecewiseLinear:
+def _points(row: Any) -> PiecewiseLinearCost:
     """Areas [from, to, slope], the first beginning at the cost from·slope."""
     areas = np.atleast_2d(np.asarray(row.points, dtype=float))
     if areas.shape[1] != 3 or np.any(areas[1:, 0] != areas[:-1, 1]):
@@ -56,7 +56,7 @@ def _points(row: Any) -> PiecewiseLinear:
     first = areas[0, 0] * areas[0, 2]
     powers = np.concatenate([areas[:1, 0], areas[:, 1]])
     owner = f"The pwl_cost of '{row.et} {row.element}'"
-    return PiecewiseLinear.of(owner, powers, first + np.concatenate([[0.0], np.cumsum(steps)]))
+    return PiecewiseLinearCost.of(owner, powers, first + np.concatenate([[0.0], np.cumsum(steps)]))
 
 
 def supplied_buses(net: Any) -> list[int]:

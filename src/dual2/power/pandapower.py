@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dual2.errors import Dual2Error, ProblemError
-from dual2.power.cost_curves import PiecewiseLinear
+from dual2.power.cost_curves import PiecewiseLinearCost
 from dual2.power.dispatch import OPTIONS, Dispatch, Unit
 from dual2.power.dispatch_checks import check_options
 from dual2.power.matpower import check_ramps, generator
@@ -180,7 +180,7 @@ def _limits(kind: str, name: str, row: Any) -> list[float]:
 def _unit(kind: str, name: str, row: Any, cost: Any, room: Any, ramp: Any) -> Unit:
     if kind not in TAKERS:
         return generator(name, int(row.bus), cost, room, ramp)
-    if isinstance(cost, PiecewiseLinear):
+    if isinstance(cost, PiecewiseLinearCost):
         raise ProblemError(
             f"Unit {name!r} has a piecewise linear cost; expected a polynomial one of a {kind} "
             "(poly_cost)."

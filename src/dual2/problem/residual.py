@@ -25,7 +25,7 @@ from dual2.problem.scales import (
     CANCELLATION,
     FLOOR,
     TINY,
-    Rows,
+    CouplingRows,
     Scales,
     forces_of,
     justified,
@@ -134,7 +134,7 @@ def kkt(
         nowhere = np.full(p, np.nan)
         return KKT(np.inf, 0, 0, np.inf, 0, np.inf, nowhere, nowhere)
     s, load, squares = np.split(np.array(sums), 3)
-    known = Rows(s, load, np.where(squares > 0, np.sqrt(squares), 1.0))
+    known = CouplingRows(s, load, np.where(squares > 0, np.sqrt(squares), 1.0))
     known = justified(problem, asked, lam, known)
     forced = [(group, told, forces_of(group, told, known)) for group, told in asked]
     known = with_threshold_prices(problem, forced, known)
@@ -196,7 +196,9 @@ def values_of(functions: Any, X: Vector) -> Vector:
         return np.full(len(X), np.nan)
 
 
-def judge_coupling(h: Function, lam: Vector, rows: Rows, atol: float | Vector) -> RowResidual:
+def judge_coupling(
+    h: Function, lam: Vector, rows: CouplingRows, atol: float | Vector
+) -> RowResidual:
     """The worst ratio of a row, see :class:`KKT`."""
     s, p = rows.s, len(lam)
     if p == 0:

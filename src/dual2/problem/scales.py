@@ -35,7 +35,7 @@ UNTOUCHED = 1e300
 """Stands for an infinite price, of a row that no agent touches."""
 
 
-class Rows(NamedTuple):
+class CouplingRows(NamedTuple):
     """The coupling, known to everybody: sums, units, and what is justified."""
 
     s: Vector
@@ -64,8 +64,8 @@ class Scales(NamedTuple):
 
 
 def justified(
-    problem: Problem, asked: list[tuple[Group, Answers]], lam: Vector, rows: Rows
-) -> Rows:
+    problem: Problem, asked: list[tuple[Group, Answers]], lam: Vector, rows: CouplingRows
+) -> CouplingRows:
     """The rows with the largest price and the largest size of a variable that data justify."""
     found = np.zeros((len(problem.agents), 2))
     for group, told in asked:
@@ -108,15 +108,15 @@ def justified_prices(h: Function, lam: Vector) -> Vector:
     return np.where(np.linalg.norm(doubled) <= 1.5 * np.linalg.norm(lam), size, 0.0)
 
 
-def forces_of(group: Group, told: Answers, rows: Rows) -> Vector:
+def forces_of(group: Group, told: Answers, rows: CouplingRows) -> Vector:
     """φ_k of the coordinates of a group."""
     allowed = CANCELLATION * group.A.peaks(1.0 / rows.units) * rows.price
     return group.blocks.norms(np.maximum(told.force, np.minimum(told.pulls, allowed)))
 
 
 def with_threshold_prices(
-    problem: Problem, asked: list[tuple[Group, Answers, Vector]], rows: Rows
-) -> Rows:
+    problem: Problem, asked: list[tuple[Group, Answers, Vector]], rows: CouplingRows
+) -> CouplingRows:
     """The rows with the least price that some coordinate feels; with each group its φ_k."""
     least = np.full((len(problem.agents), problem.p), -UNTOUCHED)
     for group, _, forces in asked:
@@ -125,7 +125,9 @@ def with_threshold_prices(
     return rows._replace(threshold=np.where(threshold < UNTOUCHED, threshold, 0.0))
 
 
-def scales_of(group: Group, told: Answers, force: Vector, rows: Rows, sizes: Vector) -> Scales:
+def scales_of(
+    group: Group, told: Answers, force: Vector, rows: CouplingRows, sizes: Vector
+) -> Scales:
     """The scales of :class:`KKT` for the coordinates of a group; ``sizes`` are those of rows."""
     norms, columns = group.blocks.norms, group.A.peaks(1.0 / rows.units)
     least = FLOOR * rows.units * max(float(np.max(sizes / rows.units, initial=0.0)), rows.length)

@@ -18,7 +18,7 @@ import numpy as np
 from dual2.learn.design import Design, make_design
 from dual2.learn.minimum_norm import MAX_COLUMNS, shorten
 from dual2.learn.separable_classes import is_endless
-from dual2.learn.training import Block, Loss
+from dual2.learn.training import Loss, PartyColumns
 from dual2.learn.training_methods import sums_matter
 from dual2.learn.vertical.labels import Labels
 from dual2.learn.vertical.study import LearnStudy
@@ -128,7 +128,7 @@ def _design(place: Place, estimator: VerticalModel, X: Array, weight: Array) -> 
     return make_design(X, [np.arange(X.shape[1])], weight, penalty, False, estimator._outputs)
 
 
-def _solve(place: Place, block: Block, loss: Loss) -> tuple[Array, Result]:
+def _solve(place: Place, block: PartyColumns, loss: Loss) -> tuple[Array, Result]:
     """The coefficients; a loss with a parameter of its own is solved until they rest."""
     tol = place.study.learning.tol
     if loss.follow is None:
@@ -141,7 +141,7 @@ def _solve(place: Place, block: Block, loss: Loss) -> tuple[Array, Result]:
     return w, result
 
 
-def _follow(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, Result]:
+def _follow(place: Place, block: PartyColumns, loss: Loss, tol: float) -> tuple[Array, Result]:
     """Problem after problem, each with the parameter that suits the scores of the one before."""
     assert loss.follow is not None
     old, now = np.zeros(block.X.shape[1]), max(tol, _FIRST)
@@ -159,7 +159,7 @@ def _follow(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, 
     return w, replace(result, status=Status.STALLED)
 
 
-def _solve_once(place: Place, block: Block, loss: Loss, tol: float) -> tuple[Array, Result]:
+def _solve_once(place: Place, block: PartyColumns, loss: Loss, tol: float) -> tuple[Array, Result]:
     """One problem in columns of length one, with a loss of curvature about one."""
     network, factor = place.study.network, 1.0 / loss.curvature
     share = LocalProblem({place.me: block.agent(factor)}, loss.h(factor), network.n)
