@@ -193,7 +193,7 @@ def test_centres_that_rest_far_away_are_no_solution():
     parts = [far[group] * design.scales[group] for group in design.groups]
     middle = float(design.means @ far)
     parts[-1] = np.append(parts[-1], central.intercept_ - 1e4 + middle)
-    start, loss = training.Model(parts), model._loss(target, weight)
+    start, loss = training.TrainingState(parts), model._loss(target, weight)
     found = training.train(design.blocks, loss, network, model._settings(), start)
     assert np.abs(np.concatenate(found.w)).max() > 1e3 and found.result.status == "CONVERGED"
     assert not found.converged
