@@ -2,11 +2,12 @@
 
 The minimum is that of HiGHS (linear) and CLARABEL (the other solver's where one fails). There is no
 reference where they differ by more than 1e-6 of the terms, or where their point misses a row by
-more than 1e-6 of its terms: with right-hand sides of 1e-11 they return 0. Nor is one where an answer meets
-all rows and costs less: for costs of 1e-11 HiGHS stops at any vertex. An answer CONVERGED is
-wrong if its objective is off by more than 1e-5 of the magnitudes of its terms, or if the residual
-that ``tests/plain_kkt.py`` computes in extended precision exceeds the tolerance (with or without a
-reference). INFEASIBLE and UNBOUNDED are wrong: every program has a solution by construction.
+more than 1e-6 of its terms: with right-hand sides of 1e-11 they return 0. Nor is there one where an
+answer meets all rows and costs less: for costs of 1e-11 HiGHS stops at any vertex. An answer
+CONVERGED is wrong if its objective is off by more than 1e-5 of the magnitudes of its terms, or if
+the residual that ``tests/plain_kkt.py`` computes in extended precision exceeds the tolerance (with
+or without a reference). INFEASIBLE and UNBOUNDED are wrong: every program has a solution by
+construction.
 """
 
 import argparse

@@ -8,6 +8,7 @@ import pytest
 
 import dual2 as d2
 from dual2.methods import Settings
+from dual2.methods.run_status import RunStatus
 from dual2.runtime import local_problem
 from dual2.solving.choice import CANDIDATES, Choice, Size, _by_cost, choose, measure
 from dual2.solving.continuation import Candidates
@@ -235,7 +236,8 @@ def test_the_next_method_goes_on_where_one_stalls(monkeypatch):
     from dual2.methods.dual_newton.newton_loop import DualNewton
 
     def stall(self):
-        self.current = replace(self.current, sums=self.current.sums + 1, status="STALLED")
+        now = self.current
+        self.current = replace(now, sums=now.sums + 1, status=RunStatus.STALLED)
 
     monkeypatch.setattr(DualNewton, "_sum", stall)
     result = d2.solve(made(), PATH, record=False)
@@ -279,6 +281,8 @@ class Cut:
     def __call__(self, choice, start, rounds, seconds):
         status, spent, s, objective, x = self.ends[choice.method.name.replace("-", "")]
         self.given.append((choice.method.name, seconds))
+        if isinstance(start, Result):
+            status = "CONVERGED"
         certificate = Certificate(1.0, 1.0, 1.0, objective, 0, 0, 0, 0.0, None, None, "")
         return Result(
             [np.array([x])], np.array([s]), np.zeros(1), np.zeros((1, 1)), 0.0, Status(status),
@@ -287,9 +291,9 @@ class Cut:
         )  # fmt: skip
 
 
-def automatic(runs, time_limit=60.0):
+def automatic(runs, time_limit=60.0, patience=0):
     methods = [d2.METHODS[name] for name in ("Newton", "interior-point", "L-BFGS")]
-    choice = Choice(methods[0], others=tuple(methods[1:]))
+    choice = Choice(methods[0], others=tuple(methods[1:]), patience=patience)
     h = d2.IndicatorPoint([1.0])
     return Candidates(choice, runs, h, lambda s: s, 1000, time_limit).run(None)
 
@@ -325,3 +329,28 @@ def test_other_ends_are_the_end(end):
 def test_small_limits_are_not_shared():
     runs = Cut(Newton=("TIME_LIMIT", 15.0, 0.0, 1.0, 1.0))
     assert automatic(runs, 15.0).status == "TIME_LIMIT" and runs.given == [("Newton", 15.0)]
+
+
+def test_newton_goes_on_where_the_methods_that_interrupted_it_stall():
+    """Its runs count once: five rounds of each, though the last run has the first one's too."""
+    runs = Cut(
+        Newton=("MAX_ROUNDS", 3.0, 0.0, 1.0, 1.0),
+        interiorpoint=("STALLED", 2.0, 0.5, 1e-1, 2.0),
+        LBFGS=("STALLED", 4.0, 0.5, 1e-1, 3.0),
+    )
+    found = automatic(runs, patience=5)
+    names = [name for name, _ in runs.given]
+    assert names == ["Newton", "interior-point", "L-BFGS", "Newton"]
+    assert (found.status, found.x[0]) == ("CONVERGED", 1.0)
+    assert (found.counts.rounds, found.seconds) == (15, 9.0)
+
+
+def test_columns_over_three_decades_wait_for_newton_no_longer_than_its_patience():
+    rng, scales = np.random.default_rng(0), np.logspace(0, 3, 40)
+    A = rng.standard_normal((300, 40)) * scales
+    y = A @ (rng.standard_normal(40) / scales) + 0.1 * rng.standard_normal(300)
+    own = [(A[:, k : k + 5], d2.SquaredNorm(1e-3), d2.L1Norm(0.01)) for k in range(0, 40, 5)]
+    problem = d2.Problem([d2.Agent(*data) for data in own], d2.SquaredLoss(y))
+    result = d2.solve(problem, d2.Network(nx.path_graph(8)), record=False, progress=False)
+    assert result.status == "CONVERGED" and result.counts.sums <= 100
+    assert "interior-point, since Newton had not converged" in result.explain()

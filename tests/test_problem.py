@@ -60,6 +60,19 @@ def test_singular_values_of_every_shape():
     assert sigma.min2[[1, 5, 6]].tolist() == [0.0, 0.0, 0.0]
 
 
+def test_wide_sparse_matrices_are_measured_by_their_gram_matrix_unless_that_cancels(monkeypatch):
+    rng = np.random.default_rng(2)
+    even = sp.random_array((20, 400), density=0.2, rng=rng, format="csr")
+    uneven = sp.csr_array(sp.diags_array(np.logspace(0, -5, 20)) @ even)
+    exact = [np.linalg.svd(A.toarray(), compute_uv=False) ** 2 for A in (even, uneven)]
+    calls, svd = [], np.linalg.svd
+    monkeypatch.setattr(np.linalg, "svd", lambda a, **k: calls.append(a.shape) or svd(a, **k))
+    sigma = squared_singular_values([even, uneven])
+    assert calls == [(1, 20, 400)]
+    assert sigma.max2 == pytest.approx([values[0] for values in exact], rel=1e-12)
+    assert sigma.min2 == pytest.approx([values[-1] for values in exact], rel=1e-9)
+
+
 def test_singular_values_of_a_large_operator_are_bounded_from_above():
     A = sp.random_array((3000, 2500), density=2e-3, rng=np.random.default_rng(1), format="csc")
     exact = sp.linalg.svds(A, k=1, return_singular_vectors=False, tol=1e-12)[0] ** 2

@@ -87,3 +87,11 @@ def test_the_prox_of_softmax_ends_at_rounding(step, monkeypatch):
 def test_axes_without_the_derivative_itself(f):
     found = prox_jacobian(f, np.zeros(10), 1.0)
     assert jacobian_axes(f, 10) == (0 if found is None else found.ndim)
+
+
+def test_the_jacobian_of_a_polyhedron_counts_as_dense_without_being_formed(monkeypatch):
+    """It takes the singular values of all rows that hold: seconds for thousands of them."""
+    f = d2.IndicatorPolyhedron(np.eye(10)[:3], -np.ones(3), np.full(3, -0.5))
+    found = prox_jacobian(f, np.zeros(10), 1.0)
+    monkeypatch.setattr(np.linalg, "svd", None)
+    assert found is not None and jacobian_axes(f, 10) == found.ndim == 2

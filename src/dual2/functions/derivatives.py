@@ -60,6 +60,8 @@ def _separable(f: PiecewiseQuadratic, v: Array, step: Entries) -> Array:
 def jacobian_axes(f: Function, dim: int) -> int:
     """Axes of what :func:`prox_jacobian` finds: 1 for a diagonal, 3 for blocks; 0 for nothing.
 
+    That of a polyhedron is not formed, since with thousands of rows it takes seconds: it is dense.
+
     Examples
     --------
     >>> from dual2.functions import LogisticLoss, SoftmaxLoss
@@ -68,6 +70,8 @@ def jacobian_axes(f: Function, dim: int) -> int:
     """
     if f.form is not None:
         return 1
+    if isinstance(f, IndicatorPolyhedron):
+        return 2
     zero = np.zeros(dim)
     if _jacobian.dispatch(type(f)) is _jacobian.dispatch(Function):
         found = hessian(f, zero) if f.smooth else None

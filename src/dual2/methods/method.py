@@ -12,6 +12,7 @@ from dual2.methods.deadline import Deadline
 from dual2.methods.parameters import Parameter, Sources
 from dual2.methods.run_status import RunStatus
 from dual2.problem import Problem
+from dual2.problem.residual import KKT
 from dual2.runtime import Runtime
 from dual2.theory.conditions import Needs
 
@@ -70,7 +71,8 @@ class TerminationReport:
     """What an algorithm knows about its iterate after a sum; the same in every process.
 
     ``request`` is the largest of all processes' requests, ``separator`` and ``ray`` (of the agents
-    of this process, flat) prove that a problem is infeasible or unbounded.
+    of this process, flat) prove that a problem is infeasible or unbounded. ``proof`` is the KKT
+    residual of the answer by its definition, if the algorithm has evaluated that.
     """
 
     kkt: float
@@ -79,6 +81,7 @@ class TerminationReport:
     request: int = 0
     separator: np.ndarray | None = None
     ray: np.ndarray | None = None
+    proof: KKT | None = None
 
 
 class SelfTerminating(ABC):

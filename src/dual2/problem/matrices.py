@@ -30,6 +30,10 @@ TALL = 100_000
 """Entries of a matrix with fewer columns than rows from which σ_max² is found from AᵀA. Nothing is
 asked of σ_min, which would lose half its digits there."""
 
+WIDE, SMALL_SQUARE = 4, 1e-6
+"""Columns for each row from which a sparse A_i is measured by A_i A_iᵀ; part of σ_max² below which
+σ_min² is not taken from there."""
+
 LANCZOS_MARGIN = 1.0 + 1e-8
 """Lanczos approaches σ_max² from below; this factor makes it an upper bound again."""
 
@@ -275,6 +279,7 @@ def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
         else:
             result.max2[i], result.min2[i] = lanczos_bound(A)
     for (p, d), members in batches.items():
+        members = [i for i in members if not _measure_wide(matrices[i], i, result)]
         step = max(1, DENSE_ENTRIES // max(p * d, 1))
         for start in range(0, len(members), step):
             chunk = members[start : start + step]
@@ -290,6 +295,21 @@ def squared_singular_values(matrices: Sequence[Any]) -> Sigma:
             result.max2[chunk] = largest**2
             result.min2[chunk] = np.where(full, smallest**2, 0.0)
     return result
+
+
+def _measure_wide(A: Any, place: int, result: Sigma) -> bool:
+    """Take the extremes of a sparse A_i with many columns from A_i A_iᵀ, unless they cancel there.
+
+    The eigenvalues are off by ε·σ_max², so that small ones need the singular values themselves.
+    """
+    p, d = A.shape
+    if not sp.issparse(A) or d < WIDE * p:
+        return False
+    values = np.linalg.eigvalsh((A @ A.T).toarray())
+    if values[0] <= SMALL_SQUARE * values[-1]:
+        return False
+    result.min2[place], result.max2[place] = values[0], values[-1]
+    return True
 
 
 def is_small(A: Any) -> bool:

@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator
 
 from dual2.errors import counted
-from dual2.functions.derivatives import hessian, prox_jacobian
+from dual2.functions.derivatives import hessian, jacobian_axes
 from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.methods.interior_point.plan import block_f, block_g, block_h
 from dual2.methods.message import Layout, triangle_size
@@ -36,6 +36,9 @@ WORTH = 20_000.0
 0.2 ms and 800 MB/s."""
 _SUMS = 8.0
 """Sums of Newton's method."""
+_PATIENCE = 5.0
+"""Part of the predicted rounds after which Newton's method gives way: the prediction is of ordinary
+scales, and with columns over three decades it takes hundreds of sums where others need 40."""
 _TRIALS, _MANY = 20, 100_000
 """Prices in a sum; numbers of Jacobians in a message up to which each price comes with its own."""
 _INTERIOR_SUMS = 45.0
@@ -110,13 +113,15 @@ class Candidate(NamedTuple):
 class Choice(NamedTuple):
     """A method, why it is this one, and whether the problem is known to be in its class.
 
-    ``others`` are the methods that go on, one after the other, where this one stalls.
+    ``others`` are the methods that go on, one after the other, where this one stalls, or where it
+    has taken ``patience`` rounds; 0 is no such limit.
     """
 
     method: Method
     reason: str = ""
     able: bool = False
     others: tuple[Method, ...] = ()
+    patience: int = 0
 
 
 # -- the table ---------------------------------------------------------------------------------
@@ -294,11 +299,10 @@ def _numbers(agent: Agent) -> list[float]:
     d, L, mu = agent.dim, agent.f.L, agent.f.mu
     known, coupled = math.isfinite(L) and agent.f.form is not None, False
     if not (known and agent.g.form is not None):
-        point = np.zeros(d)
-        curve = hessian(agent.f, point) if math.isfinite(L) else None
-        slope = prox_jacobian(agent.g, point, 1.0)
-        known = curve is not None and slope is not None
-        coupled = curve is not None and slope is not None and max(curve.ndim, slope.ndim) > 1
+        curve = hessian(agent.f, np.zeros(d)) if math.isfinite(L) else None
+        axes = jacobian_axes(agent.g, d)
+        known = curve is not None and axes > 0
+        coupled = curve is not None and known and max(curve.ndim, axes) > 1
     dense = isinstance(agent.A, LinearOperator) or (coupled and sp.issparse(agent.A))
     slow = coupled and any(b.kind == KernelKind.CALLBACK for b in prox_blocks(agent.g, d))
     local = max((_PYTHON if slow else 1.0) * float(d) ** 3 * coupled, 100.0 * agent.p * d * dense)
@@ -332,9 +336,12 @@ def _by_cost(size: Size) -> Choice:
     later = sorted(
         (row for row in later if not row.against(size)), key=lambda r: r.predict(size).cost
     )
-    return Choice(
-        METHODS[best.method], reason, best.complete, tuple(METHODS[row.method] for row in later)
-    )
+    patience = 0
+    if best.method == "Newton" and not size.primal and later:
+        patience = round(_PATIENCE * best.predict(size).rounds)
+        reason = f"{reason}; {later[0].method} is next after {patience} rounds"
+    others = tuple(METHODS[row.method] for row in later)
+    return Choice(METHODS[best.method], reason, best.complete, others, patience)
 
 
 def _told(name: str, forecast: Forecast) -> str:

@@ -42,27 +42,53 @@ class Candidates:
         """The result of the first method that solves the problem, or the best of all.
 
         A method that takes over starts from zero. Counts and seconds are those of all runs
-        together, and the explanation mentions each run that did not solve the problem.
+        together, and the explanation mentions each run that did not solve the problem. A first
+        method that was only interrupted by its ``patience`` goes on where all others stall.
         """
         choice, methods = self.choice, list(self.choice.others)
-        best = result = self.attempt(choice, start, self.max_rounds, self._time(0.0, methods))
-        counts, seconds = result.counts, result.seconds
+        most = self._most_rounds(start)
+        first = best = result = self.attempt(choice, start, most, self._time(0.0, methods))
+        waits = result.status == Status.MAX_ROUNDS and most < self.max_rounds
+        spent = _Spent(result.counts, result.seconds)
         said = [_ended(choice, result)]
-        while methods and self._gives_way(result):
-            rounds, spent = self.max_rounds - counts.rounds, self.slowest(seconds)
-            if rounds <= 0 or (self.time_limit is not None and spent >= self.time_limit):
+        while methods and (self._gives_way(result) or (waits and result is first)):
+            if not self._is_left(spent):
                 break
             method = methods.pop(0)
             choice = Choice(method, f"{method.name}, since {'; '.join(said)}", able=True)
-            result = self.attempt(choice, None, rounds, self._time(spent, methods))
-            counts, seconds = _together(counts, result.counts), seconds + result.seconds
+            rounds, seconds = self.max_rounds - spent.counts.rounds, self.slowest(spent.seconds)
+            result = self.attempt(choice, None, rounds, self._time(seconds, methods))
+            spent = spent.plus(result)
             said.append(_ended(choice, result))
             best = self._better(best, result)
+        if waits and self._gives_way(result) and self._is_left(spent):
+            result = self._go_on(first, spent)
+            spent = spent.plus(result).minus(first)
+            said.append(f"it went on; {_ended(self.choice, result)}")
+            best = result if best is first else self._better(best, result)
         if len(said) == 1:
             return result
         if best.status not in _FINAL:
             best = _best_of_all(best, result, said)
-        return replace(best, counts=counts, seconds=seconds)
+        return replace(best, counts=spent.counts, seconds=spent.seconds)
+
+    def _most_rounds(self, start: Start) -> int:
+        """Rounds of the first method; its patience counts from a cold start."""
+        patience = self.choice.patience
+        return min(self.max_rounds, patience) if patience and start is None else self.max_rounds
+
+    def _is_left(self, spent: "_Spent") -> bool:
+        """Whether there are rounds and seconds for another run."""
+        if spent.counts.rounds >= self.max_rounds:
+            return False
+        return self.time_limit is None or self.slowest(spent.seconds) < self.time_limit
+
+    def _go_on(self, first: Result, spent: "_Spent") -> Result:
+        """Continue the first method where its patience had ended."""
+        rounds = self.max_rounds - spent.counts.rounds + first.counts.rounds
+        limit = self._time(self.slowest(spent.seconds), [])
+        limit = None if limit is None else limit + first.seconds
+        return self.attempt(self.choice, first, rounds, limit)
 
     def _time(self, spent: float, later: list[Method]) -> float | None:
         """Seconds of the next method: half of what is left, or all if there is little."""
@@ -95,6 +121,24 @@ class Candidates:
         return found if math.isfinite(found) else math.inf
 
 
+@dataclass(frozen=True)
+class _Spent:
+    """Counts and seconds of all runs so far."""
+
+    counts: Counts
+    seconds: float
+
+    def plus(self, result: Result, sign: int = 1) -> "_Spent":
+        """Those of another run added."""
+        names = [part.name for part in fields(Counts)]
+        both = {k: getattr(self.counts, k) + sign * getattr(result.counts, k) for k in names}
+        return _Spent(Counts(**both), self.seconds + sign * result.seconds)
+
+    def minus(self, result: Result) -> "_Spent":
+        """Those of a run left out, since its continuation has them too."""
+        return self.plus(result, -1)
+
+
 def _best_of_all(best: Result, last: Result, said: list[str]) -> Result:
     """The best answer where no method solved the problem; a limit or an interrupt is the end.
 
@@ -107,17 +151,11 @@ def _best_of_all(best: Result, last: Result, said: list[str]) -> Result:
 
 def _ended(choice: Choice, result: Result) -> str:
     ended = str(result.status).replace("_", " ").lower()
+    if result.status == Status.MAX_ROUNDS:
+        ended = "had not converged"
     if result.status == Status.TIME_LIMIT:
         ended = "reached its time limit"
     return (
         f"{choice.method.name} {ended} after {result.counts.rounds} rounds at a residual of "
         f"{result.certificate.kkt:.1e}"
     )
-
-
-def _together(first: Counts, second: Counts) -> Counts:
-    """The counts of two runs, one after the other."""
-    own = {
-        part.name: getattr(first, part.name) + getattr(second, part.name) for part in fields(Counts)
-    }
-    return Counts(**own)

@@ -201,7 +201,8 @@ class Driver:
         found = algorithm.report
         self.separator, self.ray = found.separator, found.ray
         met = found.status == Status.CONVERGED
-        residual = Residual(found.kkt, met, found.dual, Request(found.request))
+        proof = found.proof if self.stopping.atol == 0 else None  # its units may differ from ours
+        residual = Residual(found.kkt, met, found.dual, Request(found.request), proof)
         return self.stopping.confirm(residual, self.algorithm.x) if met else residual
 
     def _limit(self) -> Status | None:
@@ -298,9 +299,16 @@ class Driver:
     def best_point(self) -> Point:
         """The best iterate whose residual is known, the present one, or where the run began."""
         if self._finite():
-            if self.best is None or self.stopping.observe(*self.point).kkt <= self.schedule.best:
+            if self.best is None or (self._alone and self._is_best()):
+                return self.point
+            if self.stopping.observe(*self.point).kkt <= self.schedule.best:
                 return self.point
         return self.best or self.origin
+
+    def _is_best(self) -> bool:
+        """Whether the present iterate is the best one, which needs no evaluation then."""
+        assert self.best is not None
+        return all(map(np.array_equal, self.point, self.best))
 
     def interrupt(self) -> None:
         """Ask the loop to end at its next pause."""

@@ -54,7 +54,7 @@ class Residual:
     met: bool  # whether all parts meet the tolerance
     dual: Array | None = None  # λ̄, the price the residual is of, known if ``full``
     request: Request = Request.NONE  # the largest of all processes
-    proof: KKT | None = None  # what the plain definitions say, where they were asked
+    proof: KKT | None = None  # what the plain definitions say of (x, dual), where they were asked
 
     @property
     def full(self) -> bool:
@@ -174,7 +174,8 @@ class StoppingTest:
         assert dual is not None
         parts, best = problem.split(x), None
         for price in self._prices(x, dual):
-            proof = evaluate_kkt(problem, parts, price, self._atol, self._rows)
+            known = found.proof if price is dual else None
+            proof = known or evaluate_kkt(problem, parts, price, self._atol, self._rows)
             met = proof.kkt <= _SURELY * self.tol
             if best is None or met or proof.kkt < best.kkt:
                 best = Residual(proof.kkt, met, price, found.request, proof)

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from dual2.conic.linearisation import Outer
+from dual2.methods.deadline import OutOfTime
 from dual2.methods.interior_point.embedding import Embedding
 from dual2.methods.interior_point.residuals import Residuals, find_residuals
 from dual2.methods.interior_point.run import NEARLY, PROGRESS, Run
@@ -61,16 +62,17 @@ class InteriorPoint(Run):
     """
 
     def _sum(self) -> None:
-        """What follows next: units, an iteration, or a polishing step."""
-        self.agents.request = self.request
-        if self.current.phase == Phase.SETUP:
-            self._set_up()
-        elif self.current.phase == Phase.ITERATE:
-            self._iterate()
-        else:
-            self._polish()
-        self._asked = self.agents.asked
-        self.current = replace(self.current, sums=self.agents.sums)
+        """What follows next: units, an iteration, or a polishing step; nothing if time ends."""
+        agents, before = self.agents, self._snapshot()
+        agents.request, agents.deadline = self.request, self.deadline
+        work = {Phase.SETUP: self._set_up, Phase.ITERATE: self._iterate}
+        try:
+            with self.runtime.comm.counted_if_finished():
+                work.get(Phase(self.current.phase), self._polish)()
+        except OutOfTime:
+            self._go_back(before)
+        self._asked = agents.asked
+        self.current = replace(self.current, sums=agents.sums)
 
     def _iterate(self) -> None:
         """One predictor–corrector iteration: two exchanges, three if no step of the grid fits."""
@@ -239,13 +241,18 @@ class InteriorPoint(Run):
                 mark_residual=min(found, now.mark_residual),
                 mark_mu=residuals.mu,
             )
-        # Where the minimum is far away, no relative residual falls, but the merit does.
-        if found < now.best or not now.iterations or (now.curved and now.best >= NEARLY):
+        # A residual of 1 is that of any point. Where the minimum of smooth terms is far away, no
+        # relative residual falls, but the merit does.
+        if found < now.best or now.best >= (NEARLY if now.curved else 1.0):
             self._best, self._best_before = self.agents.points, self._before
             now = replace(
                 now, best=found, kkt=found, best_dual=now.dual, best_tau=now.tau,
                 best_kappa=now.kappa, objective=residuals.objective, magnitude=residuals.magnitude,
             )  # fmt: skip
+            self.current = now
+            if not np.isfinite(now.answer_kkt):  # else an earlier answer stays until a better one
+                self._publish([point.v / now.tau for point in self._best], now.dual / now.tau)
+            return
         self.current = now
 
     def _terminate(self, residuals: Residuals) -> bool:

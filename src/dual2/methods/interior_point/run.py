@@ -18,13 +18,14 @@ from dual2.conic.face import (
     without_dust,
 )
 from dual2.methods.exact_sums import ExactSumMethod, dump_state, load_state
-from dual2.methods.interior_point.agents import Agents
+from dual2.methods.interior_point.exchanges import Exchanges
 from dual2.methods.interior_point.residuals import LEAST_OBJECTIVE
 from dual2.methods.interior_point.state import Phase, State
 from dual2.methods.interior_point.units import ROUNDS
 from dual2.methods.method import TerminationReport
 from dual2.methods.run_status import RunStatus
 from dual2.problem.impossible import proves_infeasible, proves_unbounded
+from dual2.problem.residual import KKT
 from dual2.problem.residual import kkt as evaluate_kkt
 from dual2.runtime import Runtime
 
@@ -55,11 +56,12 @@ class Run(ExactSumMethod):
     """What is not the loop itself; see :class:`.algorithm.InteriorPoint`."""
 
     current: State
+    _proof: KKT | None
     growing: ClassVar[Mapping[str, tuple[int, ...]]] = {"entries": (0,)}
 
     def __init__(self, runtime: Runtime, max_iterations: int) -> None:
         super().__init__(runtime, 2**62)
-        self.max_iterations, self.agents = max_iterations, Agents(runtime)
+        self.max_iterations, self.agents = max_iterations, Exchanges(runtime)
         self._start_cold()
 
     def _set_up(self) -> None:
@@ -173,10 +175,12 @@ class Run(ExactSumMethod):
         One that has ``moved`` to a face must have the objective of the iterate too.
         """
         problem, lam = self.runtime.problem, self._user_dual(dual)
-        kkt = evaluate_kkt(problem, problem.split(x), lam, self.atol, self.atol).kkt
+        proof = evaluate_kkt(problem, problem.split(x), lam, self.atol, self.atol)
+        kkt = proof.kkt
         if not kkt < self.current.kkt or (moved and kkt <= self.tol and not self._same_objective()):
             return
-        self._x, self.current = x, replace(self.current, lam=lam, kkt=float(kkt))
+        self._x, self._proof = x, proof
+        self.current = replace(self.current, lam=lam, kkt=float(kkt))
 
     def _same_objective(self) -> bool:
         """Whether the face has the objective of the iterate from which it was guessed."""
@@ -222,7 +226,7 @@ class Run(ExactSumMethod):
 
     def _publish(self, v: list[Array], dual: Array) -> None:
         """Make a point the answer."""
-        self._x = self.agents.x(v)
+        self._x, self._proof = self.agents.x(v), None
         self.current = replace(self.current, lam=self._user_dual(dual))
 
     @property
@@ -231,10 +235,11 @@ class Run(ExactSumMethod):
         return self._x
 
     def _report(self) -> TerminationReport:
-        proof = self.current.separator if self.current.status == RunStatus.INFEASIBLE else None
         now = self.current
+        proof = now.separator if now.status == RunStatus.INFEASIBLE else None
         ray = self._ray if now.status == RunStatus.UNBOUNDED else None
-        return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof, ray)
+        known = self._proof if now.status == RunStatus.CONVERGED else None
+        return TerminationReport(now.kkt, now.lam, now.status, self._asked, proof, ray, known)
 
     def on_certificate_rejected(self) -> None:
         """Go on after an end to which the definitions did not consent."""
@@ -258,7 +263,7 @@ class Run(ExactSumMethod):
             separator=np.zeros(self.runtime.p),
         )  # fmt: skip
         self._best = self._best_before = self._before = agents.points
-        self._x, self._ray = x.copy(), np.zeros_like(x)
+        self._x, self._ray, self._proof = x.copy(), np.zeros_like(x), None
 
     def state(self) -> dict[str, Any]:
         """Everything needed to continue bit for bit."""
@@ -266,6 +271,14 @@ class Run(ExactSumMethod):
         for label, points in self._saved().items():
             found |= dump_points(label, points)
         return found
+
+    def _snapshot(self) -> tuple[Any, ...]:
+        return self.current, self._best, self._best_before, self._before, self.agents.snapshot()
+
+    def _go_back(self, to: tuple[Any, ...]) -> None:
+        """Leave out an iteration within which time has ended."""
+        self.current, self._best, self._best_before, self._before, points = to
+        self.agents.go_back(points)
 
     def _saved(self) -> dict[str, list[Any]]:
         agents = self.agents
@@ -276,6 +289,7 @@ class Run(ExactSumMethod):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue from a saved :meth:`state`."""
+        self._proof = None
         agents, self.current = self.agents, load_state(State, state)
         self._x, agents.sums = np.array(state["x"], dtype=float), self.current.sums
         if self.current.phase != Phase.SETUP:
