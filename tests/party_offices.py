@@ -13,8 +13,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from dual2.functions import L1Norm, SquaredLoss, SquaredNorm
 from dual2.network import Network
-from dual2.problem import Problem
+from dual2.problem import Agent, Problem
 from dual2.runtime.peers.identity import make_trial
 from dual2.solving.storage import save_problem
 from mpi_runs import variables
@@ -37,6 +40,13 @@ def free_ports(count: int) -> list[int]:
             one.bind(("127.0.0.1", port))
             found.append(port)
     return found
+
+
+def lasso(n: int, p: int = 6, seed: int = 1) -> Problem:
+    """A small problem that the parties of a path can solve."""
+    draw = np.random.default_rng(seed)
+    agents = [Agent(draw.standard_normal((p, 2)), SquaredNorm(1.0), L1Norm(0.1)) for _ in range(n)]
+    return Problem(agents, SquaredLoss(draw.standard_normal(p)))
 
 
 def _own_ports() -> Iterator[int]:

@@ -16,18 +16,9 @@ from dual2.parties.machine import machine_in_words, threads_are_pinned, threads_
 from dual2.parties.party import read_party
 from dual2.parties.session import run_party
 from dual2.runtime.peers.journal import Journal
-from party_offices import Offices
+from party_offices import Offices, lasso
 
 PINNED = {"OMP_NUM_THREADS": "1", "DUAL2_THREADS": "1"}
-
-
-def lasso(n: int) -> d2.Problem:
-    draw = np.random.default_rng(1)
-    agents = [
-        d2.Agent(draw.standard_normal((6, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
-        for _ in range(n)
-    ]
-    return d2.Problem(agents, d2.SquaredLoss(draw.standard_normal(6)))
 
 
 def test_a_run_writes_its_events_as_lines_of_json(tmp_path):

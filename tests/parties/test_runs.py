@@ -25,16 +25,7 @@ from dual2.parties.session import make_transport, open_manager, run_party
 from dual2.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.journal import Journal
-from party_offices import Offices, bits, loopback_hosts
-
-
-def lasso(n: int, p: int = 6, seed: int = 1) -> d2.Problem:
-    draw = np.random.default_rng(seed)
-    agents = [
-        d2.Agent(draw.standard_normal((p, 2)), d2.SquaredNorm(1.0), d2.L1Norm(0.1))
-        for _ in range(n)
-    ]
-    return d2.Problem(agents, d2.SquaredLoss(draw.standard_normal(p)))
+from party_offices import Offices, bits, lasso, loopback_hosts
 
 
 @pytest.fixture

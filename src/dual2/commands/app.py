@@ -67,6 +67,7 @@ COMMANDS = {
     "info": Entry("listing", "info", "Versions, threads and where compiled kernels are kept."),
     "learn": Entry("learn", "learn_app", "Models of columns of several organisations."),
     "party": Entry("party", "party_app", "One party of a run between organisations."),
+    "study": Entry("studies", "study_app", "Set up a study: public files, kits for sites."),
     "certificates": Entry(
         "tls_certificates", "certificates_app", "Keys and certificates of parties."
     ),

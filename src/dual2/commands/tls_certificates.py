@@ -16,12 +16,15 @@ from dual2.runtime.peers.identity import (
     load_key,
     make_key,
     make_request,
+    make_self_signed,
     make_trial,
     parse_certificate,
     read_certificate,
     validity,
 )
 
+OWN_DAYS = 365
+"""Validity of a certificate that a party signs itself."""
 certificates_app = typer.Typer(no_args_is_help=True, help="Keys and certificates of parties.")
 
 
@@ -44,6 +47,22 @@ def trial(
     print(
         f"Keys and certificates are in {out}; give each party its own .key only.", file=sys.stderr
     )
+
+
+@certificates_app.command("create")
+def create_own(
+    name: Annotated[str, typer.Argument(help="Name of the party.")],
+    days: Annotated[float, typer.Option(help="Validity.")] = OWN_DAYS,
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Where to write.")] = Path("."),
+    force: Force = False,
+) -> None:
+    """Make a key and a certificate signed by itself: no authority is needed."""
+    demand_name(name, "NAME")
+    if not days > 0:
+        raise Dual2Error(f"--days {days:g} found; expected a number > 0.")
+    found = make_self_signed(out, name, days, force)
+    print(f"{out / f'{name}.pem'}: {found}")
+    print(f"Send this file. {out / f'{name}.key'} stays here.", file=sys.stderr)
 
 
 @certificates_app.command()

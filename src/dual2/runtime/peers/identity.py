@@ -181,6 +181,19 @@ def make_trial(folder: Path, names: list[str], force: bool = False) -> dict[str,
     return found
 
 
+def make_self_signed(folder: Path, name: str, days: float, force: bool = False) -> str:
+    """A key, ``folder/NAME.key``, and a certificate that it has signed itself; its fingerprint.
+
+    It is no authority. A study pins fingerprints, so nobody has to trust one.
+    """
+    for suffix in ("key", "pem"):
+        refuse_existing(folder / f"{name}.{suffix}", force)
+    key = make_key(folder / f"{name}.key", force)
+    signer = make_certificate(name, key), key
+    own = make_certificate(name, key, signer, days)
+    return write_certificate(folder / f"{name}.pem", own, force)
+
+
 def make_request(name: str, key: Any) -> bytes:
     """A request for a certificate (CSR, PEM) to one's own authority."""
     from cryptography import x509
