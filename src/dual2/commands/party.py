@@ -152,6 +152,45 @@ def run(
 
 
 @party_app.command()
+def serve(
+    folder: Annotated[
+        Path, typer.Argument(metavar="DIR", help="Has a folder with party.toml for each study.")
+    ],
+    quiet: Quiet = False,
+    log: Log = LogFormat.TEXT,
+) -> None:
+    """Take part in all studies of a folder, in one process and through one port."""
+    from dual2.parties.resident import Resident
+
+    forbid_core_dumps()
+    with reporting(quiet, log) as report:
+        Resident(folder, _find_job, report).run()
+
+
+def _find_job(folder: Path) -> tuple[Any, tuple[float, ...]]:
+    """What a resident process does for a study, and the times of the files that it depends on."""
+    file = folder / "party.toml"
+    files = [file, folder / "study.toml"]
+    if not _is_learning(file):
+        from dual2.parties.party import read_party
+        from dual2.parties.session import run_party
+
+        def solve(at_port: Any, report: Callable[[str], None]) -> None:
+            run_party(at_port(read_party(file)), resume=True, report=report)
+
+        return solve, tuple(one.stat().st_mtime for one in files)
+
+    from dual2.learn.vertical.party_file import read_learn_party
+    from dual2.learn.vertical.stages import new_tables, serve_study
+
+    def learn(at_port: Any, report: Callable[[str], None]) -> None:
+        own = read_learn_party(file)
+        serve_study(replace(own, party=at_port(own.party)), report)
+
+    return learn, tuple(one.stat().st_mtime for one in [*files, *new_tables(folder)])
+
+
+@party_app.command()
 def status(file: PartyFile, as_json: AsJson = False) -> None:
     """How a party does, in each run of its study; exit code 4 if one was killed."""
     show_status(file, as_json)

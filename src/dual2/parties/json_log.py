@@ -37,10 +37,9 @@ class JsonLog:
     def __init__(self, stream: TextIO, about: dict[str, Any] | None = None) -> None:
         self._stream, self._about, self._lock = stream, about or {}, threading.Lock()
 
-    def of(self, party: str, run: str, phase: str) -> "JsonLog":
-        """The same log, whose lines name a run; ``phase`` is its folder."""
-        about = self._about | {"party": party, "run": run, "phase": phase}
-        return JsonLog(self._stream, about)
+    def of(self, **about: str) -> "JsonLog":
+        """The same log, whose lines have more entries; a run's have party, run and phase."""
+        return JsonLog(self._stream, self._about | about)
 
     def __call__(self, text: str) -> None:
         """Write a message."""

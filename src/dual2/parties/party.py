@@ -32,6 +32,7 @@ from dual2.runtime.peers.identity import (
     read_certificate,
     validity,
 )
+from dual2.runtime.peers.shared_port import SharedPort
 from dual2.runtime.peers.wire_transport import Neighbour
 
 NEEDED: dict[str, type] = dict.fromkeys(
@@ -64,6 +65,7 @@ class Party:
     neighbours: tuple[Neighbour, ...]
     timing: Timing
     sync: bool = True
+    port: SharedPort | None = None  # open already, for several runs of one process
 
     @property
     def name(self) -> str:

@@ -48,6 +48,7 @@ from dual2.runtime.peers.identity import (
 from dual2.runtime.peers.journal import KEY_FILE, Journal
 from dual2.runtime.peers.masks import Masks, Secret, demand_signed, message_of
 from dual2.runtime.peers.parties import Parties
+from dual2.runtime.peers.shared_port import server_name
 from dual2.runtime.peers.tls_transport import TlsTransport, make_context
 from dual2.runtime.peers.tree_sums import CHUNK_WORDS
 from dual2.runtime.peers.wire_transport import WireTransport
@@ -139,7 +140,7 @@ def take_part(
     """
     journal = Journal(party.state, _about(party, data), resume, party.sync)
     if isinstance(report, JsonLog):
-        report = report.of(party.name, party.study.name, party.state.name)
+        report = report.of(party=party.name, run=party.study.name, phase=party.state.name)
     listener = report.write if isinstance(report, JsonLog) else None
     audit = Audit(party.state / "audit.jsonl", party.study.name, listener)
     board = Board(party.state / "status.json", party)
@@ -233,7 +234,8 @@ def open_carrier(party: Party, limit: int) -> WireTransport:
     server, client = (
         make_context(party.key, party.certificate, trusted, one) for one in (True, False)
     )
-    return TlsTransport(server, client, limit, dead)
+    name = server_name(party.study.digest, party.study.run)
+    return TlsTransport(server, client, limit, dead, name, party.port)
 
 
 # -- the computing thread --------------------------------------------------------------------------

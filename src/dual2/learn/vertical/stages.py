@@ -1,4 +1,7 @@
-"""``dual2 learn run``: align, fit and predict in one process, which starts once."""
+"""``dual2 learn run``: align, fit and predict in one process, which starts once.
+
+A resident process (:mod:`dual2.parties.resident`) does so for each of its studies.
+"""
 
 from pathlib import Path
 
@@ -33,6 +36,20 @@ def run_stages(own: LearnParty, new: Path | None, name: str, report: Report) -> 
     else:
         predict(own, new, name, resume=True, report=report)
     return model
+
+
+def serve_study(own: LearnParty, report: Report) -> None:
+    """Align, fit, and predict for each table in the folder ``predict``, in the order of names."""
+    run_stages(own, None, "", report)
+    for new in new_tables(own.party.file.parent):
+        if not _has_ended(own.at(f"predict-{new.stem}").state):
+            predict(own, new, new.stem, resume=True, report=report)
+
+
+def new_tables(folder: Path) -> list[Path]:
+    """Tables of new rows that a study's folder has."""
+    found = (folder / "predict").glob("*")
+    return sorted(one for one in found if one.suffix in (".csv", ".parquet"))
 
 
 def _has_ended(state: Path) -> bool:

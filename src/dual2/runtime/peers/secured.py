@@ -27,11 +27,15 @@ class Secured:
         What is accepted.
     server : bool
         Whether the other end has dialled.
+    name : str, optional
+        What is named to the other end (SNI): for which run this is.
     """
 
-    def __init__(self, plain: socket.socket, context: ssl.SSLContext, server: bool) -> None:
+    def __init__(
+        self, plain: socket.socket, context: ssl.SSLContext, server: bool, name: str | None = None
+    ) -> None:
         self._plain, self._incoming, self._outgoing = plain, ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server, name)
         self._room = bytearray(_ROOM_BYTES)
         self._received = memoryview(self._room)
         self._unsent = memoryview(b"")

@@ -14,6 +14,7 @@ from typing import Any
 
 from dual2.runtime.peers import wire_transport
 from dual2.runtime.peers.secured import Secured
+from dual2.runtime.peers.shared_port import SharedPort
 from dual2.runtime.peers.stream_tls import Connection, name_of_peer
 from dual2.runtime.peers.wire_transport import AcceptHandler, Neighbour
 
@@ -51,6 +52,8 @@ class _Caller:
         owner = self._owner
         secured = await shake_hands(self._plain, owner.server, True)
         self._connection = Connection(secured, owner.limit, owner.dead)
+        if owner.port is not None:
+            owner.port.know(self.address)
         return self._connection
 
     def leave(self) -> None:
@@ -60,9 +63,11 @@ class _Caller:
         self._plain.close()
 
 
-async def shake_hands(plain: socket.socket, context: ssl.SSLContext, server: bool) -> Secured:
+async def shake_hands(
+    plain: socket.socket, context: ssl.SSLContext, server: bool, name: str | None = None
+) -> Secured:
     """A socket after the handshake, which takes the place of ``plain``."""
-    secured = Secured(plain, context, server)
+    secured = Secured(plain, context, server, name)
     try:
         async with asyncio.timeout(wire_transport.HANDSHAKE_SECONDS):
             await secured.shake_hands()
@@ -85,12 +90,23 @@ class TlsTransport:
         Most bytes of the payload of a frame.
     dead : float
         Seconds in which the other end has to take what is written.
+    name : str, optional
+        What callers name in their handshake: for which run they come.
+    port : SharedPort, optional
+        Accepts for this run among others; otherwise it listens alone.
     """
 
     def __init__(
-        self, server: ssl.SSLContext, client: ssl.SSLContext, limit: int, dead: float
+        self,
+        server: ssl.SSLContext,
+        client: ssl.SSLContext,
+        limit: int,
+        dead: float,
+        name: str | None = None,
+        port: SharedPort | None = None,
     ) -> None:
         self.server, self.client, self.limit, self.dead = server, client, limit, dead
+        self.name, self.port = name, port
         self._listening: list[socket.socket] = []
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -103,6 +119,8 @@ class TlsTransport:
 
     async def listen(self, address: tuple[str, int], accepted: AcceptHandler) -> int:
         """Hand over who connects from now on; the port."""
+        if self.port is not None and self.name is not None:
+            return self._share(self.port, self.name, accepted)
         host, port = address
         found = await asyncio.get_running_loop().getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -124,6 +142,23 @@ class TlsTransport:
             self.begin(self._accept(one, accepted))
         return self._listening[0].getsockname()[1]
 
+    def _share(self, port: SharedPort, name: str, accepted: AcceptHandler) -> int:
+        """Take over those that name this run at a port that several share."""
+        loop = asyncio.get_running_loop()
+
+        def take(plain: socket.socket) -> None:
+            loop.call_soon_threadsafe(self._receive, plain, accepted)
+
+        port.register(name, take)
+        return port.port
+
+    def _receive(self, plain: socket.socket, accepted: AcceptHandler) -> None:
+        """Let somebody in who has just connected."""
+        _prepare(plain)
+        caller = _Caller(plain, self)
+        # A task that is cancelled before its first step never reaches its own cleanup.
+        self.begin(accepted(caller)).add_done_callback(lambda _, one=caller: one.leave())
+
     async def _accept(self, listening: socket.socket, accepted: AcceptHandler) -> None:
         loop = asyncio.get_running_loop()
         while True:
@@ -141,18 +176,17 @@ class TlsTransport:
             except OSError:  # the caller has gone, or there are too many files
                 await asyncio.sleep(_PAUSE)
                 continue
-            _prepare(plain)
-            caller = _Caller(plain, self)
-            # A task that is cancelled before its first step never reaches its own cleanup.
-            self.begin(accepted(caller)).add_done_callback(lambda _, one=caller: one.leave())
+            self._receive(plain, accepted)
 
     async def dial(self, neighbour: Neighbour) -> Connection:
         """Connect to a listening party."""
         assert neighbour.address is not None
-        return await dial(neighbour.address, self.client, self.limit, self.dead)
+        return await dial(neighbour.address, self.client, self.limit, self.dead, self.name)
 
     async def stop(self) -> None:
         """Accept nobody any more."""
+        if self.port is not None and self.name is not None:
+            self.port.unregister(self.name)
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -166,12 +200,16 @@ def _set_once(readable: asyncio.Future[None]) -> None:
 
 
 async def dial(
-    address: tuple[str, int], context: ssl.SSLContext, limit: int, dead: float
+    address: tuple[str, int],
+    context: ssl.SSLContext,
+    limit: int,
+    dead: float,
+    name: str | None = None,
 ) -> Connection:
     """Connect to a listening party; ``ssl.SSLError`` says why it cannot be trusted."""
     async with asyncio.timeout(wire_transport.HANDSHAKE_SECONDS):
         plain = await _connect(*address)
-    return Connection(await shake_hands(plain, context, False), limit, dead)
+    return Connection(await shake_hands(plain, context, False, name), limit, dead)
 
 
 async def _connect(host: str, port: int) -> socket.socket:
