@@ -108,7 +108,7 @@ def test_states_and_disturbances():
     [
         ({"steps": 1.5}, "steps = 1.5; expected an integer"),
         ({"steps": -1}, "steps = -1"),
-        ({"forecast": [[0.0, 0.0], [0.0, 0.0]]}, "forecast is list; expected a function"),
+        ({"forecast": [[0.0, 0.0]]}, "forecast is list; expected a function"),
         ({"disturbance": lambda t: [[0.0, 0.0]]}, "disturbances of 1 subsystems"),
         ({"disturbance": lambda t: [[0.0, 0.0], [0.0]]}, r"'b': its disturbance has shape"),
     ],

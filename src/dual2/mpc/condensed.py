@@ -17,6 +17,7 @@ from dual2.errors import ProblemError
 from dual2.functions import IndicatorPolyhedron, PiecewiseQuadratic, Zero
 from dual2.functions.arguments import Array
 from dual2.functions.polyhedron import EmptySet
+from dual2.mpc.plan_inputs import Target, read_target
 from dual2.mpc.subsystem import Subsystem
 from dual2.problem import Agent
 
@@ -188,19 +189,19 @@ class Condensed:
         start: Array,
         disturbance: Array,
         previous: Array | None = None,
-        reference: Array | None = None,
+        target: Target | None = None,
     ) -> Agent:
         """The agent at a measured state, with the disturbances of the horizon (K, n_x).
 
-        ``previous`` is the input of the step before, from which its rate is limited; ``reference``
-        (K + 1, n_x) is where the state should be, now and after each step.
+        ``previous`` is the input of the step before, from which its rate is limited; ``target``
+        is where states and inputs should be, now and after each step.
         """
         s, K = self.system, self.horizon
         free = self.drift(start, disturbance)
         Q, R = self.weights
         _, G, _ = self.effects
-        wanted = np.tile(s.x_ref, (K + 1, 1)) if reference is None else reference
-        away, rest = free - wanted[1:].ravel(), np.tile(s.u_ref, K)
+        wanted, rest = read_target(s, K, target)
+        away = free - wanted[1:].ravel()
         slope = self.inverse.T @ (2.0 * (G.T @ (Q @ away) - R @ rest))
         constant = away @ Q @ away + rest @ R @ rest
         constant += (start - wanted[0]) @ s.Q @ (start - wanted[0])

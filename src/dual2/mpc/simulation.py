@@ -2,7 +2,6 @@
 
 import os
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +10,8 @@ import numpy as np
 from dual2.errors import ProblemError
 from dual2.functions.arguments import Array
 from dual2.mpc.condensed import Infeasible
-from dual2.mpc.plan_inputs import read_disturbances, read_references
+from dual2.mpc.offset_free import OffsetFree, read_gain, read_plants
+from dual2.mpc.plan_inputs import read_disturbances, read_references, read_schedule
 from dual2.solving.result import NotSolved, Status
 from dual2.solving.unsolved import ACCEPT, check_accept, not_solved
 
@@ -32,6 +32,8 @@ class Simulation:
         Measured states of each subsystem.
     inputs : list of ndarray (steps, n_u)
         Applied inputs.
+    estimates : list of ndarray (steps, n_x)
+        Constant disturbances that each subsystem expected beside the forecast.
     usage, price, limit : ndarray (steps, n_r)
         Use, price and availability of the shared resources at each step.
     cost : float
@@ -51,6 +53,7 @@ class Simulation:
     controller: "Controller" = field(repr=False)
     states: list[Array] = field(default_factory=list)
     inputs: list[Array] = field(default_factory=list)
+    estimates: list[Array] = field(default_factory=list)
     usage: Array = field(default_factory=lambda: np.zeros((0, 1)))
     price: Array = field(default_factory=lambda: np.zeros((0, 1)))
     limit: Array = field(default_factory=lambda: np.zeros((0, 1)))
@@ -99,9 +102,11 @@ def simulate(
     steps: int,
     *,
     warm: bool = True,
-    forecast: Callable[[int], Any] | None = None,
-    disturbance: Callable[[int], Any] | None = None,
-    reference: Callable[[int], Any] | None = None,
+    forecast: Any = None,
+    disturbance: Any = None,
+    reference: Any = None,
+    plant: Any = None,
+    offset_free: bool | float = False,
     previous: Any = None,
     accept: str | None = None,
     **options: Any,
@@ -122,14 +127,22 @@ def simulate(
         How many steps to make.
     warm : bool
         Whether each plan starts from the last one, shifted by one step; else from zero.
-    forecast : callable, optional
-        ``forecast(t)``: disturbances known at time t, as for :meth:`Controller.plan`.
-    disturbance : callable, optional
+    forecast : callable or sequence of arrays (steps, n_x), optional
+        ``forecast(t)``: disturbances known at time t, as for :meth:`Controller.plan`. An array for
+        each subsystem has one row for each step, and its last row holds on.
+    disturbance : callable or sequence of arrays (steps, n_x), optional
         ``disturbance(t)``: what really acts at time t, one vector per subsystem; by default the
         first step of the forecast.
-    reference : callable, optional
+    reference : callable or sequence of arrays (steps, n_x), optional
         ``reference(t)``: where the states should be from time t on, as for
         :meth:`Controller.plan`.
+    plant : sequence or dict by name, optional
+        What the subsystems really do: a :class:`Subsystem` with other matrices, or a function of
+        (x, u, w, t) that returns the next state. Those that are not named are as modelled.
+    offset_free : bool or float
+        Whether subsystems estimate constant disturbances from what their models mispredict, and
+        plan for the steady state nearest to the reference. A number from 0 to 1 is the share of an
+        error that the estimate takes over; True is 0.5.
     previous : sequence of vectors, optional
         Inputs before the first step, for limits of their rates.
     accept : {None, "unsolved"}
@@ -139,13 +152,12 @@ def simulate(
     """
     if not isinstance(steps, int | np.integer) or steps < 0:
         raise ProblemError(f"simulate: steps = {steps!r}; expected an integer ≥ 0.")
-    functions = {"forecast": forecast, "disturbance": disturbance, "reference": reference}
-    for name, given in functions.items():
-        if given is not None and not callable(given):
-            raise ProblemError(
-                f"simulate: {name} is {type(given).__name__}; expected a function of the step, "
-                f"for instance {name}=lambda t: values."
-            )
+    K = controller.horizon
+    forecast = read_schedule(controller, "forecast", forecast, K)
+    disturbance = read_schedule(controller, "disturbance", disturbance, K)
+    reference = read_schedule(controller, "reference", reference, K + 1)
+    plants, gain = read_plants(controller.subsystems, plant), read_gain(offset_free)
+    estimate = OffsetFree(controller.subsystems, gain)
     log, last, path, rows = Simulation(controller), None, [list(states)], []
     size = max(1.0, *(float(np.abs(x).max()) for x in states))
     check_accept("simulate", accept)
@@ -153,11 +165,15 @@ def simulate(
     for t in range(steps):
         known = read_disturbances(controller, None if forecast is None else forecast(t))
         wanted = read_references(controller, None if reference is None else reference(t))
-        given = {"previous": previous, "references": None if reference is None else wanted}
+        expected = estimate.disturbances(known)
+        targets: Any = None if reference is None else wanted
+        if gain:
+            targets = estimate.targets(expected, wanted)
+        given = {"previous": previous, "references": targets}
         try:
             start = last if warm else None
             last = controller.plan(
-                path[-1], known, start=start, time=t, accept=ACCEPT, **given, **options
+                path[-1], expected, start=start, time=t, accept=ACCEPT, **given, **options
             )
         except Infeasible as error:
             error.add_note(f"in step {t} of the simulation")
@@ -173,10 +189,12 @@ def simulate(
             break
         real = known if disturbance is None else read_disturbances(controller, disturbance(t))
         previous = [u[0] for u in last.inputs]
-        now = list(zip(controller.subsystems, path[-1], previous, real, wanted, strict=True))
-        path.append([s.step(x, u, w[0]) for s, x, u, w, _ in now])
-        log.cost += sum(s.stage_cost(x, u, None if r is None else r[0]) for s, x, u, _, r in now)
-        rows.append(_row(last, controller.available(t)[0]))
+        now = list(zip(controller.subsystems, path[-1], previous, wanted, strict=True))
+        moves = zip(plants, path[-1], previous, real, strict=True)
+        path.append([move(x, u, w[0], t) for move, x, u, w in moves])
+        log.cost += sum(s.stage_cost(x, u, None if r is None else r.x[0]) for s, x, u, r in now)
+        rows.append(_row(last, controller.available(t)[0], estimate.estimates))
+        estimate.correct([one[1] for one in last.states], path[-1])
         log.failure = _diverged(controller, path[-1], size, t)
         if log.failure is not None:
             break
@@ -216,18 +234,18 @@ def _diverged(
     return None
 
 
-def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
+def _row(plan: "ControlPlan", available: Array, estimates: list[Array]) -> tuple[Any, ...]:
     """What is kept of a plan: its first step, and how it ended."""
     counts, status = plan.result.counts, plan.result.status
     inputs = [u[0] for u in plan.inputs]
     sent = counts.rounds, counts.sums, counts.latency, counts.floats
-    return plan.usage[0], plan.price[0], available, inputs, sent, status
+    return plan.usage[0], plan.price[0], available, inputs, sent, status, estimates
 
 
 def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
     """Turn the states and the rows into arrays."""
     systems, count = log.controller.subsystems, log.controller.limit.shape[1]
-    columns = list(zip(*rows, strict=True)) or [[]] * 6
+    columns = list(zip(*rows, strict=True)) or [[]] * 7
     log.states = [np.array([step[i] for step in path]) for i in range(len(systems))]
     log.inputs = [
         np.array([step[i] for step in columns[3]]).reshape(-1, s.n_u) for i, s in enumerate(systems)
@@ -238,3 +256,6 @@ def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]
     sent = np.array(columns[4], dtype=int).reshape(-1, 4).T
     log.rounds, log.sums, log.latency, log.floats = sent
     log.statuses = list(columns[5])
+    log.estimates = [
+        np.array([step[i] for step in columns[6]]).reshape(-1, s.n_x) for i, s in enumerate(systems)
+    ]

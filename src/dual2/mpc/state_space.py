@@ -17,6 +17,7 @@ from dual2.errors import CapabilityError
 from dual2.functions import IndicatorBox, Quadratic
 from dual2.functions.arguments import Array
 from dual2.mpc.condensed import Condensed
+from dual2.mpc.plan_inputs import Target, read_target
 from dual2.mpc.subsystem import Subsystem
 from dual2.problem import Agent
 
@@ -53,15 +54,13 @@ class StateSpace:
         start: Array,
         disturbance: Array,
         previous: Array | None = None,
-        reference: Array | None = None,
+        target: Target | None = None,
     ) -> Agent:
         """The agent at a measured state; the disturbances enter the coupling's right-hand side."""
         s, K = self.system, self.horizon
         self._condensed.agent(start, disturbance)  # raises Infeasible, with the limits' names
         W = 2.0 * block_diag(*[s.Q] * K, s.terminal, *[s.R] * K)
-        wanted = np.tile(s.x_ref, (K + 1, 1)) if reference is None else reference
-        target = np.concatenate([wanted.ravel(), np.tile(s.u_ref, K)])
-        f = Quadratic(W, -W @ target)
+        f = Quadratic(W, -W @ np.concatenate([one.ravel() for one in read_target(s, K, target)]))
         lower, upper = (
             np.concatenate([start, np.tile(x, K), np.tile(u, K)])
             for x, u in ((s.x_min, s.u_min), (s.x_max, s.u_max))
