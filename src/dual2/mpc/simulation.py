@@ -34,6 +34,8 @@ class Simulation:
         Applied inputs.
     estimates : list of ndarray (steps, n_x)
         Constant disturbances that each subsystem expected beside the forecast.
+    references : list of ndarray (steps, n_x)
+        Where the states should have been.
     usage, price, limit : ndarray (steps, n_r)
         Use, price and availability of the shared resources at each step.
     cost : float
@@ -54,6 +56,7 @@ class Simulation:
     states: list[Array] = field(default_factory=list)
     inputs: list[Array] = field(default_factory=list)
     estimates: list[Array] = field(default_factory=list)
+    references: list[Array] = field(default_factory=list)
     usage: Array = field(default_factory=lambda: np.zeros((0, 1)))
     price: Array = field(default_factory=lambda: np.zeros((0, 1)))
     limit: Array = field(default_factory=lambda: np.zeros((0, 1)))
@@ -193,7 +196,8 @@ def simulate(
         moves = zip(plants, path[-1], previous, real, strict=True)
         path.append([move(x, u, w[0], t) for move, x, u, w in moves])
         log.cost += sum(s.stage_cost(x, u, None if r is None else r.x[0]) for s, x, u, r in now)
-        rows.append(_row(last, controller.available(t)[0], estimate.estimates))
+        aims = [s.x_ref if r is None else r.x[0] for s, _, _, r in now]
+        rows.append((*_row(last, controller.available(t)[0]), estimate.estimates, aims))
         estimate.correct([one[1] for one in last.states], path[-1])
         log.failure = _diverged(controller, path[-1], size, t)
         if log.failure is not None:
@@ -234,18 +238,18 @@ def _diverged(
     return None
 
 
-def _row(plan: "ControlPlan", available: Array, estimates: list[Array]) -> tuple[Any, ...]:
+def _row(plan: "ControlPlan", available: Array) -> tuple[Any, ...]:
     """What is kept of a plan: its first step, and how it ended."""
     counts, status = plan.result.counts, plan.result.status
     inputs = [u[0] for u in plan.inputs]
     sent = counts.rounds, counts.sums, counts.latency, counts.floats
-    return plan.usage[0], plan.price[0], available, inputs, sent, status, estimates
+    return plan.usage[0], plan.price[0], available, inputs, sent, status
 
 
 def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]) -> None:
     """Turn the states and the rows into arrays."""
     systems, count = log.controller.subsystems, log.controller.limit.shape[1]
-    columns = list(zip(*rows, strict=True)) or [[]] * 7
+    columns = list(zip(*rows, strict=True)) or [[]] * 8
     log.states = [np.array([step[i] for step in path]) for i in range(len(systems))]
     log.inputs = [
         np.array([step[i] for step in columns[3]]).reshape(-1, s.n_u) for i, s in enumerate(systems)
@@ -256,6 +260,7 @@ def _close(log: Simulation, path: list[list[Array]], rows: list[tuple[Any, ...]]
     sent = np.array(columns[4], dtype=int).reshape(-1, 4).T
     log.rounds, log.sums, log.latency, log.floats = sent
     log.statuses = list(columns[5])
-    log.estimates = [
-        np.array([step[i] for step in columns[6]]).reshape(-1, s.n_x) for i, s in enumerate(systems)
-    ]
+    log.estimates, log.references = (
+        [np.array([step[i] for step in column]).reshape(-1, s.n_x) for i, s in enumerate(systems)]
+        for column in columns[6:]
+    )

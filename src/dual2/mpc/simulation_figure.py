@@ -19,7 +19,8 @@ FEW = 8
 def plot_simulation(log: "Simulation", path: str | os.PathLike[str] | None = None) -> "Figure":
     """States, inputs, shared resources with their limits, and prices, over the steps.
 
-    A subsystem with several states (or inputs) is drawn by all of them in one colour.
+    A subsystem with several states (or inputs) is drawn by all of them in one colour. References
+    are dotted, limits dashed, if they are few.
 
     Parameters
     ----------
@@ -32,12 +33,20 @@ def plot_simulation(log: "Simulation", path: str | os.PathLike[str] | None = Non
     states, inputs, shared, prices = figure.axes
     _bundle(states, log, [x[: log.steps + 1] for x in log.states])
     _bundle(inputs, log, log.inputs, steps=True)
+    _references(states, log)
+    systems = log.controller.subsystems
+    _limits(states, [end for s in systems for end in (s.x_min, s.x_max)])
+    _limits(inputs, [end for s in systems for end in (s.u_min, s.u_max)])
     for j in range(log.usage.shape[1]):
         colour = COLOURS[j % len(COLOURS)]
         name = "" if log.usage.shape[1] == 1 else f" {j}"
         _stairs(shared, log.usage[:, j], color=colour, label=f"used{name}")
-        _stairs(shared, log.limit[:, j], color=colour, linestyle="--", label=f"limit{name}")
+        limit = {"color": "black", "linestyle": (j, (4, 3)), "label": f"limit{name}"}
+        _stairs(shared, log.limit[:, j], **limit)
         _stairs(prices, log.price[:, j], color=colour)
+    if log.steps:  # a limit that binds everywhere is not a picture of its rounding errors
+        top = max(float(np.max(log.usage)), float(np.max(log.limit)))
+        shared.set_ylim(min(0.0, 1.1 * float(np.min(log.usage))), 1.15 * max(top, 1e-12))
     shared.legend(frameon=False)
     if len(log.states) <= FEW:
         named = states.get_legend_handles_labels()
@@ -51,6 +60,29 @@ def plot_simulation(log: "Simulation", path: str | os.PathLike[str] | None = Non
     if path is not None:
         write_figure(figure, path)
     return figure
+
+
+def _references(panel: Any, log: "Simulation") -> None:
+    """Where the states with a cost should be, each line once; no forest of them."""
+    columns = [
+        series[:, j]
+        for s, series in zip(log.controller.subsystems, log.references, strict=True)
+        for j in np.flatnonzero(np.diag(s.Q) > 0)
+    ]
+    lines = np.unique(np.array(columns).reshape(-1, log.steps), axis=0)
+    for k, line in enumerate(lines if log.steps and len(lines) <= FEW else []):
+        label = None if k else "reference"
+        panel.plot(line, color="black", linestyle=":", linewidth=1.2, label=label)
+
+
+def _limits(panel: Any, ends: list[Any]) -> None:
+    """Limits as dashed lines, but for those so far away that they would flatten the curves."""
+    low, high = panel.get_ylim()
+    values = np.unique(np.concatenate(ends))
+    near = values[(values >= 1.5 * low - 0.5 * high) & (values <= 1.5 * high - 0.5 * low)]
+    for k, value in enumerate(near if len(near) <= FEW else []):
+        label = None if k else "limit"
+        panel.axhline(value, color="#777777", linestyle="--", linewidth=0.9, label=label)
 
 
 def _bundle(panel: Any, log: "Simulation", series: list[Any], steps: bool = False) -> None:

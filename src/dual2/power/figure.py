@@ -33,7 +33,7 @@ def plot_dispatch(answer: "Answer", path: str | os.PathLike[str] | None = None) 
         figure = new_panels(count, 1, (8.5, 3.6 + count), sharex=True, height_ratios=ratios)
         _over_time(answer, figure.axes[0], figure.axes[-1])
         if stored:
-            _state_of_charge(stored, figure.axes[1])
+            _state_of_charge(answer, stored, figure.axes[1])
     else:
         figure = new_panels(1, 2, (9.5, 3.8))
         _by_unit(answer, *figure.axes)
@@ -87,9 +87,16 @@ def _stored_energy(answer: "Answer") -> dict[str, np.ndarray]:
     return {name: np.append(first[name], energy) for name, energy in answer.energy.items()}
 
 
-def _state_of_charge(stored: dict[str, np.ndarray], panel: Any) -> None:
-    for k, (name, energy) in enumerate(list(stored.items())[:MOST]):
-        panel.plot(energy, "o-", color=COLOURS[k], markersize=3, linewidth=1.4, label=name)
+def _state_of_charge(answer: "Answer", stored: dict[str, np.ndarray], panel: Any) -> None:
+    """Stored energy in the colours of the schedule, with its limits dashed."""
+    colours = {name: COLOURS[k] for k, (name, _) in enumerate(_largest(answer)[:MOST])}
+    limits = {unit.name: getattr(unit, "energy", ()) for unit in answer.case.units}
+    for name, energy in list(stored.items())[:MOST]:
+        colour = colours.get(name, REST)
+        panel.plot(energy, "o-", color=colour, markersize=3, linewidth=1.4, label=name)
+        for end in limits[name]:
+            if np.ndim(end) == 0 and np.isfinite(end):
+                panel.axhline(end, color=colour, linestyle="--", linewidth=0.9)
     panel.set(ylabel="stored, MWh")
     panel.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False)
 
@@ -123,13 +130,15 @@ def _by_unit(answer: "Answer", powers: Any, costs: Any) -> None:
             costs.plot(
                 place[mask], np.array(marginal)[mask], "o", color=colour, label=label, markersize=4
             )
-    costs.axhline(answer.price[0], color="black", linewidth=1.2, label="price")
-    room = 0.1 * max(1.0, abs(answer.price[0]))
-    spread = [*marginal, answer.price[0]]
+    seen = [float(answer.bus_price(unit.bus)[0]) for unit in units]
+    width = {"color": "black", "linewidth": 1.6, "label": "price"}
+    costs.hlines(seen, place - 0.4, place + 0.4, **width)
+    room = 0.1 * max(1.0, *np.abs(seen))
+    spread = [*marginal, *seen]
     costs.set(ylabel="marginal cost per MWh", ylim=(min(spread) - room, max(spread) + room))
     for panel in (powers, costs):
         if len(units) <= 12:
             panel.set_xticks(place, [unit.name for unit in units], rotation=45, ha="right")
         else:
             panel.set_xlabel("unit")
-        panel.legend(frameon=False)
+        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3, frameon=False)
