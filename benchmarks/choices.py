@@ -2,8 +2,9 @@
 
 Parts: ``schedules`` (c and δ of the printed accuracy schedules on the paper's experiments),
 ``modes`` (c and how often the inner test is made, literal mode among them; Experiment I),
-``penalty`` (Tracking-ADMM's rule against the best of eight penalties; Experiment III), ``plain``
-(NPGA-ED on Experiment I as a loop of NumPy that shares no code with the package).
+``accuracy`` (the relative rule for several η, and the printed schedule, for each subsolver on 24
+problems), ``penalty`` (Tracking-ADMM's rule against the best of eight penalties; Experiment III),
+``plain`` (NPGA-ED on Experiment I as a loop of NumPy that shares no code with the package).
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import networkx as nx
 import numpy as np
 
 import dual2 as d2
@@ -29,6 +31,7 @@ C = (1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0)
 DELTA = (0.1, 0.5, 1.0, 2.0, 4.0, 6.0, 8.0, 12.0)
 FACTORS = 10.0 ** np.linspace(-1.75, 1.75, 8)
 CUT = 100_000
+ACCURACY_CUT = 300_000
 L1, L2 = 10.0, 90.0
 """Weights of Experiment I."""
 
@@ -65,6 +68,47 @@ def report_schedules(report: Report, options: argparse.Namespace) -> None:
         report.table(what, [name, "rounds"], rows)
         some = any(isinstance(row[1], int) for row in rows)
         report.expect(some, f"{title}: no value of {name} is good enough.")
+
+
+# -- the accuracy of subproblems ------------------------------------------------------------------
+RULES: dict[str, dict[str, Any]] = {
+    **{f"relative, η = {eta:g}": {"eta": eta} for eta in (0.03, 0.1, 0.3, 0.9)},
+    "printed schedule": {"accuracy": "paper", "constants": "paper"},
+}
+SUBSOLVERS = ("iDAPG", "PDPG", "LPD", "APDG")
+
+
+def full_rank_problem(kappa_f: float, seed: int) -> d2.Problem:
+    """Eight agents that share three resources exactly; A_i random, square or with a column more."""
+    rng = np.random.default_rng(seed)
+    d = 3 + seed % 2
+    f = d2.Quadratic(np.geomspace(1.0, kappa_f, d))
+    agents = [d2.Agent(rng.standard_normal((3, d)), f) for _ in range(8)]
+    return d2.Problem(agents, d2.IndicatorPoint(np.ones(3)))
+
+
+def report_accuracy(report: Report, options: argparse.Namespace) -> None:
+    cases = [(kappa, seed) for kappa in (20.0, 50.0, 100.0) for seed in range(8)]
+    problems = [full_rank_problem(*case) for case in cases[: options.problems]]
+    network = d2.Network(nx.path_graph(8))
+    rows: list[list[Any]] = []
+    for rule, wishes in RULES.items():
+        row: list[Any] = [rule]
+        for subsolver in SUBSOLVERS:
+            chosen: dict[str, Any] = {"method": "iD2A", "subsolver": subsolver, **wishes}
+            results = [
+                d2.solve(problem, network, tol=1e-7, max_rounds=ACCURACY_CUT, **chosen)
+                for problem in problems
+            ]
+            solved = sum(result.status == d2.Status.CONVERGED for result in results)
+            rounds = float(np.median([result.counts.latency for result in results]))
+            row.append(f"{solved} of {len(problems)}, {rounds:.0f}")
+        rows.append(row)
+    title = "iD2A to a KKT residual of 1e-7: converged, exchanges in the median"
+    report.table(title, ["accuracy", *SUBSOLVERS], rows)
+    usual = rows[list(RULES).index("relative, η = 0.1")]
+    whole = f"{len(problems)} of {len(problems)},"
+    report.expect(all(cell.startswith(whole) for cell in usual[1:]), "the default rule failed.")
 
 
 # -- literal mode and the inner test --------------------------------------------------------------
@@ -210,6 +254,7 @@ def compare_with_package(
 PARTS = {
     "schedules": report_schedules,
     "modes": report_modes,
+    "accuracy": report_accuracy,
     "penalty": report_penalty,
     "plain": report_plain,
 }
@@ -220,7 +265,9 @@ def main() -> None:
     parser.add_argument("--gap", type=float, default=1e-8, help="relative distance to reach")
     parser.add_argument("--cut", type=int, default=CUT, help="most rounds of a run")
     parser.add_argument("--figure", type=Path, help="where 'modes' draws its figure")
-    parser.add_argument("--problems", type=int, default=24, help="random problems of 'penalty'")
+    parser.add_argument(
+        "--problems", type=int, default=24, help="problems of 'accuracy', 'penalty'"
+    )
     parser.add_argument("--iterations", type=int, default=3_000_000, help="most of 'plain'")
     parser.add_argument("--same", type=int, default=50_000, help="iterations of both in 'plain'")
     options = parse(parser, PARTS, gap=1e-2, problems=2, cut=20_000, iterations=30_000, same=1_000)

@@ -191,6 +191,7 @@ def test_both_verdicts_are_told_where_the_literal_mode_decides_otherwise(tmp_pat
     assert (literal.verdict, sparse.verdict) == ("not reproduced", "reproduced")
     assert literal.where.endswith("literal mode") and "every tenth iteration" in sparse.where
     assert literal.printed and not sparse.printed, "a claim counts once"
+    assert (literal.sparse, sparse.sparse) == ("reproduced", "")
     assert LITERAL in literal.measured and LITERAL not in sparse.measured
 
 
@@ -200,6 +201,6 @@ def test_one_row_where_both_modes_agree(tmp_path):
     (claim,) = _exp1_store(
         tmp_path, {iD2A: 10, MiD2A: 100, iD2A + LITERAL: 20, MiD2A + LITERAL: 90}
     )
-    assert claim.verdict == "reproduced" and "the same verdict" in claim.reason
+    assert claim.verdict == claim.sparse == "reproduced" and "the same verdict" in claim.reason
     (claim,) = _exp1_store(tmp_path / "2", {iD2A: 10, MiD2A: 100})
     assert "literal" not in claim.where + claim.reason

@@ -3,6 +3,7 @@
 import csv
 import json
 import shutil
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def store(tmp_path_factory):
 def test_every_file_is_written(store):
     found = {path.name for path in store.folder.iterdir() if path.is_file()}
     of_paper = {"exp1-paper.png", "exp1-paper.pdf"}
-    assert found == FILES | of_paper | {"report.html", "plan.json"}
+    assert found == FILES | of_paper | {"report.html", "claims.csv", "plan.json"}
     assert "Claim 2" in (store.folder / "report.html").read_text()
 
 
@@ -76,6 +77,15 @@ def test_csv_holds_every_row_of_every_trace(store):
     assert len(rows) == sum(len(run.trace.get("rounds", ())) for run in store.runs("exp1"))
     seeds = list(csv.DictReader((store.folder / "mine-a-b.csv").read_text().splitlines()))
     assert {row["run"] for row in seeds} == {"iD2A, seed 0", "iD2A, seed 1"}
+
+
+def test_claims_are_rows_with_both_verdicts(tmp_path):
+    both = replace(CLAIMS[0], sparse="not reproduced")
+    draw(fill(tmp_path).folder, about=ABOUT, claims=lambda store: [both, CLAIMS[1]])
+    with (tmp_path / "claims.csv").open(encoding="utf-8", newline="") as file:
+        first, second = csv.DictReader(file)
+    assert (first["literal"], first["every tenth iteration"]) == ("reproduced", "not reproduced")
+    assert (second["verdict"], second["literal"]) == ("not reproduced", "")
 
 
 def test_json_tells_what_was_run_and_reached(store):

@@ -2,14 +2,18 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+import dual2 as d2
 from dual2.paper import theory_claims as module
 from dual2.paper.theory_claims import inner_complexities, samples, theory_claims
 from dual2.paper.verdicts import NOT_REPRODUCED, REPRODUCED
-from dual2.theory import analyse
+from dual2.theory import accepts, analyse, conditions
+
+TABLE = conditions.TABLE
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +22,7 @@ def verdicts():
 
 
 def test_every_claim_has_its_verdict(verdicts):
-    assert Counter(verdicts.values()) == {REPRODUCED: 8, NOT_REPRODUCED: 4}
+    assert Counter(verdicts.values()) == {REPRODUCED: 9, NOT_REPRODUCED: 4}
     wrong = [text for text, verdict in verdicts.items() if verdict == NOT_REPRODUCED]
     words = ("convex function of ρ", "attains its minimum", "Case 2", "Case 2: APDG")
     assert all(word in text for word, text in zip(words, wrong, strict=True))
@@ -62,3 +66,24 @@ def test_samples_are_of_their_case():
         assert analyse(one.problem, one.network, constants="paper").case.name == one.case
         mus = [agent.f.mu for agent in one.problem.agents]
         assert len(set(np.round(mus, 12))) == one.problem.n
+
+
+def test_table_1_admits_other_h_for_the_papers_methods_only(monkeypatch):
+    assert module._widest_h().verdict == REPRODUCED
+    wider = replace(TABLE[-2], point=False)  # as if NPGA's row allowed every h
+    monkeypatch.setattr(conditions, "TABLE", (*TABLE[:-2], wider, TABLE[-1]))
+    assert module._widest_h().verdict == NOT_REPRODUCED
+
+
+@pytest.mark.parametrize("method", ["iD2A", "MiD2A"])
+def test_what_table_1_admits_is_solved(method):
+    """Every combination that the printed conditions admit, by the printed rules."""
+    network = d2.Network([(0, 1)])
+    admitted = [p for p in module.condition_samples() if accepts(p)[method].accepted]
+    assert len(admitted) == 28
+    for problem in admitted:
+        result = d2.solve(
+            problem, network, method=method, constants="paper", accuracy="paper", tol=1e-6,
+            max_rounds=100_000,
+        )  # fmt: skip
+        assert result.status == d2.Status.CONVERGED, (problem.agents[0].g, problem.h)

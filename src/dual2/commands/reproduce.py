@@ -20,19 +20,26 @@ from dual2.paper.problems import experiment1
 from dual2.paper.reproduction import Reproduction
 from dual2.paper.reproduction import reproduce as run_experiments
 from dual2.paper.theorem_bounds import bounded_run, bounds_figure
-from dual2.paper.verdicts import VERDICTS
+from dual2.paper.verdicts import VERDICTS, Claim
 from dual2.solving.plotting import write_figure
 
-COSTS = {"agree": ("agree_rounds",), "local": LOCAL, "coupling": COUPLING, "sec": ("seconds",)}
+COSTS = {
+    "agree": ("agree_rounds",),
+    "numbers": ("floats",),
+    "local": LOCAL,
+    "coupling": COUPLING,
+    "sec": ("seconds",),
+}
 """Columns of the table of ``reproduce`` besides rounds: trace columns that each adds up."""
 
-WIDTH = 90
+WIDTH = 100
 """Columns that the table needs."""
 
 LEGEND = """\
 rounds    exchanges with neighbours when the gap was first met
 for good  the same from when on it stayed there
 agree     exchanges of scalars for sums and maxima over all agents
+numbers   numbers sent by all agents together
 local     calls to ∇f and prox g
 coupling  calls to A, Aᵀ and prox h*
 sec       seconds; noisy, as several runs share the machine
@@ -84,6 +91,8 @@ def reproduce(
     print(LEGEND)
     for claim in found.claims:
         print(f"{claim.verdict:<18} {claim.where}: {claim.text}")
+    if both := [claim for claim in found.claims if claim.sparse]:
+        console.print(_modes(both))
     _tell_rest(found, out)
     if bounds and not found.outcome.interrupted:
         _draw_bounds(experiment, out)
@@ -106,8 +115,18 @@ def _costs(title: str, runs: list[StoredRun], target: float) -> Table:
     return table
 
 
+def _modes(claims: list[Claim]) -> Table:
+    """The verdicts on each claim in both modes."""
+    title = "Verdicts, and how often the inner test is made"
+    table = plain_table(title, ("claim", "literal: always", "every tenth iteration"), ())
+    for claim in claims:
+        experiment = claim.where.partition(" (")[0].partition(", text")[0]
+        table.add_row(f"{experiment}: {claim.text}", claim.verdict, claim.sparse)
+    return table
+
+
 def _cost(spent: dict[str, float] | None, columns: tuple[str, ...]) -> str:
-    if spent is None:
+    if spent is None or not set(columns) <= spent.keys():
         return "-"
     total = sum(spent[name] for name in columns)
     if columns == ("seconds",):

@@ -97,7 +97,7 @@ def _both_modes(
     literal = judge(twin, group, f"{where}, literal mode", runs)
     same = literal.verdict == sparse.verdict
     more = f" {SPARSE}: the same verdict." if same else ""
-    yield replace(literal, printed=printed, reason=literal.reason + more)
+    yield replace(literal, printed=printed, reason=literal.reason + more, sparse=sparse.verdict)
     if not same:
         yield replace(sparse, where=f"{where}. {SPARSE}", printed=False)
 

@@ -3,7 +3,7 @@
 For each group of runs there are NAME.csv (traces), NAME.json (what was run and what came out),
 NAME.png and NAME.pdf (convergence). Groups of the paper have NAME-paper.png and NAME-paper.pdf as
 well: what the paper's own figure shows, in its three panels, for print. One report.html has all of
-it. The same store gives the same bytes, whenever it is drawn.
+it, claims.csv the claims of the paper. The same store gives the same bytes, whenever it is drawn.
 """
 
 import os
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 SUFFIXES = ("csv", "json", "png", "pdf")
 """Files of each group."""
 
-REPORT = "report.html"
+REPORT, CLAIMS = "report.html", "claims.csv"
+"""The page, and the claims as a table: one row each, in both modes if literal runs are there."""
 
 OF_PAPER, OF_PAPER_SUFFIXES, OF_PAPER_WIDTH = "-paper", ("png", "pdf"), 10.0
 """End of the name of the figure that shows what the paper shows, its files and width in inches."""
@@ -66,7 +67,8 @@ def draw(
         for name in sorted(of_paper)
         for suffix in OF_PAPER_SUFFIXES
     ]
-    files.append(store.folder / REPORT)
+    judged = claims is not None and bool(about.keys() & names.keys())
+    files += [store.folder / CLAIMS] * judged + [store.folder / REPORT]
     for file in files:
         refuse_existing(file, force)
     for group, name in names.items():
@@ -75,7 +77,9 @@ def draw(
         if name in of_paper:
             stem = store.folder / f"{name}{OF_PAPER}"
             _draw_runs([run for run in store.runs(group) if _of_paper(run)], stem, "")
-    found = claims(store) if claims and about.keys() & names.keys() else []
+    found = claims(store) if claims and judged else []
+    if judged:
+        write_atomically(store.folder / CLAIMS, claims_csv(found))
     write_atomically(store.folder / REPORT, page(store, about, found))
     return [file for file in files if file.exists()]
 
@@ -116,6 +120,16 @@ def csv_text(runs: Sequence[StoredRun]) -> str:
         values = [np.asarray(run.trace.get(column, blank)).tolist() for column in columns]
         rows += [[name, *row] for row in zip(*values, strict=True)]
     return to_csv(["run", *columns], rows)
+
+
+def claims_csv(claims: "Sequence[Claim]") -> str:
+    """The claims as rows; the two modes are empty where a claim was judged once only."""
+    head = ["claim", "where", "verdict", "literal", "every tenth iteration", "measured", "reason"]
+    rows = [
+        [c.text, c.where, c.verdict, c.verdict if c.sparse else "", c.sparse, c.measured, c.reason]
+        for c in claims
+    ]
+    return to_csv(head, rows)
 
 
 def json_text(group: str, runs: Sequence[StoredRun]) -> str:

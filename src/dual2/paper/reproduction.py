@@ -11,7 +11,7 @@ from dual2.bench.store import Store, StoredRun
 from dual2.files import refuse_existing
 from dual2.paper.captions import ABOUT
 from dual2.paper.claims import Claim, claims
-from dual2.paper.figures import REPORT, SUFFIXES, draw
+from dual2.paper.figures import CLAIMS, REPORT, SUFFIXES, draw
 from dual2.paper.planned_runs import QUICK_TARGET, TARGET, cases, groups
 from dual2.paper.theory_claims import GROUP
 from dual2.solving.plotting import require
@@ -76,7 +76,7 @@ def reproduce(
         QUICK_TARGET if quick else TARGET,
         {group: store.runs(group) for group in chosen},
         [claim for claim in claims(store) if claim.group in (*chosen, GROUP)],
-        [file for file in files if file.stem in chosen or file.name == REPORT],
+        [file for file in files if file.stem in chosen or file.name in (REPORT, CLAIMS)],
         outcome,
     )
 

@@ -34,6 +34,8 @@ class Claim:
     group: str  # the runs that it was judged by
     # whether the paper says so of this very setting; else it is one of ours: a variant, an aim
     printed: bool = True
+    # the verdict with the inner test at every tenth iteration, if this one is of literal runs
+    sparse: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,12 +70,18 @@ class Cost:
     high: float = math.inf
 
     def __repr__(self) -> str:
-        number = _grouped(self.low)
+        number = grouped(self.low)
         return number if self.high == self.low else f"> {number}"
 
 
-def _grouped(value: float) -> str:
-    """A whole number, its digits in threes."""
+def grouped(value: float) -> str:
+    """A whole number, its digits in threes.
+
+    Examples
+    --------
+    >>> grouped(1234567.0).split()
+    ['1', '234', '567']
+    """
     return f"{value:,.0f}".replace(",", "\u202f")
 
 
@@ -197,5 +205,5 @@ def _ratio(
     mine, other = (cost(runs[name], axis, target, order.measure) for name in (a, b))
     mark = ">" if other.high > other.low else "<" if mine.high > mine.low else ""
     value = other.low / mine.low if mine.low > 0 else math.inf
-    times = f"{value:.3g}" if value < 1000 else _grouped(value)
+    times = f"{value:.3g}" if value < 1000 else grouped(value)
     return value, f"{b} spends {mark}{times}× the {AXIS_NAMES[axis]} of {a}"
