@@ -59,8 +59,9 @@ def _kind(case: Case) -> str:
 def _numbers(run: StoredRun, target: float) -> str:
     """How many numbers all agents had sent when the gap met the target for good."""
     settled = rows_at_gap(run.trace, target)[1]
-    known = settled is not None and "floats" in settled
-    return f", {grouped(settled['floats'])} numbers sent" if known else ""
+    if settled is None or "floats" not in settled:
+        return ""
+    return f", {grouped(settled['floats'])} numbers sent"
 
 
 def _least(kind: str, entries: Sequence[Entry]) -> str:

@@ -295,7 +295,7 @@ _RULE_WHY = (
 def condition_samples() -> tuple[Problem, ...]:
     """Two agents with each f, g and h of a list: strongly convex or flat, seven h, four g."""
     one = np.ones(2)
-    curved, flat = Quadratic([1.0, 2.0]), Quadratic([1.0, 0.0])
+    curved, flat = Quadratic(np.array([1.0, 2.0])), Quadratic(np.array([1.0, 0.0]))
     gs = Zero(), L1Norm(0.1), IndicatorBox(-1.0, 1.0), IndicatorNonnegative()
     hs = (
         IndicatorPoint(one),
