@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import dual2 as d2
-from dual2.theory import analyse
+from dual2.theory import analyse, condition_numbers
 
 
 def unequal_agents(seed, case):
@@ -85,3 +85,59 @@ def test_case_3_reaches_the_linear_schedule():
     assert result.status == d2.Status.CONVERGED
     np.testing.assert_allclose(np.concatenate(result.x), [0.5, 1.0, 0.5, 1.0], rtol=1e-6)
     assert "linearly" in result.explain()
+
+
+def chebyshev_polynomial(C):
+    """P_K(C) = I - T_K(c₂(I - c₃C))/T_K(c₂), K = ⌊√κ_C⌋, by the recursion of T_K."""
+    eigenvalues = np.linalg.eigvalsh((C + C.T) / 2)
+    top, kappa = eigenvalues[-1], eigenvalues[-1] / eigenvalues[1]
+    c2, c3 = (kappa + 1) / (kappa - 1), 2 / ((1 + 1 / kappa) * top)
+    identity = np.eye(len(C))
+    last, now = identity, c2 * (identity - c3 * C)
+    scalar_last, scalar = 1.0, c2
+    for _ in range(int(np.floor(np.sqrt(kappa))) - 1):
+        last, now = now, 2 * c2 * (identity - c3 * C) @ now - last
+        scalar_last, scalar = scalar, 2 * c2 * scalar - scalar_last
+    return identity - now / scalar
+
+
+@pytest.mark.parametrize("case", [1, 2, 3])
+@pytest.mark.parametrize("seed", range(10))
+def test_condition_numbers_are_the_printed_ones(case, seed):
+    """The notes of the complexity table, and κ_F by Lemma 11, with the network's C and P_K(C)."""
+    problem, network, blocks, spectra = unequal_agents(seed, case)
+    n, p = len(blocks), len(blocks[0])
+    mu_h = L_h = 0.5 if case == 1 else 0.0
+    C = network.mix(np.eye(n))
+    C, fast = (C + C.T) / 2, chebyshev_polynomial((C + C.T) / 2)
+    mu_f, L_f = min(s[0] for s in spectra), max(s[-1] for s in spectra)
+    sigma2 = max(np.linalg.norm(A, 2) ** 2 for A in blocks)
+    steepest = max(np.linalg.norm(A, 2) ** 2 / s[0] for A, s in zip(blocks, spectra, strict=True))
+    full = np.zeros((n * p, n * p))
+    for i, A in enumerate(blocks):
+        full[i * p : (i + 1) * p, i * p : (i + 1) * p] = A @ A.T
+
+    found = condition_numbers(problem, network)
+    assert found.kappa_f == pytest.approx(L_f / mu_f)
+    for matrix, where, ours in (
+        (C, network, found.kappa_A_rho),
+        (fast, network.chebyshev(), found.kappa_A_rho_prime),
+    ):
+        values = np.linalg.eigvalsh(matrix)
+        rho = (steepest + L_h / n) / values[-1]
+        smallest = np.linalg.eigvalsh(full + rho * L_f * np.kron(matrix, np.eye(p)))[0]
+        assert ours == pytest.approx(sigma2 / smallest, rel=1e-6)
+        flattest = min(
+            np.linalg.eigvalsh(A @ A.T)[0] / s[-1] for A, s in zip(blocks, spectra, strict=True)
+        )
+        below = {1: [mu_h / n], 2: [flattest, smallest / L_f], 3: [smallest / L_f]}[case]
+        top = rho * values[-1]
+        kappa_F = (steepest + L_h / n + top) / max(top, *below) * values[-1] / values[1]
+        assert analyse(problem, where, constants="paper").kappa_F == pytest.approx(kappa_F)
+    values = np.linalg.eigvalsh(C)
+    assert found.kappa_C == pytest.approx(values[-1] / values[1])
+    if case == 1:
+        assert found.kappa_pd == pytest.approx(sigma2 / (mu_f * mu_h / n))
+    if case == 2:
+        smallest2 = min(np.linalg.svd(A)[1][-1] ** 2 for A in blocks)
+        assert found.kappa_A == pytest.approx(sigma2 / smallest2)
