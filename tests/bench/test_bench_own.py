@@ -65,6 +65,12 @@ method = "METHOD:METHOD"
 [[methods]]
 method = "auto"
 """
+
+
+def three_agents(seed):
+    return d2.Problem([d2.Agent([[1.0]], d2.SquaredNorm(1.0 + seed))] * 3, d2.SquaredLoss([1.0]))
+
+
 MODULES = {"PROBLEM": PROBLEM, "NETWORK": NETWORK, "METHOD": METHOD}
 
 
@@ -154,6 +160,46 @@ def test_own_names_become_cases_and_an_edit_makes_others(own, tmp_path):
 
 def _places(case):
     return [case.problem_options["network"]["build"]]
+
+
+@pytest.fixture
+def package(tmp_path, own):
+    """The same modules as an installed package with entry points; a config with their names."""
+    modules = dict(re.findall(r'"(own\d+_\d):(\w+)"', own))
+    names = {attribute: f"{module}:{attribute}" for module, attribute in modules.items()}
+    groups = {"problems": "make", "networks": "wheel", "methods": "METHOD"}
+    info = tmp_path / f"{next(iter(modules))}-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1.0\n")
+    points = [f"[dual2.{group}]\nmy-{k} = {names[k]}\n" for group, k in groups.items()]
+    (info / "entry_points.txt").write_text("".join(points))
+    for attribute, name in names.items():
+        own = own.replace(name, f"my-{attribute}")
+    return own, names
+
+
+def test_names_of_entry_points_become_cases(package, tmp_path):
+    text, names = package
+    cases = parse_config(text, "c.toml", tmp_path).cases
+    assert cases[0].problem == names["make"] and cases[0].group.startswith("my-make")
+    assert cases[0].solve["method"] == names["METHOD"] and cases[0].label == "NPGA-ED"
+    assert cases[0].problem_options["network"]["build"] == names["wheel"]
+    found = benchmark({"p": three_agents}, {"path": nx.path_graph}, ["my-METHOD"], tol=1e-4)
+    assert [line.method for line in found.lines] == ["my-METHOD"]
+
+
+def test_an_entry_point_does_not_replace_a_name_of_ours(package, tmp_path):
+    text, _ = package
+    points = next(tmp_path.glob("*.dist-info")) / "entry_points.txt"
+    points.write_text(points.read_text().replace("my-METHOD", "iD2A"))
+    cases = parse_config(text.replace("my-METHOD", "iD2A"), "c.toml", tmp_path).cases
+    assert cases[0].solve["method"] == "iD2A"
+    twice = tmp_path / "other-1.0.dist-info"
+    twice.mkdir()
+    (twice / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0\n")
+    (twice / "entry_points.txt").write_text("[dual2.problems]\nmy-make = math:sqrt\n")
+    with pytest.raises(Dual2Error, match="more than one package: math:sqrt"):
+        parse_config(text, "c.toml", tmp_path)
 
 
 @pytest.mark.parametrize(

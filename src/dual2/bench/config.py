@@ -35,7 +35,7 @@ import inspect
 import itertools
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
@@ -46,7 +46,14 @@ from dual2.bench.arguments import Count, Weight, check_table
 from dual2.bench.builders import PROBLEMS, fingerprint, user_problem
 from dual2.bench.case import Case
 from dual2.bench.config_checks import FOR_ALL, FOR_SOME, Checks, Table, Variants
-from dual2.bench.imported import code_digests, is_imported, method_called, search_in
+from dual2.bench.imported import (
+    code_digests,
+    entry_point,
+    is_imported,
+    is_method,
+    method_called,
+    search_in,
+)
 from dual2.bench.topologies import NETWORKS, build_network
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import parse_toml, read_text
@@ -129,6 +136,9 @@ class _Reader(Checks):
         self.folder = folder
         search_in(folder)
         self.explain("", check_table, document, dict.fromkeys(PARTS, Any))
+        for part in _NAMED:
+            for where, table in self.entries(part, False):
+                self.explain(where, _resolve, table, part)
 
     def config(self) -> Config:
         """The whole config."""
@@ -251,6 +261,25 @@ class _Reader(Checks):
         if not whole or not seeds:
             self.fail("seeds", f"{seeds!r} found; expected a list of whole numbers ≥ 0.")
         return list(dict.fromkeys(seeds))
+
+
+_NAMED: dict[str, tuple[str, Callable[[str], bool]]] = {
+    "methods": ("method", is_method),
+    "problems": ("build", PROBLEMS.known.__contains__),
+    "networks": ("build", NETWORKS.known.__contains__),
+}
+"""Parts of a config, the entry that names something, and whether a name is one of ours."""
+
+
+def _resolve(table: Table, part: str) -> None:
+    """Replace an entry point's name by ``module:attribute``, so that every process finds it."""
+    key, ours = _NAMED[part]
+    name = table.get(key)
+    if isinstance(name, str) and not is_imported(name) and not ours(name):
+        if found := entry_point(part, name):
+            table[key] = found
+            if key == "build":
+                table.setdefault("name", name)
 
 
 @cache

@@ -1,6 +1,8 @@
 """Methods, problems and networks of the user's own, named ``module:attribute``.
 
-The folder of a config is searched first, then whatever Python finds by itself.
+The folder of a config is searched first, then whatever Python finds by itself. An installed package
+may give such a name a short one: an entry point of the group ``dual2.methods``,
+``dual2.problems`` or ``dual2.networks``.
 """
 
 import hashlib
@@ -9,6 +11,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -40,6 +43,26 @@ def search_in(folder: str | os.PathLike[str]) -> None:
 def is_imported(name: str) -> bool:
     """Whether a name means an attribute of a module, and none of ours."""
     return ":" in name
+
+
+def entry_point(kind: str, name: str) -> str:
+    """``module:attribute`` of an installed entry point; empty if there is none of that name.
+
+    ``kind``: ``"methods"``, ``"problems"`` or ``"networks"``. Two packages that claim one name are
+    an error.
+
+    Examples
+    --------
+    >>> entry_point("methods", "nobody's")
+    ''
+    """
+    found = {one.value for one in entry_points(group=f"dual2.{kind}", name=name)}
+    if len(found) > 1:
+        raise Dual2Error(
+            f"{name!r} is an entry point of dual2.{kind} in more than one package: "
+            f"{', '.join(sorted(found))}. Name the one you mean as module:attribute."
+        )
+    return found.pop() if found else ""
 
 
 def find_object(name: str) -> Any:
@@ -123,8 +146,17 @@ def hints_of(function: Callable[..., Any]) -> dict[str, Any]:
         return {}
 
 
+def is_method(name: str) -> bool:
+    """Whether a name is that of one of our methods, or ``"auto"``."""
+    try:
+        find_method(name)
+    except CapabilityError:
+        return name.lower() == AUTO
+    return True
+
+
 def method_called(name: str) -> Method | str:
-    """A method by our name or by ``module:attribute``; ``"auto"`` stays what it is.
+    """A method by our name, an entry point's or ``module:attribute``; ``"auto"`` stays as it is.
 
     Examples
     --------
@@ -137,7 +169,10 @@ def method_called(name: str) -> Method | str:
     if name.lower() == AUTO:
         return AUTO
     if not is_imported(name):
-        return find_method(name)
+        plugin = "" if is_method(name) else entry_point("methods", name)
+        if not plugin:
+            return find_method(name)
+        name = plugin
     found = find_object(name)
     if not isinstance(found, Method):
         raise CapabilityError(

@@ -7,10 +7,11 @@ from dual2.bench.summary import Line
 from dual2.solving.result import Status
 
 HEAD = (
-    r"problem and network & method & rounds & quartiles & $\mathcal{A}$ & $\mathcal{B}$ "
-    r"& numbers sent & solved \\"
+    r"problem and network & method & rounds & quartiles & agreement & $\mathcal{A}$ "
+    r"& $\mathcal{B}$ & numbers sent & solved \\"
 )
-"""𝒜 counts calls of ∇f and prox g, ℬ those of A, Aᵀ and prox h*."""
+"""Agreement counts exchanges of scalars, which are waited for as rounds are; 𝒜 counts calls of ∇f
+and prox g, ℬ those of A, Aᵀ and prox h*."""
 
 _SPELLED = {
     "\\": r"\textbackslash{}",
@@ -58,7 +59,7 @@ def latex_table(lines: Sequence[Line], remark: str) -> str:
         [
             *(f"% {text}" for text in remark.splitlines()),
             r"% needs \usepackage{booktabs}; medians over the seeds",
-            r"\begin{tabular}{@{}llrrrrrr@{}}",
+            r"\begin{tabular}{@{}llrrrrrrr@{}}",
             r"\toprule",
             HEAD,
             *body,
@@ -76,7 +77,7 @@ def _row(line: Line, place: str, least: float) -> str:
     spread = f"{_number(line.rounds[0])}--{_number(line.rounds[2])}"
     if not math.isfinite(line.rounds[0]):
         spread = "--"
-    costs = [_number(line.costs[kind]) for kind in ("local", "coupling", "floats")]
+    costs = [_number(line.costs[kind]) for kind in ("agree_rounds", "local", "coupling", "floats")]
     solved = f"{line.statuses.get(Status.CONVERGED, 0)}/{sum(line.statuses.values())}"
     return " & ".join([place, escaped(line.method), rounds, spread, *costs, solved]) + r" \\"
 
