@@ -47,10 +47,11 @@ def test_drawn_again_elsewhere_the_bytes_are_the_same(store, tmp_path):
 
 
 def test_the_figure_for_print_has_what_the_paper_shows(tmp_path, monkeypatch):
-    asked = {}
+    asked, looks = {}, []
 
     def spy(named, **more):
         asked[len(more.get("panels", ()))] = list(named)
+        looks.append(more["styles"])
         return plot_trace(named, **more)
 
     monkeypatch.setattr("dual2.paper.figures.plot_trace", spy)
@@ -59,13 +60,16 @@ def test_the_figure_for_print_has_what_the_paper_shows(tmp_path, monkeypatch):
         stored("iD2A, ρ = ρ*", 2e3, method="iD2A"),
         stored("iD2A, ρ = ρ*, literal", 3e3, method="iD2A", accuracy="literal"),
         stored("Newton", 40, method="Newton", notes={"ours": True}),
+        stored("MiD2A, ρ = ρ*", 2e3, method="MiD2A"),
     ]
     for run in runs:
         store.save(run)
     store.plan([run.case for run in runs])
     drawn(tmp_path)
-    assert len(asked[0]) == 3
-    assert asked[3] == ["iD2A, ρ = ρ*"]
+    assert len(asked[0]) == 4
+    assert asked[3] == ["iD2A, ρ = ρ*", "MiD2A, ρ = ρ*"]
+    of_iD2A, of_MiD2A = (looks[-1][name] for name in asked[3])
+    assert not of_iD2A.marker and of_MiD2A.marker, "told apart in black and white"
 
 
 def test_csv_holds_every_row_of_every_trace(store):

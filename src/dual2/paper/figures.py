@@ -8,7 +8,7 @@ it, claims.csv the claims of the paper. The same store gives the same bytes, whe
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,7 @@ from dual2.errors import Dual2Error
 from dual2.files import refuse_existing, to_csv, write_atomically
 from dual2.paper.planned_runs import LITERAL
 from dual2.paper.report import page
-from dual2.solving.plotting import PANELS, measure_of, plot_trace, require, write_figure
+from dual2.solving.plotting import PANELS, Style, measure_of, plot_trace, require, write_figure
 from dual2.solving.storage import to_json
 
 if TYPE_CHECKING:
@@ -104,11 +104,19 @@ def _draw_runs(runs: Sequence[StoredRun], stem: Path, title: str) -> None:
         return
     named = dict(zip(labels(shown), shown, strict=True))
     looks = dict(zip(named, styles(shown), strict=True))
+    if not title:  # in black and white only a marker parts MiD2A from iD2A
+        looks = {name: _marked(named[name], look) for name, look in looks.items()}
     print_form = {} if title else {"panels": PANELS[:3], "width": OF_PAPER_WIDTH}
     figure = plot_trace(named, title=title or None, styles=looks, **print_form)
     for suffix in (".png", ".pdf"):
         write_figure(figure, stem.with_suffix(suffix))
         figure.set_layout_engine("none")  # both files have the layout of the first
+
+
+def _marked(run: StoredRun, look: Style) -> Style:
+    """The look of a run in print."""
+    is_mid2a = str(run.case.solve.get("method", "")).lower() == "mid2a"
+    return replace(look, marker="*") if is_mid2a and not look.marker else look
 
 
 def csv_text(runs: Sequence[StoredRun]) -> str:
