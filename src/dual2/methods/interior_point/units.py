@@ -73,13 +73,18 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block], SchurFactors]:
 
 
 def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
-    """Largest entry of every row over all agents and h, and the largest cost."""
+    """Largest entry of every row over all agents, and the largest cost.
+
+    The entry 1 of h's slack counts where no agent has one: its column takes any unit, and a row of
+    1e-9 must not look like one of size 1.
+    """
     rows = np.zeros((agents.runtime.n, agents.p + 1))
     for block in blocks[:-1]:
         rows[block.places, :-1] = block.A.largest_in_rows()
         rows[block.places, -1] = block.largest_cost()
-    own = np.append(blocks[-1].A.largest_in_rows()[0], blocks[-1].largest_cost())
-    return np.maximum(agents.runtime.allreduce_max(rows), own)
+    sizes, public = agents.runtime.allreduce_max(rows), blocks[-1]
+    found = np.where(sizes[:-1] > 0, sizes[:-1], public.A.largest_in_rows()[0])
+    return np.append(found, max(sizes[-1], public.largest_cost()))
 
 
 def _fill_offsets(agents: Agents, places: int) -> Callable[[Array, Array], None]:
