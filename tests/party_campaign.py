@@ -32,6 +32,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"method": "Newton", "tol": 1e-8},
     {"method": "iD2A", "tol": 1e-2},
     {"method": "L-BFGS", "tol": 1e-6},
+    {"method": "interior-point", "tol": 1e-8},
 ]
 
 

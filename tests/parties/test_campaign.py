@@ -1,4 +1,4 @@
-"""Processes that are killed, paused, cut off and moved, by three fixed schedules."""
+"""Processes that are killed, paused, cut off and moved, by four fixed schedules."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from mpi_runs import run
 from ready import PYTHON
 
 SCRIPT = Path(__file__).resolve().parents[1] / "party_campaign.py"
-FIRST, COUNT = 3, 3
+FIRST, COUNT = 3, 4
 
 
 def test_processes_survive_their_faults():

@@ -40,10 +40,26 @@ def solve_between(circle: Circle, problem: d2.Problem, **options) -> list[d2.Res
     return circle.run(program)
 
 
-def test_five_parties_on_a_ring_answer_with_the_bits_of_one_process(tmp_path):
-    problem, circle = lasso(5), Circle(tmp_path, EDGES[5])
-    found = solve_between(circle, problem, method="Newton")
-    here = d2.solve(problem, circle.network, method="Newton", sums="exact", record=False)
+def linear_program(n: int) -> d2.Problem:
+    """Costs without curvature, for the interior-point method."""
+    draw = np.random.default_rng(n)
+    box = d2.IndicatorBox(0.0, 2.0)
+    agents = [
+        d2.Agent(draw.standard_normal((3, 3)), d2.Zero().tilt(draw.uniform(0.1, 1.0, 3)), box)
+        for _ in range(n)
+    ]
+    return d2.Problem(agents, d2.IndicatorPoint(sum(a.A.sum(axis=1) for a in agents)))
+
+
+@pytest.mark.parametrize("n", [3, 5])
+@pytest.mark.parametrize(
+    ("made", "method"), [(lasso, "Newton"), (linear_program, "interior-point")]
+)
+def test_parties_with_masks_answer_with_the_bits_of_one_process(tmp_path, n, made, method):
+    problem, circle = made(n), Circle(tmp_path, EDGES[n])
+    found = solve_between(circle, problem, method=method)
+    here = d2.solve(problem, circle.network, method=method, sums="exact", record=False)
+    assert here.status == "CONVERGED"
     for i, one in enumerate(found):
         assert (one.status, one.counts, one.objective) == (here.status, here.counts, here.objective)
         assert one.counts.latency == here.counts.latency

@@ -315,13 +315,13 @@ def limits_of(lower: Array, upper: Array) -> tuple[Array, Array]:
 
 # -- helpers -----------------------------------------------------------------------------------
 def dot(a: Array, b: Array) -> Array:
-    """Inner products of rows."""
-    return np.einsum("ij,ij->i", a, b)
+    """Inner products of rows; the bits of one do not depend on how many there are."""
+    return np.multiply(a, b).sum(axis=1)
 
 
 def dot2(a: Array, b: Array) -> Array:
     """The same for both sides of bounds."""
-    return np.einsum("kij,kij->i", a, b)
+    return dot(a[0], b[0]) + dot(a[1], b[1])
 
 
 def _fold(z: Array) -> Array:

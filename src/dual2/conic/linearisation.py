@@ -180,7 +180,7 @@ class Linearisation:
         total = dot(self.weights, rhs.M)
         if not self.outer.near:
             return total + self.outer.tau * dot2(self.block.g, pushed)
-        total = total + rhs.c.sum(axis=(0, 2)) - dot2(self.rs, pushed)
+        total = total + rhs.c[0].sum(axis=1) + rhs.c[1].sum(axis=1) - dot2(self.rs, pushed)
         total = total + rhs.eta * dot2(point.s, point.z)
         if self.rows is not None:
             total = total + self.rows.target_sum(rhs.c_rows[0])
