@@ -41,7 +41,8 @@ SMALLEST_SIGMA, CONE_SIGMA, CAREFUL_SIGMA = 1e-8, 0.1, 0.5
 SHORTEST = 1e-9
 """A shorter step means that the numbers fail."""
 SHORTEST_TAU = 1e-100
-"""A shorter τ says that no proof will be found; its square would soon be 0."""
+"""A shorter τ says that no proof will be found, a longer one than the inverse that numbers fail:
+squares would soon be 0 or infinite."""
 SUFFICIENT, LEAST_MERIT = 0.1, 1e-10
 """Part of the predicted fall of the merit that a step must bring; where it need not fall."""
 SHORTER = 0.6 ** np.arange(17)
@@ -83,7 +84,7 @@ class InteriorPoint(Run):
         if self.current.curved:
             length, told = self._search(length, told)
         stuck = length < SHORTEST and self.current.iterations and not self.current.resumed
-        if stuck or self.current.tau < SHORTEST_TAU:
+        if stuck or not SHORTEST_TAU < self.current.tau < 1.0 / SHORTEST_TAU:
             self._end_iterations()
             return
         self.current = replace(self.current, resumed=False)
@@ -232,14 +233,16 @@ class InteriorPoint(Run):
         """Keep the best point, and note when the iterations have last got on."""
         now, found = self.current, residuals.relative
         clear = found < PROGRESS * now.mark_residual
+        # The whole iterate may shrink towards 0, which is no progress: μ is that of size 1.
+        mu = residuals.mu / max(now.tau, now.kappa) ** 2
         if now.best >= NEARLY:  # far from a solution gaps say little, complementarity more
-            clear = clear or residuals.mu < PROGRESS * now.mark_mu
+            clear = clear or mu < PROGRESS * now.mark_mu
         if clear:
             now = replace(
                 now,
                 progress_at=now.iterations,
                 mark_residual=min(found, now.mark_residual),
-                mark_mu=residuals.mu,
+                mark_mu=mu,
             )
         # A residual of 1 is that of any point. Where the minimum of smooth terms is far away, no
         # relative residual falls, but the merit does.
