@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from scipy.optimize import linprog
 
 import dual2 as d2
+from dual2.conic.cones import ConeScaling
 from dual2.conic.standard_form import standard_form
 from dual2.methods.interior_point.algorithm import InteriorPoint
 from dual2.methods.interior_point.messages import LEVELS, mark_levels, shortest
@@ -249,3 +250,35 @@ def counted(function, found):
         return found[-1]
 
     return call
+
+
+@pytest.mark.parametrize("calls", [60, 130])
+def test_a_system_without_factors_ends_with_the_best_answer(calls, monkeypatch):
+    """While it iterates, and while it polishes."""
+    from dual2.conic import linearisation
+    from dual2.conic.sparse_system import NoFactors
+
+    made, right = [], linearisation.factorise
+
+    def factorise(*arguments):
+        made.append(1)
+        if len(made) > calls:
+            raise NoFactors
+        return right(*arguments)
+
+    monkeypatch.setattr(linearisation, "factorise", factorise)
+    draw, box = np.random.default_rng(0), d2.IndicatorBox(0.0, 2.0)
+    agents = [
+        d2.Agent(draw.standard_normal((3, 4)), d2.Zero().tilt(draw.uniform(0.1, 1, k)), box)
+        for k in (4, 4, 4, 4)
+    ]
+    b = sum(agent.A @ np.full(4, 0.9) for agent in agents)
+    result = d2.solve(d2.Problem(agents, d2.IndicatorPoint(b)), NETWORK, **EXACT)
+    assert result.status in ("STALLED", "CONVERGED") and np.any(result.x[0])
+
+
+def test_a_cone_at_its_boundary_has_a_finite_scaling():
+    s = np.array([1.0, 0.6, 0.8])  # the determinant rounds to 0 or below
+    scaling = ConeScaling(s, np.array([1.0, -0.6, -0.8]))
+    assert np.isfinite(scaling.w).all() and np.isfinite(scaling.point).all()
+    assert np.abs(scaling.w).max() < 1e17

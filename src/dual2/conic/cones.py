@@ -12,7 +12,7 @@ import numpy as np
 from dual2.conic.standard_form import ConicRows
 
 Array = np.ndarray
-TINY = 1e-300
+EPS, TINY = float(np.finfo(np.float64).eps), 1e-300
 LONGEST_STEP = 1e9
 """Stands for a step without a limit."""
 
@@ -21,6 +21,11 @@ def determinant(x: Array) -> float:
     """x_0² − |x_1…|², without cancellation near the boundary."""
     r = float(np.linalg.norm(x[1:]))
     return float((x[0] - r) * (x[0] + r))
+
+
+def inner_determinant(x: Array) -> float:
+    """That of a point inside, at least what rounding of x leaves: never 0 beside a large x_0."""
+    return max(determinant(x), (EPS * float(x[0])) ** 2, TINY)
 
 
 def jordan_product(a: Array, b: Array) -> Array:
@@ -40,9 +45,9 @@ class ConeScaling:
     """
 
     def __init__(self, s: Array, z: Array) -> None:
-        ds, dz = (np.sqrt(max(determinant(x), TINY)) for x in (s, z))
+        ds, dz = (np.sqrt(inner_determinant(x)) for x in (s, z))
         sn, zn = s / ds, z / dz
-        gamma = np.sqrt(max(0.5 * (1.0 + sn @ zn), TINY))
+        gamma = np.sqrt(max(0.5 * (1.0 + sn @ zn), 1.0))  # less is rounding: sn @ zn >= 1
         w = sn + zn
         w[1:] = sn[1:] - zn[1:]
         self.w, self.eta = w / (2.0 * gamma), float(np.sqrt(ds / dz))
@@ -70,7 +75,7 @@ class ConeScaling:
     def divide(self, c: Array) -> Array:
         """The u with λ∘u = c."""
         point = self.point
-        first = (point[0] * c[0] - point[1:] @ c[1:]) / max(determinant(point), TINY)
+        first = (point[0] * c[0] - point[1:] @ c[1:]) / inner_determinant(point)
         return np.concatenate([[first], (c[1:] - first * point[1:]) / point[0]])
 
 

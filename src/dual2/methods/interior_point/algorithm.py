@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from dual2.conic.linearisation import Outer
+from dual2.conic.sparse_system import NoFactors
 from dual2.methods.deadline import OutOfTime
 from dual2.methods.interior_point.embedding import Embedding
 from dual2.methods.interior_point.residuals import Residuals, find_residuals
@@ -72,6 +73,11 @@ class InteriorPoint(Run):
                 work.get(Phase(self.current.phase), self._polish)()
         except OutOfTime:
             self._go_back(before)
+        except NoFactors:  # beyond the accuracy of the numbers; between processes an error
+            if self.runtime.comm.size > 1:
+                raise
+            self._go_back(before)
+            self._stop_early()
         self._asked = agents.asked
         self.current = replace(self.current, sums=agents.sums)
 

@@ -92,6 +92,13 @@ class Run(ExactSumMethod):
         if not np.isfinite(now.answer_kkt):
             self._publish([point.v / now.best_tau for point in self._best], dual)
 
+    def _stop_early(self) -> None:
+        """What an iteration or a polishing step without factors leaves: the best point so far."""
+        if self.current.phase == Phase.ITERATE:
+            self._end_iterations()
+        else:
+            self._end_polish()
+
     def _resume(self) -> None:
         """Continue the iterations from the best point, to a smaller residual."""
         now, self.agents.points = self.current, self._best
