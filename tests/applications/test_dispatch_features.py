@@ -57,7 +57,7 @@ def test_state_of_charge_in_the_figure(tmp_path):
     figure = answer.plot(tmp_path / "day.png")
     labels = [axes.get_ylabel() for axes in figure.axes]
     assert labels == ["power, MW", "stored, MWh", "price per MWh"]
-    [line] = figure.axes[1].get_lines()
+    line, *_ = figure.axes[1].get_lines()
     assert line.get_ydata() == pytest.approx([10.0, *answer.energy["battery"]])
     assert len(dispatch.Dispatch(GENERATORS, DEMAND, graph=CHAIN[:1]).solve().plot().axes) == 2
 

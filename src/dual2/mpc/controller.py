@@ -234,7 +234,8 @@ class Controller:
             A plan that has not converged comes with a warning that says what it violates;
             ``"unsolved"`` takes it without.
         **options
-            Options of :func:`dual2.solve` (method, tol = 1e-6, runtime, …).
+            Options of :func:`dual2.solve` (method, tol = 1e-6, runtime, …). The trace of the run is
+            recorded with ``record=True`` or a ``reference`` only.
 
         Raises
         ------
@@ -249,6 +250,7 @@ class Controller:
             x, duals = self.shifted(start, now, known)
             start = (self._answers(problem, x, duals), duals)
         options.setdefault("tol", TOL)
+        options.setdefault("record", "reference" in options)
         check_accept("Controller.plan", accept)
         throw = options.pop("throw", False)
         result = solve_for_all(problem, self.network, start=start, **options)

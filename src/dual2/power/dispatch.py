@@ -227,6 +227,10 @@ class Dispatch:
         not converged says so first, with what it violates, and comes with a warning;
         ``accept="unsolved"`` takes it without.
 
+        The trace of the run is recorded with ``record=True`` or a ``reference`` only: a residual in
+        every iteration takes each storage's nearest feasible schedule, many times the work of an
+        iteration.
+
         Raises
         ------
         ProblemError
@@ -236,6 +240,7 @@ class Dispatch:
         """
         check_accept("Dispatch.solve", accept)
         throw = options.pop("throw", False)
+        options.setdefault("record", "reference" in options)
         result, rows = solve_by_rows(self, options)
         if result.status == Status.INFEASIBLE:
             raise ProblemError(self._contradiction(result, rows))
