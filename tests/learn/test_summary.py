@@ -102,3 +102,31 @@ def test_refusals():
     again = pickle.loads(pickle.dumps(dl.VerticalRidge(0.0).fit(X, Y)))
     with pytest.raises(d2.ProblemError, match="Call fit again before summary"):
         again.summary()
+
+
+def test_coefficients_are_drawn_with_their_intervals(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    summary = (
+        dl.VerticalRidge(0.0).fit(pd.DataFrame(X[:, :3], columns=["a", "b", "c"]), Y).summary()
+    )
+    panel = summary.plot(tmp_path / "coefficients.png").axes[0]
+    drawn = {round(float(x), 9) for line in panel.lines[:2] for x in line.get_xdata()}
+    assert drawn == {round(float(v), 9) for v in summary.coef[:3]}
+    ends = np.array([part[:, 0] for lines in panel.collections for part in lines.get_segments()])
+    np.testing.assert_allclose(np.sort(ends[:, 0]), np.sort(summary.lower[:3]))
+    assert [label.get_text() for label in panel.get_yticklabels()] == ["a", "b", "c"]
+    assert (tmp_path / "coefficients.png").exists()
+
+
+def test_calibration_is_drawn_against_the_diagonal(tmp_path):
+    pytest.importorskip("matplotlib", reason="figures need matplotlib")
+    rows = [
+        {"predicted": 0.2, "observed": 0.3, "rows": 25.0},
+        {"predicted": 0.9, "observed": 0.8, "rows": 4.0},
+    ]
+    panel = dl.plot_calibration(rows, tmp_path / "calibration.png").axes[0]
+    diagonal, points = panel.lines[0], panel.lines[1]
+    assert list(diagonal.get_xdata()) == list(diagonal.get_ydata()) == [0, 1]
+    assert list(points.get_xdata()) == [0.2, 0.9] and list(points.get_ydata()) == [0.3, 0.8]
+    with pytest.raises(d2.ProblemError, match="no calibration to draw"):
+        dl.plot_calibration([])

@@ -11,6 +11,7 @@ except ImportError as error:
 
 from dual2.learn.classification import VerticalLinearSVC, VerticalLogisticRegression
 from dual2.learn.inference import Summary
+from dual2.learn.model_figures import plot_calibration, plot_coefficients
 from dual2.learn.newton_models import VerticalGammaRegressor, VerticalTweedieRegressor
 from dual2.learn.ordinal import VerticalOrdinalRegression
 from dual2.learn.path import Models, Path, enet_path, lasso_path, regularisation_path
@@ -50,5 +51,7 @@ __all__ = [
     "VerticalTweedieRegressor",
     "enet_path",
     "lasso_path",
+    "plot_calibration",
+    "plot_coefficients",
     "regularisation_path",
 ]

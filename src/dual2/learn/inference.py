@@ -7,6 +7,7 @@ as many columns as there are coefficients, is summed once: then everybody knows 
 party i the covariance Z_i(ZᵀFZ)⁻¹Z_iᵀ of its own coefficients.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -99,6 +100,12 @@ class Summary:
             "upper": self.upper,
         }
         return DataFrame(columns, index=self.names)
+
+    def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
+        """Coefficients with their intervals; see :func:`dual2.learn.plot_coefficients`."""
+        from dual2.learn.model_figures import plot_coefficients
+
+        return plot_coefficients(self, path)
 
     def __str__(self) -> str:
         head = ("", "coef", "std err", self.kind, f"P>|{self.kind}|", "[0.025", "0.975]")
