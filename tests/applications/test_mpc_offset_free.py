@@ -143,3 +143,13 @@ def test_errors():
         loop(1, reference=[np.zeros(2), np.zeros((3, 1))])
     with pytest.raises(d2.ProblemError, match="forecast is float; expected a function of the step"):
         loop(1, forecast=1.0)
+
+
+def test_a_tidy_frame_has_every_number():
+    pytest.importorskip("pandas", reason="frames need pandas")
+    log = loop(4)
+    frame = log.frame().set_index(["quantity", "subsystem", "entry", "step"])["value"]
+    assert len(frame) == 2 * 5 * 2 + 2 * 4 + 3 * 4
+    assert frame["state", "b", 1, 4] == log.states[1][4, 1]
+    assert frame["input", "a", 0, 2] == log.inputs[0][2, 0]
+    assert frame["price", "", 0, 0] == log.price[0, 0]

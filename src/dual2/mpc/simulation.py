@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dual2.errors import ProblemError
+from dual2.errors import CapabilityError, ProblemError
 from dual2.functions.arguments import Array
 from dual2.mpc.condensed import Infeasible
 from dual2.mpc.offset_free import OffsetFree, read_gain, read_plants
@@ -91,6 +91,27 @@ class Simulation:
             f"{int(np.sum(self.rounds))} rounds; a shared limit bound in {bound} steps"
         )
         return text if self.failure is None else f"ENDED EARLY: {self.failure}\n{text}"
+
+    def frame(self) -> Any:
+        """All series as a tidy pandas frame: step, subsystem, quantity, entry, value.
+
+        The shared resources have their usage, price and limit in rows of subsystem ``""``. States
+        have one step more than inputs.
+        """
+        try:
+            from pandas import DataFrame
+        except ImportError as error:
+            raise CapabilityError("frame needs the package pandas: pip install pandas.") from error
+        names = [s.name for s in self.controller.subsystems]
+        series = [(name, "state", x) for name, x in zip(names, self.states, strict=True)]
+        series += [(name, "input", u) for name, u in zip(names, self.inputs, strict=True)]
+        series += [("", kind, getattr(self, kind)) for kind in ("usage", "price", "limit")]
+        rows = [
+            (step, name, quantity, entry, float(value))
+            for name, quantity, values in series
+            for (step, entry), value in np.ndenumerate(values)
+        ]
+        return DataFrame(rows, columns=["step", "subsystem", "quantity", "entry", "value"])
 
     def plot(self, path: str | os.PathLike[str] | None = None) -> Any:
         """States, inputs, shared resources and prices; see :func:`plot_simulation`."""
