@@ -199,11 +199,16 @@ def status(file: PartyFile, as_json: AsJson = False) -> None:
 @party_app.command()
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="STATE", help="The party's state folder.")],
+    head: Annotated[str, typer.Option(help="A head that its party has signed, from peer_head.")] = (
+        ""
+    ),
 ) -> None:
     """Verify the chain of an audit log and count its events."""
     from dual2.runtime.peers.audit import verify
 
-    counts = verify(folder / "audit.jsonl")
+    counts = verify(folder / "audit.jsonl", head)
     print(f"{folder / 'audit.jsonl'}: the chain of {counts.total()} events is whole.")
+    if head:
+        print(f"It has the signed head {head}.")
     for event, count in sorted(counts.items()):
         print(f"{count:8} {event}")

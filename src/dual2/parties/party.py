@@ -11,6 +11,7 @@
     state = "state"
     status = "127.0.0.1:7480"         # read-only page, optional
     sync = true                       # what was said is on the disk before it is said
+revoked = "revoked.txt"           # fingerprints that are no longer accepted, optional
 
     [peers.hospital]                  # whom this party dials
     address = "dual2.hospital.example:7443"
@@ -23,6 +24,7 @@ from typing import Any
 
 from dual2.errors import Dual2Error, unknown_name
 from dual2.files import read_toml
+from dual2.parties.revocation import without_revoked
 from dual2.parties.study import Study, entries, read_study
 from dual2.runtime.peers.connection_manager import Timing
 from dual2.runtime.peers.identity import (
@@ -46,6 +48,7 @@ OPTIONAL: dict[str, type] = {
     "dead": float,
     "sync": bool,
     "peers": dict,
+    "revoked": str,
 }
 
 
@@ -89,6 +92,8 @@ def party_of(table: dict[str, Any], file: Path, study: Study) -> Party:
     where, folder = str(file), file.parent
     if table["name"] not in study.names:
         raise Dual2Error(f"{where}: {unknown_name('party', table['name'], study.names)}")
+    if "revoked" in table:
+        study = without_revoked(study, folder / table["revoked"])
     me = study.names.index(table["name"])
     timing = _timing(table, where)
     party = Party(

@@ -25,6 +25,7 @@ from dual2.errors import (
 from dual2.files import read_bytes, read_json
 from dual2.methods.registry import find_method
 from dual2.parties.absence import Absences, go_on_without_missing
+from dual2.parties.audit_heads import AuditHeads
 from dual2.parties.json_log import JsonLog
 from dual2.parties.machine import machine_in_words, threads_in_words
 from dual2.parties.party import Party
@@ -149,6 +150,7 @@ def take_part(
         audit("start", party=party.name, resumed=bool(journal.frames))
         transport, secret = make_transport(party, manager, journal)
         board.transport = transport
+        transport.heads = heads = _audit_heads(party, audit)
         with serve(party.status, board):
             manager.start()
             program = threading.Thread(
@@ -160,6 +162,8 @@ def take_part(
             program.start()
             _attend(party, manager, board, outcome, report)
             program.join(10.0)
+        if outcome.error is None and not outcome.missing:
+            heads.erase()
         return _end(party, outcome, audit, report)
     finally:
         manager.stop()
@@ -305,6 +309,16 @@ def make_transport(
         lambda text: key.sign(text, ECDSA(SHA256())),
     )
     return Parties(manager, journal, study.network, study.names, secret.own), secret
+
+
+def _audit_heads(party: Party, audit: Audit) -> AuditHeads:
+    """What this party signs about its log."""
+    from cryptography.hazmat.primitives.asymmetric.ec import ECDSA
+    from cryptography.hazmat.primitives.hashes import SHA256
+
+    key = load_key(party.key)
+    sign = lambda text: key.sign(text, ECDSA(SHA256()))  # noqa: E731
+    return AuditHeads(audit, party.study.run, party.study.members, sign)
 
 
 def agree_on_masks(party: Party, transport: Parties, secret: Secret) -> Masks:

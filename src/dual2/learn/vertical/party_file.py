@@ -155,6 +155,7 @@ def read_learn_party(file: Path) -> LearnParty:
     table = entries(read_toml(file), where, _NEEDED, optional)
     study = read_learn_study(file.parent / table["study"])
     party = party_of(table | {"data": file.name}, file, study)
+    study = replace(study, members=party.study.members)  # without revoked certificates
     kinds = dict.fromkeys(_TABLE, str) | {"columns": dict, "classes": list}
     own = entries(table["table"], f"{where}: table", {}, kinds)
     label = own.get("label")

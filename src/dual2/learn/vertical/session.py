@@ -8,6 +8,7 @@ from dual2.errors import Dual2Error, PeerError, PeerRefused, Refusal
 from dual2.learn.vertical.labels import what_labels_show
 from dual2.learn.vertical.learning_terms import GIVEN, HASHES, PSI, Learning
 from dual2.learn.vertical.party_file import LearnParty
+from dual2.parties.audit_heads import HEAD_FILE
 from dual2.parties.session import take_part
 from dual2.parties.status import Board
 from dual2.runtime.peers.identity import validity
@@ -134,7 +135,7 @@ def run_phase(
 def forget(own: LearnParty, phase: str) -> None:
     """Remove what a run could go on with; its log stays."""
     state = own.at(phase).state
-    for name in ("journal", KEY_FILE):
+    for name in ("journal", KEY_FILE, HEAD_FILE):
         (state / name).unlink(missing_ok=True)
 
 

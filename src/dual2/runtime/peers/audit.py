@@ -20,7 +20,9 @@ from dual2.files import parse_json
 from dual2.files.reading import open_regular
 from dual2.runtime.peers.folder import make_private, write
 
-_FIRST = "0" * 32
+HEAD_BYTES = 16
+"""Bytes of the hash of a line."""
+_FIRST = "0" * 2 * HEAD_BYTES
 _TEXT = 1000
 """Most characters of a text in a line."""
 _OF_SUMS = {"index", "shape", "masked"}
@@ -42,13 +44,15 @@ class Audit:
 
     Attributes
     ----------
+    file : Path
+        See above.
     lost : int
         Lines that a full disk has not taken; the next one that is written says so.
     """
 
     def __init__(self, file: Path, run: str, listener: Callable[..., None] | None = None) -> None:
         self._run, self._lock, self.lost = json.dumps(run), threading.Lock(), 0
-        self._listener = listener
+        self.file, self._listener = file, listener
         make_private(file.parent)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
         self._descriptor = os.open(file, flags, 0o600)
@@ -98,6 +102,12 @@ class Audit:
         if self._listener is not None:
             self._listener(event, **details)
 
+    @property
+    def head(self) -> bytes:
+        """The hash of the last line, and so of all before."""
+        with self._lock:
+            return bytes.fromhex(self._last)
+
     def close(self) -> None:
         """No more events."""
         with self._lock:
@@ -106,7 +116,7 @@ class Audit:
 
 
 def _link(line: bytes) -> str:
-    return hashlib.blake2b(line, digest_size=16).hexdigest()
+    return hashlib.blake2b(line, digest_size=HEAD_BYTES).hexdigest()
 
 
 def _shown(value: Any) -> str:
@@ -119,9 +129,17 @@ def _looks(shape: tuple[int, ...], masked: bool) -> str:
     return f', "shape": {json.dumps(shape)}, "masked": {json.dumps(masked)}'
 
 
-def verify(file: Path) -> Counter[str]:
-    """Check the chain of a log; how many events of each kind it has."""
-    last, found = _FIRST, Counter[str]()
+def verify(file: Path, head: str = "") -> Counter[str]:
+    """Check the chain of a log; how many events of each kind it has.
+
+    Parameters
+    ----------
+    file : Path
+        The log.
+    head : str, optional
+        A head that its party has signed once: an error unless the log has that line.
+    """
+    last, found, heads = _FIRST, Counter[str](), set[str]()
     with open_regular(file) as raw, io.BufferedReader(raw) as stream:
         for number, data in enumerate(iter(lambda: stream.readline(_LONGEST), b""), 1):
             line = data.decode(errors="replace").rstrip("\n")
@@ -132,5 +150,10 @@ def verify(file: Path) -> Counter[str]:
                     "changed, removed or added."
                 )
             last = _link(line.encode())
+            heads |= {last} if last == head else set()
             found[str(entry.get("event"))] += 1
+    if head and not heads:
+        raise Dual2Error(
+            f"{file} has no line with the hash {head}: it is not the log whose head was signed."
+        )
     return found

@@ -14,7 +14,7 @@ from dual2.files import parse_json
 from dual2.runtime.peers.claims import Claim, parse_claims
 from dual2.runtime.peers.frames import Frame, Kind, frame_of
 
-PROTOCOL = 5
+PROTOCOL = 6
 CHECKING = "check"
 """Incarnation of a process that only looks whether it would be welcome."""
 _WORDS = {"protocol": "protocol", "study": "study file", "versions": "set of library versions"}

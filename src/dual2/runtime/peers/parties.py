@@ -7,7 +7,7 @@ was.
 
 from collections.abc import Callable, Mapping
 from hashlib import sha256
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -27,6 +27,18 @@ from dual2.runtime.transport import Messages
 from dual2.runtime.tree import without_nan
 
 Array = np.ndarray
+
+
+class SignedHeads(Protocol):
+    """Signed heads of the audit logs."""
+
+    def own(self) -> bytes:
+        """What this party signs."""
+        ...
+
+    def check(self, number: int, found: bytes) -> None:
+        """An error unless another party has signed ``found``."""
+        ...
 
 
 class Parties(TreeSums):
@@ -51,6 +63,8 @@ class Parties(TreeSums):
         Those of the sums, if they are masked.
     pairs : Masks or None
         The keys that each pair of parties shares, masked or not.
+    heads : SignedHeads or None
+        What the parties sign about their audit logs, and exchange at the end.
     confirming : bool
         Whether the totals are done, and are being compared.
     """
@@ -69,6 +83,7 @@ class Parties(TreeSums):
         self.own, self.size, self.exact = own, network.n, True
         self.masks: Masks | None = None
         self.pairs: Masks | None = None
+        self.heads: SignedHeads | None = None
         self.confirming = False
         self._round = 0
         self._told: dict[int, int] = {}
@@ -226,7 +241,8 @@ class Parties(TreeSums):
         self.confirming = True
         if self.pairs is None:
             return
-        known = self._exchange_entries(self.pairs.tags(self._chain, self.size), 1)
+        tags = self.pairs.tags(self._chain, self.size)
+        known = self._exchange_entries(tags + (self.heads.own() if self.heads else b""), 1)
         for i, name in enumerate(self.names):
             if i != self.rank and not self.pairs.is_same(i, known[i], self._chain):
                 text = (
@@ -235,6 +251,8 @@ class Parties(TreeSums):
                 )
                 self.manager.fail(self.names[self.rank], text)
                 raise PeerError(text)
+            if i != self.rank and self.heads is not None:
+                self.heads.check(i, known[i][len(tags) :])
 
     def _exchange_entries(self, entry: bytes, tag: int) -> dict[int, bytes]:
         """Some bytes of all parties, up and down the tree."""
