@@ -14,6 +14,7 @@ import pytest
 import dual2 as d2
 from dual2.commands.party import _find_job
 from dual2.errors import Dual2Error
+from dual2.learn.vertical.stages import new_tables
 from dual2.parties.resident import Resident
 from dual2.runtime.peers.shared_port import SharedPort, parse_server_name, server_name
 from learning_offices import Offices as LearningOffices
@@ -215,6 +216,8 @@ def test_one_broken_study_does_not_end_the_others_and_is_reported_once(tmp_path)
     for name in ("broken", "mended"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "party.toml").write_text("name = 3")
+    (tmp_path / ".unready").mkdir()  # somebody is still copying it
+    (tmp_path / ".unready" / "party.toml").write_text("name = 3")
     resident = Resident(tmp_path, _find_job, said.append)
     for _ in range(3):
         resident.look()
@@ -222,3 +225,11 @@ def test_one_broken_study_does_not_end_the_others_and_is_reported_once(tmp_path)
     assert len(said) == 2 and said[0].startswith("broken: ")
     with pytest.raises(Dual2Error):
         Resident(tmp_path / "nowhere", _find_job)
+
+
+def test_tables_that_are_still_being_copied_are_left_alone(tmp_path):
+    new = tmp_path / "predict"
+    new.mkdir()
+    for name in (".spring.csv", "b.csv", "a.parquet", "c.csv.part"):
+        (new / name).touch()
+    assert [one.name for one in new_tables(tmp_path)] == ["a.parquet", "b.csv"]

@@ -353,3 +353,21 @@ def test_the_compose_file_and_the_unit_start_commands_that_exist():
     assert all(one["read_only"] and one["cap_drop"] == ["ALL"] for one in services.values())
     assert unit["Service"]["RestartPreventExitStatus"].split() == ["2", "3", "130"]
     assert unit["Service"]["ProtectSystem"] == "strict" and unit["Service"]["LimitCORE"] == "0"
+
+
+def test_the_manifest_and_the_image_start_commands_that_exist():
+    yaml = pytest.importorskip("yaml")
+    manifests = list(yaml.safe_load_all((EXAMPLES / "kubernetes.yaml").read_text()))
+    pod = next(one for one in manifests if one["kind"] == "StatefulSet")["spec"]
+    assert pod["replicas"] == 1 and not pod["template"]["spec"]["automountServiceAccountToken"]
+    container = pod["template"]["spec"]["containers"][0]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    script = container["args"][0].partition("exec dual2 ")[2].split()
+    image = (EXAMPLES / "Dockerfile").read_text()
+    default = json.loads(image.rpartition("CMD ")[2])
+    probe = container["livenessProbe"]["exec"]["command"][1:]
+    for line in (script, default, probe):
+        with pytest.raises(SystemExit) as end:  # the folder is not here: bad input, not bad usage
+            main(line)
+        assert end.value.code == 2
+    assert "USER 10001" in image

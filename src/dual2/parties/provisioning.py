@@ -169,7 +169,7 @@ def _links(study: Study, me: int, addresses: dict[str, str]) -> str:
                 f"{study.names[me]} has to dial {name}, whose address is not known. Add it to "
                 f'{ADDRESSES_FILE}, beside the study: {name} = "host:port"'
             )
-        text += f'\n[peers."{name}"]\naddress = "{addresses[name]}"\n'
+        text += f'\n[peers."{name}"]\naddress = {json.dumps(addresses[name])}\n'
     return text
 
 

@@ -82,7 +82,7 @@ class Resident:
 
     def look(self) -> None:
         """Begin what is to be done and is not under way."""
-        for file in sorted(self._folder.glob("*/party.toml")):
+        for file in sorted(self._folder.glob("[!.]*/party.toml")):  # hidden: not ready yet
             task = self._tasks.setdefault(file.parent.name, StudyTask(()))
             if task.thread is not None and task.thread.is_alive():
                 continue

@@ -47,8 +47,8 @@ def serve_study(own: LearnParty, report: Report) -> None:
 
 
 def new_tables(folder: Path) -> list[Path]:
-    """Tables of new rows that a study's folder has."""
-    found = (folder / "predict").glob("*")
+    """Tables of new rows that a study's folder has; hidden ones are not ready yet."""
+    found = (folder / "predict").glob("[!.]*")
     return sorted(one for one in found if one.suffix in (".csv", ".parquet"))
 
 
