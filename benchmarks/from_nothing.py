@@ -123,6 +123,7 @@ def report_commands(report: Report, options: argparse.Namespace, folder: Path) -
     provision(run, folder, names)
     seconds, used = time.perf_counter() - run.begun, children() - run.used
     rows = [("set up: certificates, study, kits", run.commands, run.lines, seconds, used)]
+    clock = time.time()
     if not options.smoke:
         begun, used, clock = time.perf_counter(), children(), time.time()
         line = ("learn", "run", "party.toml", "--predict", "new.csv", "--quiet")
@@ -173,6 +174,7 @@ def report_resident(report: Report, options: argparse.Namespace, folder: Path) -
         (sites / name).mkdir(parents=True)
     running = [dual2(sites / name, "party", "serve", ".", "--quiet") for name in names]
     rows: list[tuple[Any, ...]] = []
+    head: tuple[str, ...] = ()
     try:
         for study in studies:
             before = [processor_seconds(process.pid) for process in running]

@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from dual2.cli import _exit_code, main
+from dual2.cli import main
+from dual2.commands import exit_code
 from dual2.errors import PeerError
 from dual2.files import remove_leftovers, write_atomically
 from dual2.files.writing import _machine
@@ -170,9 +171,9 @@ def test_an_interrupt_just_after_the_renaming_stays_an_interrupt(tmp_path, monke
 
 
 def test_exit_codes():
-    assert _exit_code(OSError(errno.ENOSPC, "full")) == 5
-    assert _exit_code(FileNotFoundError(errno.ENOENT, "none")) == 2
-    assert _exit_code(PeerError("rank 1")) == 4
+    assert exit_code(OSError(errno.ENOSPC, "full")) == 5
+    assert exit_code(FileNotFoundError(errno.ENOENT, "none")) == 2
+    assert exit_code(PeerError("rank 1")) == 4
 
 
 def test_options_of_the_folder_that_the_command_decides(folder, tmp_path):

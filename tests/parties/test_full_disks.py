@@ -8,8 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from dual2.cli import _exit_code
-from dual2.commands import NOT_WRITTEN
+from dual2.commands import NOT_WRITTEN, exit_code
 from dual2.errors import StateError
 from dual2.parties.session import _public
 from dual2.parties.status import Board
@@ -86,7 +85,7 @@ def test_a_run_goes_on_when_there_is_room_again(tmp_path, monkeypatch, name):
                 found = party.sum(np.full((1, 2), float(k)), circle.network)
         except StateError as error:
             assert party.rank == 3 and _public("party3", error)[1] is Reason.LEFT
-            assert _exit_code(error) == NOT_WRITTEN
+            assert exit_code(error) == NOT_WRITTEN
             ended.append(error)
             full[0] = False
             raise

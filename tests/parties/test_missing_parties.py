@@ -27,6 +27,7 @@ from dual2.parties.party import read_party
 from dual2.runtime.peers import crash_points
 from dual2.runtime.peers.aborts import Failure, Reason
 from dual2.runtime.peers.claims import Claim, make_claim
+from dual2.runtime.peers.hello import GoesOnWithout, SessionIdentity
 from dual2.runtime.peers.identity import load_key
 from party_offices import Offices
 
@@ -210,6 +211,18 @@ def test_a_party_keeps_the_claims_that_it_has_accepted(quiet_offices):
     (party.state / ABSENT).write_text(json.dumps([["a", "b"]]))
     with pytest.raises(d2.Dual2Error, match="damaged"):
         Absences(party)
+
+
+def test_parties_that_count_differently_go_on_without_the_same(quiet_offices):
+    """Without others they have other numbers: that is no sign of a wrong certificate."""
+    study = read_party(quiet_offices.file(0)).study
+    claim = make_claim(signer(quiet_offices, 3), study.run, quiet_offices.names[3], "party1")
+    names = [name for name in quiet_offices.names if name != "party1"]
+    gone = study.without(["party1"], (claim,))
+    peer = SessionIdentity(gone.run, study.digest, "", gone.claims)
+    own = SessionIdentity(study.run, study.digest, "")
+    with pytest.raises(GoesOnWithout):
+        own.demand_same(peer.hello(names.index("party6"), 1, 1), 6, "party6")
 
 
 @pytest.mark.parametrize("threshold", [2, 4, 9])

@@ -93,11 +93,6 @@ class SessionIdentity:
         if frame.kind != Kind.HELLO:
             raise PeerError(f"{name} began with {frame.kind.name}; expected HELLO.")
         said = _read(frame, name)
-        if said["party"] != party:
-            raise Mismatch(
-                f"{name} says that it is party {said['party']}; its certificate is that of party "
-                f"{party}."
-            )
         own = {"protocol": PROTOCOL, "study": self.study.hex(), "versions": self.versions}
         for key, value in own.items():
             if said[key] != value:
@@ -109,6 +104,11 @@ class SessionIdentity:
             self._compare_claims(said, name)
             raise PhaseMismatch(
                 f"{name} is at another run of the same study. All parties run the same command."
+            )
+        if said["party"] != party:  # runs without other missing parties count differently
+            raise Mismatch(
+                f"{name} says that it is party {said['party']}; its certificate is that of party "
+                f"{party}."
             )
         return said
 
