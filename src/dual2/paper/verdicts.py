@@ -24,7 +24,7 @@ AXIS_NAMES = {
 CLOSE = 1.15
 """Costs nearer to each other than by this factor are not told apart. A trace has a row every 2 % of
 the rounds, and the gap of accelerated methods oscillates: a late rise may lie between two rows. On
-Experiment I literal iD2A settles 9 to 13 % later than its trace says (``choices.py modes``)."""
+Experiment I literal iD2A settles 3 to 15 % later than its trace says (``choices.py modes``)."""
 
 
 @dataclass(frozen=True)
