@@ -17,7 +17,7 @@ FORBIDDEN = frozenset(
     Springs springs springs_of Question look_all see survey _stuck _follow _examine Judging
     judges_itself Verdict reconsider priceless aside faced Desk Look Faces Reduced Spanned
     Directions Together Alone Compiled SecondDual Agreement share_of everyone collect swap having
-    OverSums total_of
+    OverSums total_of spliced Loan Lent Unowned lend newton_rows
     """.split()
 )
 """Identifiers, most of them of Newton's method and of the runtime, that have other names now."""

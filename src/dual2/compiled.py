@@ -4,6 +4,7 @@ See :mod:`dual2.kernel_cache` for where they are kept, :mod:`dual2.compiling` fo
 they compile.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -48,8 +49,8 @@ def compiled(function: Callable[..., Any]) -> Any:
     return _compile(function)
 
 
-def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a kernel into its callers: for loops over one row inside a loop over rows.
+def forceinline(function: Callable[..., Any]) -> Any:
+    """Compile a kernel and let LLVM inline it: for loops over one row inside a loop over rows.
 
     Such helpers take whole arrays and indices, not row views: a view costs two atomic
     reference counts, which for short rows is more than the work.
@@ -57,8 +58,8 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compile(function, forceinline=True)
 
 
-def spliced(function: Callable[..., Any]) -> Any:
-    """Make a kernel part of the text of its callers: for parts of one loop that call much.
+def inline(function: Callable[..., Any]) -> Any:
+    """Let Numba inline a kernel before types are inferred: for parts of a loop with many calls.
 
     A kernel that is called is compiled together with all that it calls, and its caller together
     with all of that again, so that each level costs as much as the whole.
@@ -69,3 +70,16 @@ def spliced(function: Callable[..., Any]) -> Any:
 def fast_compiled(function: Callable[..., Any]) -> Any:
     """Compile a sum (dot product, norm) that may be reordered; see ``REASSOCIATE``."""
     return _compile(function, REASSOCIATE, forceinline=True)
+
+
+_RENAMED = {"inlined": "forceinline", "spliced": "inline"}
+
+
+def __getattr__(name: str) -> Any:
+    """Old names of decorators, for one release."""
+    if name not in _RENAMED:
+        raise AttributeError(f"module 'dual2.compiled' has no attribute {name!r}")
+    new = _RENAMED[name]
+    message = f"dual2.compiled.{name} is {new} now; the old name goes with the next release."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return globals()[new]

@@ -51,7 +51,7 @@ MOVED |= {
 }
 _WITHIN = {
     "commands": "certificates:tls_certificates options:common_options",
-    "engine": "gossip:gossip_kernel residual:residual_kernel",
+    "engine": "gossip:gossip_kernel residual:residual_kernel unowned:packed_args",
     "functions": "block:norms_and_sets regression:logistic_regression",
     "learn": "base:vertical_model growth:separable_classes parties:column_owners",
     "methods.subsolvers": "base:subsolver exact:exact_subproblems",

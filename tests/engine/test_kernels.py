@@ -7,8 +7,8 @@ import dual2 as d2
 from dual2.compiled import compiled
 from dual2.engine.local import adjoint, apply, grad_f, minimise_local, prox_g
 from dual2.engine.pack import pack
+from dual2.engine.packed_args import borrowed
 from dual2.engine.residual_kernel import Bounds, row_steps, worst_row
-from dual2.engine.unowned import unowned
 from dual2.functions.kernels import CALLBACK
 from dual2.problem.ingredients import EPS, ROUNDING, coupling_response
 from dual2.problem.screening import RowSums, judge_agents, judge_rows
@@ -30,13 +30,13 @@ ROWS = RNG.standard_normal((N, P))
 @compiled
 def proxed(block, i, step, v, out, work):
     """``prox_g`` in a kernel of its own, which is cached."""
-    return prox_g(unowned(block), i, step, v, out, work)
+    return prox_g(borrowed(block), i, step, v, out, work)
 
 
 @compiled
 def minimised(block, i, c, x, error, scratch, work):
     """``minimise_local`` in a kernel of its own."""
-    return minimise_local(unowned(block), i, c, x, error, scratch, work)
+    return minimise_local(borrowed(block), i, c, x, error, scratch, work)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, forceinline
 from dual2.engine.fixed_point import LOWEST, head_of
 
 LIMBS = 33
@@ -19,7 +19,7 @@ MOST_AGENTS = 1 << 13
 """So many doubles of the same sign cannot overflow."""
 
 
-@inlined
+@forceinline
 def _shift_in(words, limb, low, high, negative):
     """Add or subtract (low, high) from ``limb`` on, with carries."""
     one, zero = np.uint64(1), np.uint64(0)

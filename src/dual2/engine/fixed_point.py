@@ -10,7 +10,7 @@ import math
 import numpy as np
 from numba.cpython.unsafe.numbers import leading_zeros
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, forceinline
 
 Array = np.ndarray
 STEP, LOWEST = 8, -1074
@@ -37,7 +37,7 @@ def find_levels(rows, block, out):
                 out[j // block] = level
 
 
-@inlined
+@forceinline
 def _magnitude(a, shift):
     """round(a·2^shift), a < 2⁵³, halves to even, as (low, high); the caller knows that it fits."""
     one, zero = np.uint64(1), np.uint64(0)
@@ -120,7 +120,7 @@ def subtract_words(total, other):
             borrow = one if (below or after < borrow) else zero
 
 
-@inlined
+@forceinline
 def head_of(high, low, rest):
     """The 53 highest bits of the number (high, low), high ≠ 0, rounded halves to even.
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined, spliced
+from dual2.compiled import compiled, forceinline, inline
 from dual2.engine.callbacks import SHIP, call_python
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import EXCHANGE, meet, own_rows
-from dual2.engine.unowned import unowned
 
 Array = np.ndarray
 
@@ -34,16 +34,16 @@ class Links(NamedTuple):
     recurrence: Array
     """(K, 3): see :func:`mix`."""
     buffers: Array
-    """(3, rows, p): room for the polynomial, and ``STAGE``."""
+    """(3, rows, p): workspace of the polynomial, and ``STAGE``."""
 
 
-@spliced
+@inline
 def reweighted(links, weights):
     """The same edges with other weights."""
-    return unowned(Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers))
+    return borrowed(Links(links.nptr, links.nidx, weights, links.recurrence, links.buffers))
 
 
-@inlined
+@forceinline
 def differences(links, first, last, source, target):
     """target_i = Σ_j w_ij (source_i - source_j) for the rows first … last-1.
 
@@ -73,7 +73,7 @@ def differences(links, first, last, source, target):
             e += 2
 
 
-@spliced
+@inline
 def refresh(member):
     """Wait for the other threads, and for the rows of neighbours in other processes.
 
@@ -87,7 +87,7 @@ def refresh(member):
         meet(member)
 
 
-@spliced
+@inline
 def is_plain(links, member):
     """Whether 𝐂 itself is meant and all rows are here."""
     recurrence = links.recurrence
@@ -95,7 +95,7 @@ def is_plain(links, member):
     return plain and member.barrier[EXCHANGE] == 0
 
 
-@spliced
+@inline
 def mix_plain(links, source, target, member):
     """:func:`mix` where :func:`is_plain`; a call would cost short rows more than the work."""
     first, last = own_rows(member, links.nptr.shape[0] - 1)
@@ -106,7 +106,7 @@ def mix_plain(links, source, target, member):
         meet(member)
 
 
-@spliced
+@inline
 def mix_in_line(links, source, target, member):
     """The same as :func:`mix`, the network's own 𝐂 without a call."""
     if is_plain(links, member):
@@ -115,7 +115,7 @@ def mix_in_line(links, source, target, member):
         mix(links, source, target, member)
 
 
-@spliced
+@inline
 def apply_polynomial(links, source, target, member):
     """What :func:`mix` does, as part of a kernel. Differences are formed in one place only."""
     recurrence, buffers, p = links.recurrence, links.buffers, source.shape[1]
@@ -158,14 +158,14 @@ def mix(links, source, target, member):
     r_{k+1} = a_k (r_k + c_k 𝐂(V - r_k)) - b_k r_{k-1};  P_K(𝐂)V = r_K.
     For the network itself K = 1 and the row is (1, 0, 1).
     """
-    links, source, target, member = unowned((links, source, target, member))
+    links, source, target, member = borrowed((links, source, target, member))
     apply_polynomial(links, source, target, member)
 
 
 @compiled
 def mix_rows(links, source, target, member):
     """:func:`mix` for callers in Python, and for kernels that call it by its address; 0."""
-    links, source, target, member = unowned((links, source, target, member))
+    links, source, target, member = borrowed((links, source, target, member))
     apply_polynomial(links, source, target, member)
     return 0
 
@@ -187,7 +187,7 @@ def walk_down(rows, depths, stack, top, member):
     its children in their order: what :func:`climb` computes, with less memory. Every thread takes
     its own columns.
     """
-    member = unowned(member)
+    member = borrowed(member)
     first, last = own_rows(member, stack.shape[1])
     for e in range(depths.shape[0]):
         fold(stack, top, depths[e], first, last)

@@ -10,7 +10,7 @@ compiled into their callers: a block is some two hundred words, too many to pass
 
 import math
 
-from dual2.compiled import fast_compiled, inlined, spliced
+from dual2.compiled import fast_compiled, forceinline, inline
 from dual2.engine.callbacks import (
     ADJOINT,
     APPLY,
@@ -38,7 +38,7 @@ def distance(a, b):
     return math.sqrt(s)
 
 
-@inlined
+@forceinline
 def copy(source, target, size):
     """The first ``size`` entries; slice assignment would compile its error messages too."""
     for k in range(size):
@@ -54,21 +54,21 @@ def dot_column(cols, j, v):
     return s
 
 
-@inlined
+@forceinline
 def set_column(out, x, cols, j):
     """out = x · column j."""
     for k in range(out.shape[0]):
         out[k] = x * cols[j, k]
 
 
-@inlined
+@forceinline
 def add_column(out, x, cols, j):
     """out += x · column j."""
     for k in range(out.shape[0]):
         out[k] += x * cols[j, k]
 
 
-@inlined
+@forceinline
 def adjoint(block, i, v, out):
     """out = A_iᵀ v."""
     first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
@@ -90,7 +90,7 @@ def adjoint(block, i, v, out):
     return 0
 
 
-@inlined
+@forceinline
 def apply(block, i, x, out):
     """out = A_i x, x the agent's own part."""
     first, last, kind = block.xptr[i], block.xptr[i + 1], block.akind[i]
@@ -112,7 +112,7 @@ def apply(block, i, x, out):
     return 0
 
 
-@inlined
+@forceinline
 def grad_f(block, i, x, out):
     """out = ∇f_i(x) for f_i(x) = ½xᵀ(diag + P)x + qᵀx + Σ_r w_r log(1 + exp(-(Mx + o)_r))."""
     d, first, kind = out.shape[0], block.xptr[i], block.fkind[i]
@@ -142,7 +142,7 @@ def grad_f(block, i, x, out):
     return 0
 
 
-@spliced
+@inline
 def ask_python(block, what, b, v, out):
     """out = the answer of a user's function to v; FAILED if it raised."""
     copy(v, block.inbox, v.shape[0])
@@ -152,7 +152,7 @@ def ask_python(block, what, b, v, out):
     return 0
 
 
-@spliced
+@inline
 def prox_g(block, i, step, v, out, work):
     """out = prox_{step·g_i}(v), block by block."""
     table = block.gtab
@@ -169,7 +169,7 @@ def prox_g(block, i, step, v, out, work):
     return 0
 
 
-@spliced
+@inline
 def prox_h(block, step, v, out, work):
     """out = prox_{step·h*}(v), block by block."""
     table = block.htab
@@ -186,7 +186,7 @@ def prox_h(block, step, v, out, work):
     return 0
 
 
-@spliced
+@inline
 def grad_h(block, v, out):
     """out = ∇h*(v), block by block (here the blocks describe h, not h*)."""
     table = block.stab
@@ -202,7 +202,7 @@ def grad_h(block, v, out):
     return 0
 
 
-@spliced
+@inline
 def minimise_local(block, i, c, x, error, scratch, work):
     """Minimise f_i + g_i + <c, ·> from x, in place, until |x - x*| ≤ ``error``.
 

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import DENSE_A, FAILED, OPERATOR_A, adjoint, apply, dot, grad_f, prox_g
-from dual2.engine.unowned import unowned
+from dual2.engine.packed_args import borrowed
 
 
 class Bounds(NamedTuple):
@@ -36,7 +36,7 @@ def stationarity_rows(block, x, dual, out):
 
     ``dual`` has one row per agent, or a single row for all. Returns 0, or FAILED.
     """
-    block = unowned(block)
+    block = borrowed(block)
     xptr, width = block.xptr, max(1, block.inbox.shape[0])
     c, grad, w, new = np.empty(width), np.empty(width), np.empty(width), np.empty(width)
     work = np.empty(3 * width + 8)
@@ -64,7 +64,7 @@ def stationarity_rows(block, x, dual, out):
     return 0
 
 
-@spliced
+@inline
 def ratio(residual, scale):
     """residual/scale; 0 without a residual, infinite without a scale or with no number."""
     if residual <= 0.0:
@@ -75,14 +75,14 @@ def ratio(residual, scale):
 @compiled
 def agent_ratios(block, bounds, known, dual, out):
     """Ratio and φ_i of each agent from what :func:`stationarity_rows` knows of it."""
-    block, bounds = unowned(block), unowned(bounds)
+    block, bounds = borrowed(block), borrowed(bounds)
     for i in range(known.shape[0]):
         residual, gradient, size = known[i, 0], known[i, 1], known[i, 3]
-        row, pulls = dual[min(i, dual.shape[0] - 1)], 0.0
+        row, abs_ATy = dual[min(i, dual.shape[0] - 1)], 0.0
         for k in range(row.shape[0]):
-            pulls += bounds.norms[i, k] * abs(row[k])
+            abs_ATy += bounds.norms[i, k] * abs(row[k])
         force = max(max(gradient, known[i, 2]), block.mu[i] * size)
-        own = known[i, 4] * size + gradient + pulls
+        own = known[i, 4] * size + gradient + abs_ATy
         left = 0.0 if residual <= bounds.rounding * own else residual - bounds.atol[i]
         out[i, 0], out[i, 1] = ratio(left, force), force
 
@@ -113,7 +113,7 @@ def worst_row(lam, sums, steps, y, atol, rounding):
 @compiled
 def products(block, x, out):
     """out_i = A_i x_i for every owned agent. Returns 0, or FAILED."""
-    block = unowned(block)
+    block = borrowed(block)
     for i in range(block.xptr.shape[0] - 1):
         if apply(block, i, x[block.xptr[i] : block.xptr[i + 1]], out[i]):
             return FAILED
@@ -123,7 +123,7 @@ def products(block, x, out):
 @compiled
 def sizes(block, x, products, out):
     """out_i = |A_i||x_i| for every owned agent; of an operator |A_i x_i|, from its product."""
-    block = unowned(block)
+    block = borrowed(block)
     for i in range(block.xptr.shape[0] - 1):
         first, last, row = block.xptr[i], block.xptr[i + 1], out[i]
         if block.akind[i] == OPERATOR_A:
@@ -144,7 +144,7 @@ def sizes(block, x, products, out):
 @compiled
 def adjoints(block, rows, out):
     """Flat vector of all A_iᵀ rows_i. Returns 0, or FAILED."""
-    block = unowned(block)
+    block = borrowed(block)
     for i in range(block.xptr.shape[0] - 1):
         if adjoint(block, i, rows[i], out[block.xptr[i] : block.xptr[i + 1]]):
             return FAILED

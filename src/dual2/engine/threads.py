@@ -10,7 +10,7 @@ import numpy as np
 from numba import types
 from numba.extending import intrinsic
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 
 _SPINS = 4000
 _ARRIVED, _PHASE, EXCHANGE = 0, 8, 16
@@ -52,7 +52,7 @@ def _load(typingctx: Any, array: Any, index: Any) -> Any:
     return types.int64(array, types.int64), codegen
 
 
-@spliced
+@inline
 def own_rows(member, n):
     """First and last (excluded) of the n rows that are this thread's."""
     return n * member.thread // member.threads, n * (member.thread + 1) // member.threads

@@ -7,7 +7,7 @@ kind are laid out by ``dual2.functions.lowering``.
 
 import math
 
-from dual2.compiled import compiled, fast_compiled, spliced
+from dual2.compiled import compiled, fast_compiled, inline
 
 SEPARABLE, L2, SIMPLEX, BALL, HALFSPACE, AFFINE, LOGISTIC, POISSON, LOG, ENTROPY = range(10)
 CALLBACK = 10
@@ -59,7 +59,7 @@ def prox_block(kind, flags, step, v, out, params, work):
         _leave(flags & CONJUGATED, step, inner, out, params)
 
 
-@spliced
+@inline
 def _enter(conjugated, step, v, inner, params):
     """Point and step for the prox of f itself, where F = c·f(· - a) + <b, ·> + (q/2)|·|².
 
@@ -76,7 +76,7 @@ def _enter(conjugated, step, v, inner, params):
     return step * c / kappa
 
 
-@spliced
+@inline
 def _leave(conjugated, step, inner, out, params):
     """From the result for f back to the one for F."""
     n, c, q = inner.shape[0], params[0], params[1]
@@ -88,7 +88,7 @@ def _leave(conjugated, step, inner, out, params):
             out[j] += params[2 + j]
 
 
-@spliced
+@inline
 def _plain(kind, step, v, out, params, work):
     if kind == L2:
         _shrink(step * params[0], v, out)
@@ -110,7 +110,7 @@ def _plain(kind, step, v, out, params, work):
         _losses(kind, 1.0, step, v, out, params, False)
 
 
-@spliced
+@inline
 def _conjugate(kind, step, v, out, params, work):
     n = v.shape[0]
     if kind == L2:
@@ -138,7 +138,7 @@ def _conjugate(kind, step, v, out, params, work):
         _losses(kind, step, 1.0, v, out, params, True)
 
 
-@spliced
+@inline
 def _separable(step, v, out, params):
     n = v.shape[0]
     curvature, linear = params[:n], params[n : 2 * n]
@@ -152,7 +152,7 @@ def _separable(step, v, out, params):
         out[j] = min(max(x, lower[j]), upper[j])
 
 
-@spliced
+@inline
 def _separable_kinkless(step, v, out, params):
     n = v.shape[0]
     curvature, linear = params[:n], params[n : 2 * n]
@@ -162,7 +162,7 @@ def _separable_kinkless(step, v, out, params):
         out[j] = min(max(u, lower[j]), upper[j])
 
 
-@spliced
+@inline
 def _separable_conjugate(step, v, out, params):
     n = v.shape[0]
     curvature, linear = params[:n], params[n : 2 * n]
@@ -189,7 +189,7 @@ def conjugate_grad_separable(w, out, params):
         out[j] = min(max(x, lower[j]), upper[j])
 
 
-@spliced
+@inline
 def _shrink(threshold, v, out):
     norm = math.sqrt(dot(v, v))
     factor = 1.0 - threshold / norm if norm > threshold else 0.0
@@ -197,7 +197,7 @@ def _shrink(threshold, v, out):
         out[j] = factor * v[j]
 
 
-@spliced
+@inline
 def _ball(radius, center, v, out):
     n = v.shape[0]
     for j in range(n):
@@ -208,14 +208,14 @@ def _ball(radius, center, v, out):
         out[j] = center[j] + factor * out[j]
 
 
-@spliced
+@inline
 def _excess(b, v, params):
     """max(<a, v> - b, 0)/|a|², 0 where a = 0."""
     excess = dot(params[2:], v) - b
     return excess / params[1] if excess > 0.0 and params[1] > 0.0 else 0.0
 
 
-@spliced
+@inline
 def _add_rows(step, sign, v, out, params, work):
     """out += sign·Qᵀ(Qv - step·c)."""
     n, m = v.shape[0], int(params[0])

@@ -255,18 +255,18 @@ class PiecewiseQuadratic(Function):
         below, above = np.isfinite(lower), np.isfinite(upper)
         if np.any(np.where(curved, kinked | below | above, kinked & below & above) & ~fixed):
             return None
-        anchor = np.where(kinked, self.kink, np.where(below, lower, np.where(above, upper, 0.0)))
-        level = self._formula(anchor)
+        end = np.where(kinked, self.kink, np.where(below, lower, np.where(above, upper, 0.0)))
+        level = self._formula(end)
         first, last = self.slope + self.slope_left, self.slope + self.slope_right
         turn = np.where(fixed, 0.0, np.where(below, first, last))
         curve = curved & ~fixed
         return PiecewiseQuadratic(
             curvature=np.where(curve, 1.0 / np.where(curve, self.curvature, 1.0), 0.0),
             center=np.where(curve, self.slope, 0.0),
-            slope=np.where(curve, self.center, np.where(fixed, anchor, 0.0)),
-            offset=np.where(curve, -self.center * self.slope - self.offset, turn * anchor - level),
-            slope_left=np.where(curve | fixed, 0.0, np.where(below, lower, anchor)),
-            slope_right=np.where(curve | fixed, 0.0, np.where(above, upper, anchor)),
+            slope=np.where(curve, self.center, np.where(fixed, end, 0.0)),
+            offset=np.where(curve, -self.center * self.slope - self.offset, turn * end - level),
+            slope_left=np.where(curve | fixed, 0.0, np.where(below, lower, end)),
+            slope_right=np.where(curve | fixed, 0.0, np.where(above, upper, end)),
             kink=np.where(curve, 0.0, turn),
             lower=np.where(curve | fixed | below, -np.inf, first),
             upper=np.where(curve | fixed | above, np.inf, last),

@@ -96,13 +96,13 @@ class PiecewiseLinear(Function):
 
     def _value(self, x: Array) -> Array:
         piece = (x[..., None] > self.kinks).sum(axis=-1)
-        anchor = np.maximum(piece - 1, 0)
+        kink = np.maximum(piece - 1, 0)
         heights = np.cumsum(np.append(self.offset, self.slopes[1:-1] * np.diff(self.kinks)))
         ended = np.isinf(self.slopes[piece])
-        away = x - self.kinks[anchor]
+        away = x - self.kinks[kink]
         rise = np.where(ended, 0.0, self.slopes[piece])
-        outside = ended & (np.abs(away) > TOLERANCE * np.maximum(1.0, np.abs(self.kinks[anchor])))
-        return np.where(outside, np.inf, heights[anchor] + rise * away).sum(axis=-1)
+        outside = ended & (np.abs(away) > TOLERANCE * np.maximum(1.0, np.abs(self.kinks[kink])))
+        return np.where(outside, np.inf, heights[kink] + rise * away).sum(axis=-1)
 
     def _prox(self, v: Array, step: Entries) -> Array:
         place = self.place(v, step)

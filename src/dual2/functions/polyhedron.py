@@ -208,8 +208,8 @@ class IndicatorPolyhedron(Indicator):
     def _project(self, v: Array) -> Array:
         out, work = np.empty_like(v), np.empty(self.M.shape[0] + len(v))
         if self.chain is not None and self._checked:
-            room = np.empty((ROWS, 2 * len(v) + 2))
-            project_chain(v, np.ones_like(v), self.chain, out, np.empty_like(v), room)
+            workspace = np.empty((ROWS, 2 * len(v) + 2))
+            project_chain(v, np.ones_like(v), self.chain, out, np.empty_like(v), workspace)
             return out
         if not self._is_large:
             status, _ = project(v, out, self.scaled, work, np.empty((0, 0)))

@@ -34,7 +34,7 @@ class ScaledPolyhedron(NamedTuple):
 
 
 class _Active(NamedTuple):
-    """The active constraints: their normals N = QᵀR, numbers, sides and multipliers; room."""
+    """The active constraints: normals N = QᵀR, numbers, sides and multipliers; a workspace."""
 
     Q: Array
     R: Array

@@ -140,7 +140,7 @@ class Panoc(DualLoop):
         return bool(close or residual_is_rounding(self.scaling, self.point))
 
     def _at_rest(self) -> bool:
-        """Whether the proximal terms no longer pull at anybody, relative to the objective."""
+        """Whether the proximal terms are negligible for every agent, relative to the objective."""
         distance = float(self.point.scalars[PROX_DISTANCE])
         return distance <= EPS * float(self.point.objective)
 

@@ -76,10 +76,10 @@ class Agent:
             return np.abs(product)
         return abs(self.A) @ np.abs(np.asarray(x, dtype=np.float64))
 
-    def adjoint_sizes(self, v: ArrayLike, pull: NDArray[np.float64]) -> NDArray[np.float64]:
+    def adjoint_sizes(self, v: ArrayLike, ATy: NDArray[np.float64]) -> NDArray[np.float64]:
         """|A|ᵀ|v|: what the product Aᵀv is made of; |Aᵀv| where A is an operator."""
         if isinstance(self.A, LinearOperator):
-            return np.abs(pull)
+            return np.abs(ATy)
         return abs(self.A).T @ np.abs(np.asarray(v, dtype=np.float64))
 
     @cached_property

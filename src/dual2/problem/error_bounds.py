@@ -209,9 +209,9 @@ def separates(problem: Problem, u: Vector) -> float:
     u = u / length
     supports = []
     for agent, size in zip(problem.agents, np.sqrt(problem.sigma.max2), strict=True):
-        pull = -agent.adjoint(u)
-        pull[np.abs(pull) <= 8 * EPS * size] = 0.0
-        supports.append([float(agent.g.domain_support(pull))])
+        minus_ATu = -agent.adjoint(u)
+        minus_ATu[np.abs(minus_ATu) <= 8 * EPS * size] = 0.0
+        supports.append([float(agent.g.domain_support(minus_ATu))])
     rows = [[value, abs(value)] for (value,) in supports]
     own, (total, sizes) = float(problem.h.domain_support(u)), problem.total(rows)
     value = float(own + total)
@@ -270,11 +270,11 @@ def own_steps(problem: Problem, x: list[Vector], lam: Vector) -> OwnSteps:
     rows = np.empty((len(problem.agents), problem.p + 1))
     for group in problem.groups:
         X = group.take(x)
-        gradient, pull = group.f.gradients(X), group.A.adjoint(lam)
-        L = step_constants(group, X, gradient, pull)
-        new = group.g.prox(X - (gradient + pull) / L[:, None], 1.0 / L[:, None])
+        gradient, ATy = group.f.gradients(X), group.A.adjoint(lam)
+        L = step_constants(group, X, gradient, ATy)
+        new = group.g.prox(X - (gradient + ATy) / L[:, None], 1.0 / L[:, None])
         residuals.append(L[:, None] * (X - new) + group.f.gradients(new) - gradient)
-        forces = 2 * norms_of(gradient) + norms_of(pull)
+        forces = 2 * norms_of(gradient) + norms_of(ATy)
         noise[group.at] = 4 * EPS * (L * (norms_of(X) + norms_of(new)) + forces)
         rows[group.at, 0], rows[group.at, 1:] = norms_of(X - new) ** 2, group.A.apply(new)
     return OwnSteps(residuals, noise, rows)

@@ -164,13 +164,13 @@ class Answers(NamedTuple):
     X: Array
     gradient: Array
     """∇f_i(x_i)."""
-    pull: Array
+    ATy: Array
     """A_iᵀλ, in a single row where all A_i are the same."""
     products: Array
     """A_i x_i."""
     sizes: Array
     """|A_i||x_i|."""
-    pulls: Array
+    abs_ATy: Array
     """|A_i|ᵀ|λ|."""
     force: Array
     """max(|∇f_i|, |A_iᵀλ|, c|x_i|), c the curvature of f_i along each coordinate."""
@@ -221,13 +221,13 @@ class Group:
         """All that the definitions of optimality ask of the agents, but their prox."""
         X = self.take(x)
         own, other = self.f.magnitudes(X), self.g.magnitudes(X)
-        gradient, pull = self.f.gradients(X), np.broadcast_to(self.A.adjoint(lam), X.shape)
-        force = np.maximum(np.maximum(np.abs(gradient), np.abs(pull)), self.curvature * np.abs(X))
+        gradient, ATy = self.f.gradients(X), np.broadcast_to(self.A.adjoint(lam), X.shape)
+        force = np.maximum(np.maximum(np.abs(gradient), np.abs(ATy)), self.curvature * np.abs(X))
         magnitude = (force * np.abs(X)).sum(axis=1) + own + other
         products = self.A.apply(X)
         sizes = self.A.sizes(X, products)
-        pulls = np.broadcast_to(self.A.adjoint_sizes(lam, pull), X.shape)
-        return Answers(X, gradient, pull, products, sizes, pulls, force, magnitude)
+        abs_ATy = np.broadcast_to(self.A.adjoint_sizes(lam, ATy), X.shape)
+        return Answers(X, gradient, ATy, products, sizes, abs_ATy, force, magnitude)
 
     @cached_property
     def curvature(self) -> Array:

@@ -53,9 +53,9 @@ def proves_infeasible(problem: Problem, u: Vector) -> bool:
     u = to_barrier(problem.h, u / size)
     rows = np.zeros((len(problem.agents), 3))
     for row, agent in zip(rows, problem.agents, strict=True):
-        pull = -agent.adjoint(u)
-        bounded = to_barrier(agent.g, pull)
-        row[0] = np.any(np.abs(pull - bounded) > CONE * agent.adjoint_sizes(u, pull))
+        minus_ATu = -agent.adjoint(u)
+        bounded = to_barrier(agent.g, minus_ATu)
+        row[0] = np.any(np.abs(minus_ATu - bounded) > CONE * agent.adjoint_sizes(u, minus_ATu))
         support = float(agent.g.domain_support(bounded))
         row[1:] = (support, abs(support)) if np.isfinite(support) else (0.0, 0.0)
         row[0] += not np.isfinite(support)

@@ -77,21 +77,19 @@ def coupling_response(h: Function, s: Vector, lam: Vector, t: float | Vector) ->
     return h.prox(s + t * lam, t) if h.proximable else h.conjugate_grad(lam)
 
 
-def step_constants(group: Group, X: Vector, gradient: Vector, pull: Vector) -> Vector:
+def step_constants(group: Group, X: Vector, gradient: Vector, ATy: Vector) -> Vector:
     """L_i, or their substitutes where they are 0 or infinite (see :class:`KKT`)."""
     L = group.f.L
     known = (L > 0) & (L < np.inf)
     if known.all():
         return L
-    return np.where(
-        known, L, quotients(np.maximum(norms_of(gradient), norms_of(pull)), norms_of(X))
-    )
+    return np.where(known, L, quotients(np.maximum(norms_of(gradient), norms_of(ATy)), norms_of(X)))
 
 
-def step_constant(agent: Agent, x: Vector, gradient: Vector, pull: Vector) -> float:
+def step_constant(agent: Agent, x: Vector, gradient: Vector, ATy: Vector) -> float:
     """As :func:`step_constants`, of one agent."""
     L = float(agent.f.L)
-    return L if 0 < L < np.inf else quotient(max(norm(gradient), norm(pull)), norm(x))
+    return L if 0 < L < np.inf else quotient(max(norm(gradient), norm(ATy)), norm(x))
 
 
 def coupling_step(s: Vector, lam: Vector) -> float:

@@ -165,7 +165,7 @@ def judge_coordinates(group: Group, told: Answers, scales: Scales, atol: Vector)
     """(agents, 2): the worst ratio of each, and its coordinate."""
     # without any force as long a step as numbers allow shows whether g has one
     tau = np.where(scales.force > 0, quotients(scales.size, scales.force), scales.size / TINY)
-    moved = told.X - group.g.prox(told.X - tau * (told.gradient + told.pull), tau)
+    moved = told.X - group.g.prox(told.X - tau * (told.gradient + told.ATy), tau)
     residual = np.where(np.isfinite(moved), np.abs(moved) / tau, np.inf)
     residual = group.blocks.norms(residual)
     left = np.where(residual > scales.floor, residual - atol[:, None], 0.0)
@@ -176,12 +176,12 @@ def judge_coordinates(group: Group, told: Answers, scales: Scales, atol: Vector)
 
 def left_to_gain(group: Group, told: Answers, scales: Scales) -> Vector:
     """L_i(x_i) − L_i(z_i) of each agent; 0 where a function came without its value."""
-    force, L = told.gradient + told.pull, group.f.L
+    force, L = told.gradient + told.ATy, group.f.L
     longest = np.divide(1.0, L, out=np.full_like(L, np.inf), where=(L > 0) & (L < np.inf))[:, None]
     tau = np.minimum(quotients(scales.reach, group.blocks.norms(np.abs(force))), longest)
     z = group.g.prox(told.X - tau * force, tau)
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = [(told.pull * (told.X - z)).sum(axis=1)]
+        terms = [(told.ATy * (told.X - z)).sum(axis=1)]
         for part in (group.f, group.g):
             terms += [values_of(part, told.X), -values_of(part, z)]
         gain, noise = sum(terms), ROUNDING * EPS * sum(map(np.abs, terms))

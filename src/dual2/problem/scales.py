@@ -86,7 +86,7 @@ def justified_sizes(group: Group, told: Answers) -> Vector:
         doubled = np.abs(group.g.prox(2.0 * told.X, group.blocks.least(short)))
         start = np.abs(group.f.gradients(np.zeros_like(told.X)))
     start = np.where(np.isfinite(start), start, 0.0)
-    forces = np.maximum(np.maximum(np.abs(told.gradient), np.abs(told.pull)), start)
+    forces = np.maximum(np.maximum(np.abs(told.gradient), np.abs(told.ATy)), start)
     curvature = group.curvature
     known = np.divide(forces, curvature, out=np.zeros_like(size), where=curvature > 0)
     return np.where(doubled <= 1.5 * size, size, np.minimum(size, CANCELLATION * known))
@@ -111,7 +111,7 @@ def justified_prices(h: Function, lam: Vector) -> Vector:
 def forces_of(group: Group, told: Answers, rows: CouplingRows) -> Vector:
     """φ_k of the coordinates of a group."""
     allowed = CANCELLATION * group.A.peaks(1.0 / rows.units) * rows.price
-    return group.blocks.norms(np.maximum(told.force, np.minimum(told.pulls, allowed)))
+    return group.blocks.norms(np.maximum(told.force, np.minimum(told.abs_ATy, allowed)))
 
 
 def with_threshold_prices(
@@ -146,5 +146,5 @@ def scales_of(
         force,
         np.maximum(size, least) if group.blocks.separate else size,
         reach,
-        norms(FLOOR * np.minimum(told.pulls, columns * rows.price)),
+        norms(FLOOR * np.minimum(told.abs_ATy, columns * rows.price)),
     )

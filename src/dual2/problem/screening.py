@@ -34,7 +34,7 @@ class Local(NamedTuple):
     """L_i|x_i − prox_{g_i/L_i}(…)|."""
     gradient: Any
     """|∇f_i(x_i)|."""
-    pull: Any
+    ATy: Any
     """|A_iᵀλ|."""
     size: Any
     """|x_i|."""
@@ -56,11 +56,11 @@ class RowSums(NamedTuple):
 
 
 def judge_agents(
-    local: Local, mu: Any, pulls: Any, atol: float | Vector, rounding: float = ROUNDING
+    local: Local, mu: Any, abs_ATy: Any, atol: float | Vector, rounding: float = ROUNDING
 ) -> tuple[Any, Any]:
-    """Ratios and φ_i of :class:`KKT`; ``pulls`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
-    force = np.maximum(np.maximum(local.gradient, local.pull), mu * local.size)
-    own = local.L * local.size + local.gradient + pulls
+    """Ratios and φ_i of :class:`KKT`; ``abs_ATy`` is Σ_j |A_i,j||λ_j|, of which A_iᵀλ is made."""
+    force = np.maximum(np.maximum(local.gradient, local.ATy), mu * local.size)
+    own = local.L * local.size + local.gradient + abs_ATy
     left = np.where(local.residual > rounding * EPS * own, local.residual - atol, 0.0)
     return ratios_of(left, force), force
 

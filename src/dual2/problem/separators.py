@@ -29,8 +29,8 @@ SMALL = 1e-6
 """Entries, relative to the largest one, that may become 0."""
 
 ROUNDING = 1e-13
-"""How much of its terms a pull may miss: less than a proof forgives, more than conditions that
-determine each other differ by."""
+"""How much of its terms an entry of −A_iᵀu may miss: less than a proof forgives, more than the
+difference of conditions that determine each other."""
 
 CORRECTIONS = 3
 MOST_ENTRIES = 300_000
@@ -38,7 +38,7 @@ MOST_ENTRIES = 300_000
 
 
 def near_separators(problem: Problem, u: Vector) -> Iterator[Vector]:
-    r"""u itself, then u without dust and with the pull −A_iᵀu of unbounded coordinates put right.
+    r"""u itself, then u without dust and with −A_iᵀu of unbounded coordinates put right.
 
     Where g_i leaves a coordinate free, a separator has (A_iᵀu)_j = 0 exactly, which the multiplier
     of a method has up to its tolerance; likewise with signs where one side has no end. The least
@@ -93,7 +93,7 @@ def _corrected(problem: Problem, u: Vector) -> Iterator[Vector]:
 
 
 def _change(problem: Problem, u: Vector, rows: NDArray[np.intp]) -> Vector | None:
-    """The least relative change of u on its rows that puts every pull right; None if none does."""
+    """The least relative change of u on its rows that corrects every −A_iᵀu; None if none does."""
     stated = [_conditions(agent, u, rows) for agent in problem.agents]
     matrix: Any = sp.vstack([own[0] for own in stated], format="csr")
     low, high = (np.concatenate([own[k] for own in stated]) for k in (1, 2))
@@ -119,16 +119,16 @@ def _change(problem: Problem, u: Vector, rows: NDArray[np.intp]) -> Vector | Non
 def _conditions(
     agent: Agent, u: Vector, rows: NDArray[np.intp]
 ) -> tuple[sp.csr_array, Vector, Vector]:
-    """M, low, high: after a relative change z with low ≤ M z ≤ high the pulls are right."""
-    pull = -agent.adjoint(u)
-    sizes, target = agent.adjoint_sizes(u, pull), to_barrier(agent.g, pull)
-    low, high = pull - target, pull - target
+    """M, low, high: after a relative change z with low ≤ M z ≤ high every −A_iᵀu is right."""
+    minus_ATu = -agent.adjoint(u)
+    sizes, target = agent.adjoint_sizes(u, minus_ATu), to_barrier(agent.g, minus_ATu)
+    low, high = minus_ATu - target, minus_ATu - target
     if agent.g.form is not None:
-        shape = pull.shape
+        shape = minus_ATu.shape
         lower = np.broadcast_to(agent.g.form.lower, shape)
         upper = np.broadcast_to(agent.g.form.upper, shape)
-        low = np.where(np.isinf(upper), pull, -np.inf)
-        high = np.where(np.isinf(lower), pull, np.inf)
+        low = np.where(np.isinf(upper), minus_ATu, -np.inf)
+        high = np.where(np.isinf(lower), minus_ATu, np.inf)
     kept = (sizes > 0) & ((low > -np.inf) | (high < np.inf))
     size = sizes[kept]
     columns = sp.csr_array(sp.csr_array(agent.A)[rows].T)[np.flatnonzero(kept)]

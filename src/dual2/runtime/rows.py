@@ -10,6 +10,7 @@ import numpy as np
 from dual2.engine import pack as packing
 from dual2.engine.callbacks import SHIP, Callbacks
 from dual2.engine.gossip_kernel import STAGE, Links, mix_rows
+from dual2.engine.packed_args import PackedArgs
 from dual2.engine.residual_kernel import (
     Bounds,
     adjoints,
@@ -19,7 +20,6 @@ from dual2.engine.residual_kernel import (
     stationarity_rows,
 )
 from dual2.engine.threads import BARRIER, EXCHANGE, TeamMember
-from dual2.engine.unowned import Loan
 from dual2.functions import Function
 from dual2.network import AnyNetwork, Network
 from dual2.problem import Problem
@@ -147,7 +147,7 @@ class Runtime:
     # -- local evaluations ----------------------------------------------------------------
     def call(self, kernel: Callable[..., Any], *args: Any) -> None:
         """Run ``kernel(block, *args)``; errors of user functions surface here."""
-        kernel(*self.team.lend(kernel, (self.block, *args)))
+        kernel(*self.team.pack(kernel, (self.block, *args)))
         if self.callbacks is not None:
             self.callbacks.check()
 
@@ -208,8 +208,8 @@ def choose_threads(work: float) -> int:
 class Team:
     """Runs ``kernel(..., member)`` on a number of threads.
 
-    Tuples are lent to it, see :mod:`dual2.engine.unowned`: of each kernel it is remembered what it
-    was given last, since most are given the same tuples again and again.
+    Tuples are packed, see :mod:`dual2.engine.packed_args`. The last tuples of each kernel are kept,
+    since most kernels get the same ones again and again.
 
     Parameters
     ----------
@@ -228,18 +228,20 @@ class Team:
         self.threads = threads
         barrier = np.zeros(BARRIER, dtype=np.int64)
         barrier[EXCHANGE] = exchange
-        self._members = [Loan(TeamMember(thread, threads, barrier)) for thread in range(threads)]
+        self._members = [
+            PackedArgs(TeamMember(thread, threads, barrier)) for thread in range(threads)
+        ]
         self._pool = ThreadPoolExecutor(threads - 1) if threads > 1 else None
-        self._loans: dict[Any, dict[int, Loan]] = {}
+        self._packed: dict[Any, dict[int, PackedArgs]] = {}
 
     @property
-    def member(self) -> Loan:
+    def member(self) -> PackedArgs:
         """The first thread, as kernels are told of it."""
         return self._members[0]
 
     def run(self, kernel: Callable[..., Any], *args: Any) -> Any:
         """Run the kernel on all threads and return the first thread's answer."""
-        (first, *rest), args = self._members, self.lend(kernel, args)
+        (first, *rest), args = self._members, self.pack(kernel, args)
         if self._pool is None:
             return kernel(*args, first)
         others = [self._pool.submit(kernel, *args, member) for member in rest]
@@ -248,23 +250,23 @@ class Team:
             other.result()
         return answer
 
-    def lend(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The arguments of a call, with every tuple as a loan."""
-        loans, lent = self._loans.setdefault(kernel, {}), list(args)
+    def pack(self, kernel: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The arguments of a call, with every tuple packed."""
+        earlier, packed = self._packed.setdefault(kernel, {}), list(args)
         for k, one in enumerate(args):
             if isinstance(one, tuple):
-                if k not in loans or loans[k].given is not one:
-                    loans[k] = self.as_loan(one)
-                lent[k] = loans[k]
-        return tuple(lent)
+                if k not in earlier or earlier[k].given is not one:
+                    earlier[k] = self.packed(one)
+                packed[k] = earlier[k]
+        return tuple(packed)
 
-    def as_loan(self, given: tuple[Any, ...]) -> Loan:
-        """A tuple as a loan, which another kernel may have had already."""
-        for loans in self._loans.values():
-            for loan in loans.values():
-                if loan.given is given:
-                    return loan
-        return Loan(given)
+    def packed(self, given: tuple[Any, ...]) -> PackedArgs:
+        """A packed tuple, which another kernel may have had already."""
+        for earlier in self._packed.values():
+            for args in earlier.values():
+                if args.given is given:
+                    return args
+        return PackedArgs(given)
 
 
 def _recurrence(network: AnyNetwork) -> Array:

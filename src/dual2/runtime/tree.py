@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from dual2.engine.gossip_kernel import fold, walk_down
+from dual2.engine.packed_args import PackedArgs
 from dual2.engine.threads import BARRIER, TeamMember
-from dual2.engine.unowned import Loan
 from dual2.errors import PeerError
 from dual2.network.gossip import Tree
 
@@ -175,7 +175,7 @@ def _demand_numbers(values: Array, rank: int) -> Array:
 
 def run_alone(kernel: Callable[..., Any], *args: Any) -> Any:
     """Run ``kernel(*args, member)`` on this thread."""
-    return kernel(*args, Loan(TeamMember(0, 1, np.zeros(BARRIER, np.int64))))
+    return kernel(*args, PackedArgs(TeamMember(0, 1, np.zeros(BARRIER, np.int64))))
 
 
 def sum_on_a_walk(

@@ -376,5 +376,5 @@ class DualLoop(ExactSumMethod):
         self.current = replace(self.current, status=status)
 
     def _at_rest(self) -> bool:
-        """Whether the problem that is solved is the user's, without proximal terms that pull."""
+        """Whether the problem that is solved is the user's, without active proximal terms."""
         return True

@@ -38,11 +38,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
+from dual2.engine.packed_args import borrowed, keep
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import keep, unowned
 from dual2.methods.local.argmin import local_argmin
 from dual2.methods.local.penalty_newton import QUADRATIC_H, Task, new_scratch
 
@@ -78,7 +78,7 @@ class ADMMParameters(NamedTuple):
 
 
 class ADMMData(NamedTuple):
-    """What the kernels read beside the packed problem, and room."""
+    """What the kernels read besides the packed problem, and a workspace."""
 
     kind: int
     scalars: ADMMParameters
@@ -90,8 +90,8 @@ class ADMMData(NamedTuple):
     """β_i of IDC-ADMM."""
     penalties: Array
     """See :func:`.argmin.penalty_rows`."""
-    ways: Array
-    """See :func:`.argmin.newton_rows`."""
+    solver_kind: Array
+    """See :func:`.argmin.solver_kinds`."""
     before: Array
     """The last x."""
     target: Array
@@ -156,32 +156,32 @@ def set_sum(data, current, i):
             current.aux[i, k] = current.lam[i, k] - s.penalty * move
 
 
-@spliced
+@inline
 def linearised_step(block, data, current, i, scratch):
     """IDC-ADMM: one proximal gradient step on the local problem; 0 or FAILED."""
     steep, a, b = data.steep[i], block.xptr[i], block.xptr[i + 1]
     own, slope = data.before[a:b], scratch.rows[1]
-    grad, pull = scratch.V[0, : b - a], scratch.V[1]
+    grad, ATy = scratch.V[0, : b - a], scratch.V[1]
     if grad_f(block, i, own, grad):
         return FAILED
     for k in range(slope.shape[0]):
         slope[k] = (current.ax[i, k] / data.scalars.penalty + current.lam[i, k]) / (
             2.0 * data.degrees[i]
         )
-    if adjoint(block, i, slope, pull):
+    if adjoint(block, i, slope, ATy):
         return FAILED
     for j in range(b - a):
-        grad[j] = own[j] - (grad[j] + pull[j]) / steep
+        grad[j] = own[j] - (grad[j] + ATy[j]) / steep
     return prox_g(block, i, 1.0 / steep, grad, current.x[a:b], scratch.work)
 
 
 @compiled
 def admm_steps(block, links, data, current, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
-    block, links, data, current, member = unowned((block, links, data, current, member))
+    block, links, data, current, member = borrowed((block, links, data, current, member))
     first, last = own_rows(member, current.lam.shape[0])
     own_scratch, x, before = new_scratch(block), current.x, data.before
-    scratch = unowned(own_scratch)
+    scratch = borrowed(own_scratch)
     theta, proximal = data.scalars.theta, data.scalars.proximal
     for _ in range(steps):
         for i in range(first, last):
@@ -195,7 +195,7 @@ def admm_steps(block, links, data, current, steps, member):
             else:
                 penalty = data.penalties[i]
                 task = Task(x, data.target, before, proximal, QUADRATIC_H, penalty, 1.0)
-                tried = local_argmin(block, i, task, data.ways[i], scratch)
+                tried = local_argmin(block, i, task, data.solver_kind[i], scratch)
             current.tried[i] += tried
             if tried == FAILED or apply(block, i, x[a:b], current.ax[i]):
                 return FAILED

@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined
+from dual2.compiled import compiled, forceinline
 from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 
 Array = np.ndarray
 U, UF, UG, UH, Z, NORMAL, GRAD, POINT, MOVE, SUM, SLOTS = range(11)
@@ -62,7 +62,7 @@ class APAPCConstants(NamedTuple):
 # -- helpers act on a part of a stack: x, y or the duals -----------------------------------------
 
 
-@inlined
+@forceinline
 def combine(part, t, a, s, b, r):
     """Row t = a · row s + b · row r."""
     S, first, last = part
@@ -70,7 +70,7 @@ def combine(part, t, a, s, b, r):
         S[t, j] = a * S[s, j] + b * S[r, j]
 
 
-@inlined
+@forceinline
 def predict(part, rule, shrink):
     """GRAD = ∇G(u_g) - a u_g, where ∇f is already there, and ū."""
     S, first, last = part
@@ -79,18 +79,18 @@ def predict(part, rule, shrink):
         S[UH, j] = (S[U, j] - rule.eta * (S[GRAD, j] + S[Z, j])) * shrink
 
 
-@inlined
+@forceinline
 def correct(part, rule, shrink):
     """u⁺ and u_f⁺."""
     S, first, last = part
-    pull = 2.0 * rule.tau / (2.0 - rule.tau)
+    step = 2.0 * rule.tau / (2.0 - rule.tau)
     for j in range(first, last):
         new = (S[U, j] - rule.eta * (S[GRAD, j] + S[Z, j])) * shrink
-        S[UF, j] = S[UG, j] + pull * (new - S[U, j])
+        S[UF, j] = S[UG, j] + step * (new - S[U, j])
         S[U, j] = new
 
 
-@inlined
+@forceinline
 def semi_step(part, source, move, total, k, momentum, omega):
     """Step k of the semi-iteration: what it moves by, and by how much in all."""
     S, first, last = part
@@ -102,7 +102,7 @@ def semi_step(part, source, move, total, k, momentum, omega):
 @compiled
 def normal_equations(block, links, slot, X, Y, D, rule, member):
     """D[REST] = Bu - b and (X, Y)[NORMAL] = Bᵀ(Bu - b) at u = (X, Y)[slot]; 0 on success."""
-    block, X, Y, D = unowned((block, X, Y, D))
+    block, X, Y, D = borrowed((block, X, Y, D))
     p, gamma = D.shape[2], rule.gamma
     first, last = own_rows(member, D.shape[1])
     ax = np.empty(p)
@@ -125,7 +125,7 @@ def normal_equations(block, links, slot, X, Y, D, rule, member):
 @compiled
 def apapc_steps(block, links, X, Y, D, rule, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
-    block, links, member, X, Y, D, rule = unowned((block, links, member, X, Y, D, rule))
+    block, links, member, X, Y, D, rule = borrowed((block, links, member, X, Y, D, rule))
     n, p, xptr, tau = D.shape[1], D.shape[2], block.xptr, rule.tau
     first, last = own_rows(member, n)
     xs = (X, xptr[first], xptr[last])

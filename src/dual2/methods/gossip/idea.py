@@ -28,8 +28,8 @@ import numpy as np
 from dual2.compiled import compiled
 from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 from dual2.errors import CapabilityError, unknown_name
 from dual2.methods.coupling import UNIT, coupling_cone
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method
@@ -53,11 +53,11 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
 
     Returns 0, or FAILED if a user's function raised.
     """
-    block, links, drows, member = unowned((block, links, drows, member))
+    block, links, drows, member = borrowed((block, links, drows, member))
     n, p = share.shape
     first, last = own_rows(member, n)
     wide = max(1, block.inbox.shape[0])
-    grad, pull, new, work = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(3 * wide + 8)
+    grad, ATy, new, work = np.empty(wide), np.empty(wide), np.empty(wide), np.empty(3 * wide + 8)
     gamma, tau = rates[GAMMA], rates[TAU]
     for i in range(first, last):
         a, d = block.xptr[i], block.xptr[i + 1] - block.xptr[i]
@@ -68,10 +68,10 @@ def flow(block, links, rates, share, x, rows, dx, drows, member):
             ax[k] -= share[i, k] + rows[0, i, k]
             message[k] = rows[1, i, k] + gamma * ax[k]
             ax[k] *= rates[KAPPA] * gamma
-        if grad_f(block, i, own, grad[:d]) or adjoint(block, i, message, pull):
+        if grad_f(block, i, own, grad[:d]) or adjoint(block, i, message, ATy):
             return FAILED
         for j in range(d):
-            grad[j] = own[j] - tau * (grad[j] + pull[j])
+            grad[j] = own[j] - tau * (grad[j] + ATy[j])
         if prox_g(block, i, tau, grad[:d], new[:d], work):
             return FAILED
         for j in range(d):

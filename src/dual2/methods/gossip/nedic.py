@@ -16,11 +16,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import FAILED, SIMPLE_F, grad_f
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method
 from dual2.methods.parameters import Parameter, Values, number
 from dual2.theory import momentum
@@ -39,7 +39,7 @@ class NedicState(NamedTuple):
     mixed: Array
 
 
-@spliced
+@inline
 def gradients(block, current, member):
     """∇f_i(y_i) on the rows of this thread; 0 on success."""
     first, last = own_rows(member, current.y.shape[0])
@@ -56,14 +56,14 @@ def gradients(block, current, member):
 @compiled
 def set_gradients(block, current, member):
     """:func:`gradients` for callers in Python."""
-    block, current, member = unowned((block, current, member))
+    block, current, member = borrowed((block, current, member))
     return gradients(block, current, member)
 
 
 @compiled
 def nedic_steps(block, links, current, step, q, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
-    block, links, current, member = unowned((block, links, current, member))
+    block, links, current, member = borrowed((block, links, current, member))
     first, last = own_rows(member, current.y.shape[0])
     for _ in range(steps):
         mix(links, current.gradient, current.mixed, member)

@@ -115,9 +115,9 @@ def fold_local_step(packed: Packed, alpha: float) -> tuple[Array, Array]:
         g = block.gpar[blocks[0, 4] : blocks[0, 5]].reshape(7, -1)
         weight = 1.0 / (1.0 + alpha * g[0])
         keep = (1.0 - alpha * fcoef[0, part]) * weight
-        push = alpha * weight
-        slope = push * (fcoef[1, part] + g[1])
-        fast[:, part] = [keep, slope, push, push * g[3], push * g[2], *g[4:7]]
+        step = alpha * weight
+        slope = step * (fcoef[1, part] + g[1])
+        fast[:, part] = [keep, slope, step, step * g[3], step * g[2], *g[4:7]]
     return quick, fast
 
 

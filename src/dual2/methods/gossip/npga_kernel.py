@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.gossip_kernel import mix, mix_in_line, reweighted
 from dual2.engine.local import (
     FAILED,
@@ -27,14 +27,14 @@ from dual2.engine.local import (
     prox_g,
     prox_h,
 )
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 
 Array = np.ndarray
 LAM, S, V, LV, LLV, CL, DV, SLOTS = range(8)
 """Rows of the stack: λ, s, v, Lv, L²v, 𝐂λ, Lv with the weights of 𝐃."""
 
-KEEP, FORCE, PUSH, RIGHT, LEFT, KINK, LOWER, UPPER, STEP_ROWS = range(9)
+KEEP, SHIFT, STEP, RIGHT, LEFT, KINK, LOWER, UPPER, STEP_ROWS = range(9)
 """Rows of the folded coordinate step, see :func:`step_coordinate`."""
 
 
@@ -67,19 +67,19 @@ class Mixing(NamedTuple):
     """Whether 𝐃 has edge weights of its own."""
 
 
-@spliced
-def step_coordinate(fast, j, x, pull):
-    """prox_{αg}(x - α(∇f(x) + pull)) for one coordinate of a separable quadratic f and g.
+@inline
+def step_coordinate(fast, j, x, ATy):
+    """prox_{αg}(x - α(∇f(x) + ATy)) for one coordinate of a separable quadratic f and g.
 
-    With everything that does not change folded: u = keep·x - force - push·pull, then the kink
+    With everything that does not change folded: u = keep·x - shift - step·ATy, then the kink
     of g by two thresholds, then its bounds.
     """
-    u = fast[KEEP, j] * x - fast[FORCE, j] - fast[PUSH, j] * pull
+    u = fast[KEEP, j] * x - fast[SHIFT, j] - fast[STEP, j] * ATy
     u = min(max(fast[KINK, j], u - fast[RIGHT, j]), u - fast[LEFT, j])
     return min(max(u, fast[LOWER, j]), fast[UPPER, j])
 
 
-@spliced
+@inline
 def mix_duals(links, Y, one, two, member):
     """Y[CL] = one·Lλ + two·L²λ on the rows of this thread."""
     clam, square = Y[CL], Y[LLV]
@@ -96,11 +96,11 @@ def mix_duals(links, Y, one, two, member):
 @compiled
 def begin_duals(links, Y, one, two, member):
     """:func:`mix_duals` for callers in Python."""
-    links, Y, member = unowned((links, Y, member))
+    links, Y, member = borrowed((links, Y, member))
     mix_duals(links, Y, one, two, member)
 
 
-@spliced
+@inline
 def general_step(block, i, x, lam, ax, rule, scratch, work):
     """x = prox_{αg_i}(x - α(∇f_i(x) + A_iᵀλ)) and ax = A_i(x + θ(x - x_prev)); 0 on success."""
     d = x.shape[0]
@@ -117,7 +117,7 @@ def general_step(block, i, x, lam, ax, rule, scratch, work):
     return apply(block, i, w, ax)
 
 
-@spliced
+@inline
 def quick_step(block, i, x, Y, rule, coupled):
     """The same coordinate by coordinate, and v_i = λ_i - (𝐂λ)_i - s_i + β ax."""
     lam, clam, s, v, cols = Y[LAM, i], Y[CL, i], Y[S, i], Y[V, i], block.cols
@@ -135,7 +135,7 @@ def quick_step(block, i, x, Y, rule, coupled):
                 v[k] = lam[k] - s[k] + factor * cols[column, k]
 
 
-@spliced
+@inline
 def dual_step(i, Y, rule, d1, d2, own):
     """λ_i = prox(v_i - d₁(Lv)_i - d₂(L²v)_i) where it is a clip; else its argument is left in v."""
     lam, v, lv, llv, clip = Y[LAM, i], Y[V, i], Y[DV, i] if own else Y[LV, i], Y[LLV, i], rule.clip
@@ -155,7 +155,7 @@ def dual_step(i, Y, rule, d1, d2, own):
 @compiled
 def npga_steps(block, links, x, Y, rule, mixing, steps, member):
     """Advance the rows of this thread by ``steps`` iterations; returns 0, or FAILED."""
-    block, links, x, Y, rule, mixing, member = unowned((block, links, x, Y, rule, mixing, member))
+    block, links, x, Y, rule, mixing, member = borrowed((block, links, x, Y, rule, mixing, member))
     p, xptr, powers, own = Y.shape[2], block.xptr, mixing.powers, mixing.own
     first, last = own_rows(member, xptr.shape[0] - 1)
     width = max(1, block.inbox.shape[0])

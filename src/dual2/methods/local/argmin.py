@@ -13,7 +13,7 @@ method of :mod:`dual2.methods.local.semismooth_penalty`. Both are warm started.
 
 import numpy as np
 
-from dual2.compiled import spliced
+from dual2.compiled import inline
 from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
 from dual2.engine.pack import is_separable
 from dual2.functions.lowering import KernelKind, prox_blocks
@@ -26,20 +26,20 @@ GRADIENTS, SEMISMOOTH, ACTIVE_SET = range(3)
 """How an agent's local problem is solved: by gradients only, with Newton trials, or exactly."""
 
 
-@spliced
-def local_argmin(block, i, task, way, scratch):
+@inline
+def local_argmin(block, i, task, solver_kind, scratch):
     """The local problem of agent i, from the flat x, in place.
 
     ``task.par`` (7p) has 1/r, 0 and the bounds of ψ' in places 0, 1, 5 and 6 (the form of a
-    separable conjugate), ``task.z`` (n, p) the t. ``way`` says how it is solved. Returns the number
-    of gradients, or FAILED.
+    separable conjugate), ``task.z`` (n, p) the t. ``solver_kind`` says how it is solved.
+    Returns the number of gradients, or FAILED.
     """
     tried = 0
-    if way == ACTIVE_SET:
+    if solver_kind == ACTIVE_SET:
         tried, settled = solve_local(block, i, task, scratch)
         if settled:
             return tried
-    more = minimise(block, i, task, way != GRADIENTS, scratch)
+    more = minimise(block, i, task, solver_kind != GRADIENTS, scratch)
     return FAILED if more == FAILED else tried + more
 
 
@@ -59,15 +59,15 @@ def penalty_rows(r: Array, low: Array, high: Array) -> Array:
     return rows
 
 
-def newton_rows(runtime: Runtime) -> Array:
+def solver_kinds(runtime: Runtime) -> Array:
     """How the local problem of each agent is solved: ACTIVE_SET, SEMISMOOTH or GRADIENTS."""
     akind, fkind = runtime.block.akind, runtime.block.fkind
-    ways = np.full(runtime.n, SEMISMOOTH, dtype=np.int64)
+    kinds = np.full(runtime.n, SEMISMOOTH, dtype=np.int64)
     for i, agent in enumerate(runtime.problem.agents):
         blocks = prox_blocks(agent.g, agent.dim)
         if akind[i] == DENSE_A and fkind[i] in (0, DENSE_F) and is_separable(blocks):
-            ways[i] = ACTIVE_SET
+            kinds[i] = ACTIVE_SET
         own = any(block.kind == KernelKind.CALLBACK for block in blocks)
         if own or akind[i] == OPERATOR_A or fkind[i] & CALLBACK_F:
-            ways[i] = GRADIENTS
-    return ways
+            kinds[i] = GRADIENTS
+    return kinds

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined, spliced
+from dual2.compiled import compiled, forceinline, inline
 from dual2.engine.local import DENSE_A, adjoint, apply, copy, dot
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 from dual2.methods.message import (
     BARRIER_DISTANCE,
     DIRECTION_SCALARS,
@@ -52,7 +52,7 @@ CONE_RTOL = 1e-9
 """Distance to the barrier cone, relative to |A_i|ᵀ|u|, that counts as none."""
 
 
-@inlined
+@forceinline
 def coordinate(coef, j, c, r, center):
     """Minimiser in one coordinate, and 1/d, negative where it sits at a kink or bound."""
     curve = coef[0, j] + r
@@ -66,7 +66,7 @@ def coordinate(coef, j, c, r, center):
     return x, weight if inside else -weight
 
 
-@spliced
+@inline
 def add_jacobian_triangle(block, i, weights, entry_slot, out):
     """out += lower triangle of A_i diag(weights) A_iᵀ, weights ≤ 0 left out.
 
@@ -124,7 +124,7 @@ def find_curvatures(block: Any, mu: np.ndarray, top: np.ndarray) -> None:
     top[:] = np.maximum.reduceat(np.where(moves, block.coef[0], 0.0), starts)
 
 
-@spliced
+@inline
 def abs_product(block, i, x, out):
     """out = |A_i||x|, entry by entry."""
     first, last, place = block.xptr[i], block.xptr[i + 1], block.place
@@ -140,7 +140,7 @@ def abs_product(block, i, x, out):
                 out[block.sidx[e]] += size * abs(block.sval[e])
 
 
-@spliced
+@inline
 def set_trial_scalars(block, coef, i, x, c, task, terms, out):
     """The numbers of a trial for the answer x to the force c, see :mod:`.message`.
 
@@ -168,7 +168,7 @@ def set_trial_scalars(block, coef, i, x, c, task, terms, out):
     set_scalars(block, i, x, c[:d], task.weight[i], terms, task.tol, out)
 
 
-@spliced
+@inline
 def set_scalars(block, i, x, c, r, terms, tol, out):
     """From the terms to the numbers of a trial."""
     prox_value = 0.5 * r * terms[PROX_NORM2]
@@ -237,7 +237,7 @@ def closed_form_trials(block, kind, task, rows, out, member):
     The messages of all others become zero. Without a message (``task.stride`` = 0) the answers to
     the only multiplier become their x.
     """
-    block, task, member = unowned((block, task, member))
+    block, task, member = borrowed((block, task, member))
     first, last = own_rows(member, rows.shape[0])
     p, workspace, stride = task.trials.shape[1], task.workspace[member.thread], task.stride
     x, c, weights, stored = workspace[0], workspace[1], workspace[2], task.stored
@@ -279,7 +279,7 @@ def closed_form_trials(block, kind, task, rows, out, member):
     return 0
 
 
-@spliced
+@inline
 def direction_scales(block, i, u, x, y, work):
     """| |A_i|ᵀ|u| |, and the size of x_i: |x_i|, or what it takes to move y alone."""
     first, last, place = block.xptr[i], block.xptr[i + 1], block.place
@@ -308,7 +308,7 @@ def direction_scales(block, i, u, x, y, work):
 @compiled
 def support_rows(block, separable, task, rows, out, member):
     """Numbers of each direction, for agents whose g_i splits by coordinate (``separable``)."""
-    block, task, member = unowned((block, task, member))
+    block, task, member = borrowed((block, task, member))
     first, last = own_rows(member, rows.shape[0])
     c, work = task.workspace[member.thread, 1], task.workspace[member.thread, 2]
     for e in range(first, last):

@@ -1,6 +1,6 @@
 """Compiled local problems with separable g_i and quadratic f_i, solved to machine precision.
 
-    min_x  ½xᵀPx + qᵀx + g_i(x) + Σ_k ψ_k((A_i x)_k) + (w/2)|x - anchor_i|²,
+    min_x  ½xᵀPx + qᵀx + g_i(x) + Σ_k ψ_k((A_i x)_k) + (w/2)|x - center_i|²,
 
 with g_i separable and piecewise linear-quadratic and ψ smooth. The subproblem of iD2A with ρ = 0
 is of this form with ψ_k(u) = h_k(n(u - z_k))/n and w = 0; the local problems of the methods of ADMM
@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, inlined, spliced
+from dual2.compiled import compiled, forceinline, inline
 from dual2.engine.local import dot_column
-from dual2.engine.unowned import unowned
+from dual2.engine.packed_args import borrowed
 
 Array = np.ndarray
 QUADRATIC_H, LOGISTIC_H, POISSON_H = range(3)
@@ -44,7 +44,7 @@ class Task(NamedTuple):
     """The flat x, in which the answer is left."""
     z: Array
     """(n, p)."""
-    anchor: Array
+    center: Array
     weight: float
     """w."""
     kind: int
@@ -56,7 +56,7 @@ class Task(NamedTuple):
 
 
 class Scratch(NamedTuple):
-    """Room for one local problem; d stands for the largest d_i."""
+    """Workspace of one local problem; d stands for the largest d_i."""
 
     full: Array
     """(d, d): a Hessian."""
@@ -78,7 +78,7 @@ class Scratch(NamedTuple):
 
 @compiled
 def new_scratch(block):
-    """Room for the largest agent of the block."""
+    """A workspace for the largest agent of the block."""
     d, p = 1, block.cols.shape[1]
     for i in range(block.xptr.shape[0] - 1):
         d = max(d, block.xptr[i + 1] - block.xptr[i])
@@ -94,7 +94,7 @@ def new_scratch(block):
     )
 
 
-@inlined
+@forceinline
 def quadratic_slopes(i, task, rows):
     """ψ' and ψ'' where h* has curvature par[k], slope par[p+k] at 0 and a domain: a clip."""
     p, z, par, inverse = rows.shape[1], task.z, task.par, task.inverse
@@ -105,7 +105,7 @@ def quadratic_slopes(i, task, rows):
         rows[BEND, k] = inverse / par[k] if low <= w <= high else 0.0
 
 
-@inlined
+@forceinline
 def other_slopes(i, task, rows):
     """ψ' and ψ'' of logistic and Poisson losses, data and scale as in the lowering."""
     p, z, par, inverse = rows.shape[1], task.z, task.par, task.inverse
@@ -124,7 +124,7 @@ def other_slopes(i, task, rows):
 @compiled
 def objective(block, i, task, rows):
     """f_i + g_i + Σψ + (w/2)|x - prox center|² at x, up to a constant; rows[AX] is A_i x."""
-    block, task, rows = unowned((block, task, rows))
+    block, task, rows = borrowed((block, task, rows))
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     x, z, kind, par, inverse = task.x, task.z, task.kind, task.par, task.inverse
     coef, fpool = block.coef, block.fpool
@@ -146,17 +146,17 @@ def objective(block, i, task, rows):
             for m in range(d):
                 half += fpool[block.fptr[i] + j * d + m] * x[a + m]
         value += (0.5 * half + coef[1, a + j]) * x[a + j] + linear_part(coef, a + j, x[a + j])
-        value += 0.5 * task.weight * (x[a + j] - task.anchor[a + j]) ** 2
+        value += 0.5 * task.weight * (x[a + j] - task.center[a + j]) ** 2
     return value
 
 
-@inlined
+@forceinline
 def linear_part(coef, j, t):
     """s(t)·(t - kink)."""
     return (coef[3, j] if t > coef[4, j] else coef[2, j]) * (t - coef[4, j])
 
 
-@inlined
+@forceinline
 def chord(coef, j, x, t):
     """Slope of the piecewise linear part between x and t, without cancellation on one piece."""
     kink = coef[4, j]
@@ -170,7 +170,7 @@ def chord(coef, j, x, t):
 @compiled
 def differentiate(block, i, task, scratch):
     """V[G] = gradient of all that is smooth at x, rows = A_i x, ψ', ψ''; the size of its terms."""
-    block, task, scratch = unowned((block, task, scratch))
+    block, task, scratch = borrowed((block, task, scratch))
     V, rows = scratch.V, scratch.rows
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
     x, place, cols, coef, fpool = task.x, block.place, block.cols, block.coef, block.fpool
@@ -185,17 +185,17 @@ def differentiate(block, i, task, scratch):
         other_slopes(i, task, rows)
     size = 0.0
     for j in range(d):
-        pull, own = dot_column(cols, place[a + j, 0], rows[SLOPE]), coef[0, a + j] * x[a + j]
+        ATy, own = dot_column(cols, place[a + j, 0], rows[SLOPE]), coef[0, a + j] * x[a + j]
         if block.fkind[i] != 0:
             for m in range(d):
                 own += fpool[block.fptr[i] + j * d + m] * x[a + m]
-        lag = task.weight * (x[a + j] - task.anchor[a + j])
-        size = max(size, abs(pull) + abs(own) + abs(coef[1, a + j]) + abs(lag))
-        V[G, j] = pull + own + coef[1, a + j] + lag
+        lag = task.weight * (x[a + j] - task.center[a + j])
+        size = max(size, abs(ATy) + abs(own) + abs(coef[1, a + j]) + abs(lag))
+        V[G, j] = ATy + own + coef[1, a + j] + lag
     return size
 
 
-@spliced
+@inline
 def hessian(block, i, more, scratch):
     """full = P + diag(curvature + more) + A_iᵀ diag(ψ'') A_i; rows[AX] is used for work."""
     full, rows, place, cols, coef = scratch.full, scratch.rows, block.place, block.cols, block.coef
@@ -235,7 +235,7 @@ def solve_system(matrix, V, size):
         V[STEP, j] /= matrix[j, j]
 
 
-@inlined
+@forceinline
 def prox_step(a, d, x, gamma, coef, V):
     """V[T] = proximal gradient step of length γ; returns the largest change and coordinate."""
     worst, reach = 0.0, 0.0
@@ -248,7 +248,7 @@ def prox_step(a, d, x, gamma, coef, V):
     return worst, reach
 
 
-@inlined
+@forceinline
 def release(a, d, coef, scratch, size):
     """Free the fixed coordinate that wants most to leave its kink or bound; False if none does.
 
@@ -276,7 +276,7 @@ def release(a, d, coef, scratch, size):
     return chosen >= 0
 
 
-@inlined
+@forceinline
 def model_gradient(a, d, x, V, full):
     """V[R] = gradient of the model's smooth part at V[T]."""
     for j in range(d):
@@ -286,7 +286,7 @@ def model_gradient(a, d, x, V, full):
         V[R, j] = r
 
 
-@spliced
+@inline
 def minimise_model(block, i, x, scratch, size):
     """V[T] = argmin ½(t-x)ᵀH(t-x) + <∇, t-x> + Σ s_j(t_j)(t_j - kink_j) on [lower, upper].
 
@@ -338,7 +338,7 @@ def minimise_model(block, i, x, scratch, size):
             return
 
 
-@spliced
+@inline
 def solve_local(block, i, task, scratch):
     """Solve the problem of agent i from x, in place; rows[SLOPE] is left as λ_i.
 

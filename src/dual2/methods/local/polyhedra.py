@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import DENSE_A, adjoint, apply, dot
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 from dual2.functions import Function
 from dual2.functions.chain import ROWS, project_chain
 from dual2.functions.polyhedron import IndicatorPolyhedron
@@ -102,7 +102,7 @@ def project_to_face(table, i, d, thread):
     w and u are the rows WEIGHT and TARGET. The directions are those in the units of x: the
     derivative is the sum of their squares. Without an answer row ANSWER is NaN.
     """
-    table = unowned(table)
+    table = borrowed(table)
     vectors, at = table.vectors[thread], table.start[i]
     u, w, x = vectors[TARGET, :d], vectors[WEIGHT, :d], vectors[ARGMIN, :d]
     basis = table.basis[thread]
@@ -124,9 +124,9 @@ def project_to_face(table, i, d, thread):
     return count
 
 
-@spliced
+@inline
 def in_units(table, i, roots, thread):
-    """The polyhedron in the units √w·x, rows of length one, and room for multipliers."""
+    """The polyhedron in the units √w·x, rows of length one, and a workspace for multipliers."""
     d, m, at = roots.shape[0], table.rows[i], table.start[i]
     M = table.matrix[thread, : m * d].reshape((m, d))
     sides = table.sides[thread]
@@ -168,7 +168,7 @@ def set_groups(weights, basis):
     return count
 
 
-@spliced
+@inline
 def add_directions(block, i, basis, count, d, image, out):
     """out += lower triangle of Σ_k (A_i z_k)(A_i z_k)ᵀ over the rows z_k of ``basis``."""
     p, first, place, dense = image.shape[0], block.xptr[i], block.place, block.akind[i] == DENSE_A
@@ -194,7 +194,7 @@ def add_directions(block, i, basis, count, d, image, out):
             image[a] = 0.0
 
 
-@spliced
+@inline
 def set_target(block, i, task, table, thread, multiplier):
     """Rows FORCE, WEIGHT and TARGET of an agent at a multiplier."""
     a, vectors, r = block.xptr[i], table.vectors[thread], task.weight[i]
@@ -212,7 +212,7 @@ def polyhedron_trials(block, table, task, rows, out, member):
 
     Without a message (``task.stride`` = 0) the answers to the only multiplier become their x.
     """
-    block, table, task, member = unowned((block, table, task, member))
+    block, table, task, member = borrowed((block, table, task, member))
     first, last = own_rows(member, rows.shape[0])
     p, stride, thread = task.trials.shape[1], task.stride, member.thread
     half, vectors, basis = p * (p + 1) // 2, table.vectors[thread], table.basis[thread]
@@ -259,7 +259,7 @@ def support_polyhedra(block, table, task, rows, out, member):
     The support is attained by proximal steps of growing length; where it is not, the direction
     proves nothing.
     """
-    block, table, task, member = unowned((block, table, task, member))
+    block, table, task, member = borrowed((block, table, task, member))
     first, last = own_rows(member, rows.shape[0])
     thread = member.thread
     vectors = table.vectors[thread]

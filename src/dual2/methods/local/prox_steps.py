@@ -6,46 +6,46 @@ import numpy as np
 
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, apply, grad_f, prox_g
+from dual2.engine.packed_args import borrowed, keep
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import keep, unowned
-from dual2.methods.local.argmin import local_argmin, newton_rows, penalty_rows
+from dual2.methods.local.argmin import local_argmin, penalty_rows, solver_kinds
 from dual2.methods.local.penalty_newton import QUADRATIC_H, Task, new_scratch
 from dual2.runtime import Runtime
 
 Array = np.ndarray
 
 
-class Rooms(NamedTuple):
+class ProxData(NamedTuple):
     """What the penalised problems need beside their targets."""
 
     penalties: Array
     """See :func:`.argmin.penalty_rows`."""
-    ways: Array
-    """See :func:`.argmin.newton_rows`."""
+    solver_kind: Array
+    """See :func:`.argmin.solver_kinds`."""
     tried: Array
     """Gradients so far, agent by agent."""
 
 
 @compiled
-def argmin_rows(block, rooms, x, target, ax, member):
+def argmin_rows(block, data, x, target, ax, member):
     """x_i = argmin f_i + g_i + (r/2)|A_i x - t_i|² from x_i, and its A_i x_i; 0 or FAILED."""
-    block, rooms, x, target, ax, member = unowned((block, rooms, x, target, ax, member))
+    block, data, x, target, ax, member = borrowed((block, data, x, target, ax, member))
     first, last = own_rows(member, target.shape[0])
     own_scratch = new_scratch(block)
-    scratch = unowned(own_scratch)
+    scratch = borrowed(own_scratch)
     for i in range(first, last):
-        task = Task(x, target, x, 0.0, QUADRATIC_H, rooms.penalties[i], 1.0)
-        tried = local_argmin(block, i, task, rooms.ways[i], scratch)
+        task = Task(x, target, x, 0.0, QUADRATIC_H, data.penalties[i], 1.0)
+        tried = local_argmin(block, i, task, data.solver_kind[i], scratch)
         if tried == FAILED or apply(block, i, x[block.xptr[i] : block.xptr[i + 1]], ax[i]):
             return FAILED
-        rooms.tried[i] += tried
+        data.tried[i] += tried
     return keep(own_scratch)
 
 
 @compiled
 def gradient_rows(block, x, out, member):
     """The flat ∇f_i(x_i); 0 or FAILED."""
-    block, x, out, member = unowned((block, x, out, member))
+    block, x, out, member = borrowed((block, x, out, member))
     first, last = own_rows(member, block.xptr.shape[0] - 1)
     for i in range(first, last):
         a, b = block.xptr[i], block.xptr[i + 1]
@@ -57,7 +57,7 @@ def gradient_rows(block, x, out, member):
 @compiled
 def prox_rows(block, v, step, out, member):
     """The flat prox_{step·g_i}(v_i); 0 or FAILED."""
-    block, v, out, member = unowned((block, v, out, member))
+    block, v, out, member = borrowed((block, v, out, member))
     first, last = own_rows(member, block.xptr.shape[0] - 1)
     work = np.empty(3 * max(1, block.inbox.shape[0]) + 8)
     for i in range(first, last):
@@ -83,19 +83,19 @@ class LocalSteps:
     """
 
     def __init__(self, runtime: Runtime, tried: Array | None = None) -> None:
-        self.runtime, self._rooms = runtime, None
+        self.runtime, self._data = runtime, None
         self.tried = np.zeros(runtime.n, np.int64) if tried is None else tried
 
     def penalise(self, r: float) -> None:
         """Set the weight of the penalty of :meth:`argmin`."""
         rt, wide = self.runtime, np.full(self.runtime.p, np.inf)
         rows = penalty_rows(np.full(rt.n, r), -wide, wide)
-        self._rooms = Rooms(rows, newton_rows(rt), self.tried)
+        self._data = ProxData(rows, solver_kinds(rt), self.tried)
 
     def argmin(self, x: Array, target: Array, ax: Array) -> None:
         """x_i = argmin f_i + g_i + (r/2)|A_i x - t_i|² and A_i x_i, in place."""
         rt = self.runtime
-        rt.run(argmin_rows, rt.block, self._rooms, x, np.ascontiguousarray(target), ax)
+        rt.run(argmin_rows, rt.block, self._data, x, np.ascontiguousarray(target), ax)
 
     def gradient(self, x: Array) -> Array:
         """The flat ∇f_i(x_i)."""

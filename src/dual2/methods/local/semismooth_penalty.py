@@ -16,7 +16,7 @@ compiled form are left to the gradient method alone.
 
 import math
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import (
     DENSE_A,
     DENSE_F,
@@ -29,12 +29,12 @@ from dual2.engine.local import (
     grad_f,
     prox_g,
 )
-from dual2.engine.unowned import unowned
+from dual2.engine.packed_args import borrowed
 from dual2.functions.jacobians import prox_jacobian
 from dual2.methods.local.elimination import solve_general
 from dual2.methods.local.penalty_newton import AX, BEND, COLUMN, SLOPE
 
-U, W, PULL, NEW, OLD, TRIAL_U, TRIAL_W, TRIAL_NEW = range(8)
+U, W, ATY, NEW, OLD, TRIAL_U, TRIAL_W, TRIAL_NEW = range(8)
 """Work vectors of length d: the point, where its prox is taken, A_iᵀψ', the prox; the last prox;
 the same of a trial."""
 _CAP = 60.0
@@ -55,27 +55,27 @@ def prox_point(block, i, L, x, step, new, task, scratch):
 
     ``rows`` is left with A_i x, ψ' and ψ''. Returns the size of the gradient's terms, or FAILED.
     """
-    block, task, scratch = unowned((block, task, scratch))
-    rows, penalty, pull = scratch.rows, task.par, scratch.V[PULL]
+    block, task, scratch = borrowed((block, task, scratch))
+    rows, penalty, ATy = scratch.rows, task.par, scratch.V[ATY]
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], rows.shape[1]
-    x, step, new = unowned((x, step, new))
+    x, step, new = borrowed((x, step, new))
     if grad_f(block, i, x, step) != 0 or apply(block, i, x, rows[AX]) != 0:
         return FAILED
     for k in range(p):
         slope = (rows[AX, k] - task.z[i, k]) / penalty[k]
         rows[SLOPE, k] = min(max(slope, penalty[5 * p + k]), penalty[6 * p + k])
         rows[BEND, k] = 1.0 / penalty[k] if rows[SLOPE, k] == slope else 0.0
-    if adjoint(block, i, rows[SLOPE], pull):
+    if adjoint(block, i, rows[SLOPE], ATy):
         return FAILED
-    force = math.sqrt(dot(step, step)) + math.sqrt(dot(pull[:d], pull[:d]))
+    force = math.sqrt(dot(step, step)) + math.sqrt(dot(ATy[:d], ATy[:d]))
     for j in range(d):
-        step[j] = x[j] - (step[j] + pull[j] + task.weight * (x[j] - task.anchor[a + j])) / L
+        step[j] = x[j] - (step[j] + ATy[j] + task.weight * (x[j] - task.center[a + j])) / L
     if prox_g(block, i, 1.0 / L, step, new, scratch.work):
         return FAILED
     return force
 
 
-@spliced
+@inline
 def curvature(block, i, more, scratch):
     """full = ∇²f_i + A_iᵀ diag(ψ'') A_i + more·I at row U of ``V``, ψ'' in ``rows``."""
     full, rows, place, cols = scratch.full, scratch.rows, block.place, block.cols
@@ -111,7 +111,7 @@ def curvature(block, i, more, scratch):
                     full[j, m] += bend * fpool[row + j] * fpool[row + m]
 
 
-@spliced
+@inline
 def newton_trial(block, i, L, more, scratch):
     """Row TRIAL_U = the semismooth Newton step from row U; False if its matrix is singular."""
     d, table, vectors = block.xptr[i + 1] - block.xptr[i], block.gtab, scratch.V
@@ -159,7 +159,7 @@ def accelerate(d, kappa, since, vectors):
     return since
 
 
-@spliced
+@inline
 def minimise(block, i, task, newton, scratch):
     """The local problem of agent i from the flat x, in place, with Newton trials if ``newton``.
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import (
     DENSE_A,
     DENSE_F,
@@ -16,8 +16,8 @@ from dual2.engine.local import (
     grad_f,
     prox_g,
 )
+from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import unowned
 from dual2.functions.jacobians import prox_jacobian
 from dual2.functions.values import value_at_prox
 from dual2.methods.local.closed_form import (
@@ -73,7 +73,7 @@ class SemismoothWorkspace(NamedTuple):
 def make_workspace(
     curve: np.ndarray, sets: np.ndarray, threads: int, width: int, p: int
 ) -> SemismoothWorkspace:
-    """Room for agents of up to ``width`` variables."""
+    """A workspace for agents of up to ``width`` variables."""
     sizes = (
         (VECTORS, width),
         (3, width, width),
@@ -86,7 +86,7 @@ def make_workspace(
     return SemismoothWorkspace(curve, sets, *(np.zeros((threads, *size)) for size in sizes))
 
 
-@spliced
+@inline
 def value_f(block, i, x, slope):
     """f_i(x) up to a constant, and ∇f_i in ``slope``."""
     grad_f(block, i, x, slope)
@@ -109,7 +109,7 @@ def value_f(block, i, x, slope):
 @compiled
 def evaluate_point(block, i, L, task, vectors, at, work, evaluation):
     """Prox point, |x - z|, envelope and its magnitude of the vector in row ``at``."""
-    block, task, vectors = unowned((block, task, vectors))
+    block, task, vectors = borrowed((block, task, vectors))
     a, d, r = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.weight[i]
     x, v, z = vectors[at, :d], vectors[at + 1, :d], vectors[at + 2, :d]
     slope, c = vectors[GRADIENT, :d], vectors[LINEAR, :d]
@@ -134,7 +134,7 @@ def evaluate_point(block, i, L, task, vectors, at, work, evaluation):
     return nonsmooth
 
 
-@spliced
+@inline
 def value_g(block, i, L, v, z, work):
     """g_i at z = prox_{g_i/L}(v)."""
     table, total = block.gtab, 0.0
@@ -149,7 +149,7 @@ def value_g(block, i, L, v, z, work):
 @compiled
 def set_system(block, i, L, r, x, v, matrices, work):
     """SYSTEM = I - D + DH/L with the Hessian H at x and the derivative D of the prox at v."""
-    block, matrices, work = unowned((block, matrices, work))
+    block, matrices, work = borrowed((block, matrices, work))
     d = x.shape[0]
     full, system, D = matrices[FULL], matrices[SYSTEM], matrices[DERIVATIVE]
     set_hessian(block, i, r, x, full)
@@ -170,7 +170,7 @@ def set_system(block, i, L, r, x, v, matrices, work):
                         system[j, m] += factor * full[k, m]
 
 
-@spliced
+@inline
 def set_hessian(block, i, r, x, full):
     """full = ∇²f_i(x) + r·I."""
     a, d, kind = block.xptr[i], x.shape[0], block.fkind[i]
@@ -191,7 +191,7 @@ def set_hessian(block, i, r, x, full):
                     full[j, m] += bend * block.fpool[row + j] * block.fpool[row + m]
 
 
-@spliced
+@inline
 def advance(block, i, L, task, ws, thread, previous):
     """Rows X, V, Z move by a Newton step of acceptable length, else a prox step.
 
@@ -238,7 +238,7 @@ def advance(block, i, L, task, ws, thread, previous):
     return gradients
 
 
-@spliced
+@inline
 def argmin(block, i, task, ws, thread):
     """Row Z = the answer of agent i to the force in row FORCE, from row X; number of gradients."""
     d, vectors, evaluation = (
@@ -264,14 +264,14 @@ def argmin(block, i, task, ws, thread):
     return gradients
 
 
-@spliced
+@inline
 def step_of(block, ws, i, r):
     """L of the smooth part; where it is linear, the curvature of g takes its place."""
     L, more = block.lip[i] + r, ws.curve[i]
     return L if L > 0.0 else more if 0.0 < more < math.inf else 1.0
 
 
-@spliced
+@inline
 def argmin_at(block, i, task, ws, thread, multiplier):
     """Row Z = the answer of agent i to a multiplier; number of gradients.
 
@@ -291,7 +291,7 @@ def argmin_at(block, i, task, ws, thread, multiplier):
     return gradients
 
 
-@spliced
+@inline
 def set_scalars_of(block, i, task, ws, thread, out):
     """The numbers of a trial for the answer in row Z, see :mod:`.message`."""
     a, d, r = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.weight[i]
@@ -314,7 +314,7 @@ def set_scalars_of(block, i, task, ws, thread, out):
     set_scalars(block, i, x, c, r, terms, task.tol, out)
 
 
-@spliced
+@inline
 def add_jacobian(block, i, task, ws, thread, out):
     """out = lower triangle of A_i J_i A_iᵀ at the answer in row Z."""
     a, d, p = block.xptr[i], block.xptr[i + 1] - block.xptr[i], task.trials.shape[1]
@@ -365,7 +365,7 @@ def semismooth_trials(block, kind, task, ws, rows, out, gradients, member):
 
     Without a message (``task.stride`` = 0) the answers to the only multiplier become their x.
     """
-    block, task, ws, member = unowned((block, task, ws, member))
+    block, task, ws, member = borrowed((block, task, ws, member))
     first, last = own_rows(member, rows.shape[0])
     p, half = task.trials.shape[1], task.trials.shape[1] * (task.trials.shape[1] + 1) // 2
     thread, stride = member.thread, task.stride

@@ -13,40 +13,44 @@ Rate: Π 1/(1+a_k), optimal and linear if μ_y > 0, O(1/k²) in y else [Luo 2024
 
 import math
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import FAILED, adjoint, apply, copy, grad_f, prox_g
 from dual2.methods.subsolvers.loop import advance
 from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, grad_g1, prox_g2
 
-V, PULL = range(2)
+V, ATY = range(2)
 """Own primal vectors: v, the previous 𝐀ᵀw; w is the message."""
 GAMMA, BETA, A = range(3)
 """Own scalars; A is that of the last iteration."""
 
 
-@spliced
+@inline
 def begin(block, i, state, rule):
     """v = x, w = y; γ = μ_x, β = μ_y or what makes the first step as long as PDPG's."""
     X, Y, S, my = state.X, state.Y, state.S, rule.mu_y[i]
     S[i, GAMMA], S[i, A] = rule.mu_x[i], 0.0
     S[i, BETA] = my if my > 0.0 else rule.L_y[i] + rule.sigma[i] ** 2 / rule.mu_x[i]
     for j in range(block.xptr[i], block.xptr[i + 1]):
-        X[V, j], X[PULL, j] = state.x[j], state.pull[j]
+        X[V, j], X[ATY, j] = state.x[j], state.ATy[j]
     copy(state.lam[i], Y[MESSAGE, i], Y.shape[2])
     copy(state.mixed[i], Y[C_MESSAGE, i], Y.shape[2])
 
 
-@spliced
-def step(block, i, state, rule, z, room):
+@inline
+def step(block, i, state, rule, z, ws):
     """One iteration of agent i up to the exchange; 0, or FAILED."""
     S, a0, a1 = state.S, block.xptr[i], block.xptr[i + 1]
-    x, v, pull = state.x[a0:a1], state.X[V, a0:a1], state.pull[a0:a1]
-    old_pull = state.X[PULL, a0:a1]
+    x, v, ATy = state.x[a0:a1], state.X[V, a0:a1], state.ATy[a0:a1]
+    old_ATy = state.X[ATY, a0:a1]
     y, w, cy, cw = state.lam[i], state.Y[MESSAGE, i], state.mixed[i], state.Y[C_MESSAGE, i]
     d, p = x.shape[0], y.shape[0]
-    mean, grad, u = room.vectors[0, :d], room.vectors[1, :d], room.vectors[2, :d]
-    y_mean, c_mean, slope = room.vectors[3, :p], room.vectors[4, :p], room.vectors[5, :p]
-    ax, u_dual = room.vectors[6, :p], room.vectors[7, :p]
+    mean, grad, u = ws.vectors[0, :d], ws.vectors[1, :d], ws.vectors[2, :d]
+    y_mean, c_mean, slope = (
+        ws.vectors[3, :p],
+        ws.vectors[4, :p],
+        ws.vectors[5, :p],
+    )
+    ax, u_dual = ws.vectors[6, :p], ws.vectors[7, :p]
     if state.since[i] == 0:
         begin(block, i, state, rule)
     gamma, beta, before = S[i, GAMMA], S[i, BETA], S[i, A]
@@ -63,16 +67,16 @@ def step(block, i, state, rule, z, room):
     r, ratio, mu = before / (a * (1.0 + before)), gamma / a, rule.mu_x[i]
     t = 1.0 / (mu + ratio)
     for j in range(d):
-        ahead = pull[j] + r * (pull[j] - old_pull[j])
+        ahead = ATy[j] + r * (ATy[j] - old_ATy[j])
         u[j] = t * (mu * mean[j] + ratio * v[j] - grad[j] - ahead)
-        old_pull[j] = pull[j]
-    if prox_g(block, i, t, u, v, room.work) or apply(block, i, v, ax):
+        old_ATy[j] = ATy[j]
+    if prox_g(block, i, t, u, v, ws.work) or apply(block, i, v, ax):
         return FAILED
     ratio, mu = beta / a, rule.mu_gradient[i]
     t = 1.0 / (mu + ratio)
     for j in range(p):
         u_dual[j] = t * (mu * y_mean[j] + ratio * w[j] + (ax[j] - slope[j]))
-    if prox_g2(block, t, u_dual, w, rule, room.work):
+    if prox_g2(block, t, u_dual, w, rule, ws.work):
         return FAILED
     for j in range(d):
         x[j] = (x[j] + a * v[j]) / (1.0 + a)
@@ -81,10 +85,10 @@ def step(block, i, state, rule, z, room):
     S[i, GAMMA] = (gamma + a * rule.mu_x[i]) / (1.0 + a)
     S[i, BETA] = (beta + a * rule.mu_y[i]) / (1.0 + a)
     S[i, A] = a
-    return adjoint(block, i, w, pull)
+    return adjoint(block, i, w, ATy)
 
 
-@spliced
+@inline
 def settle(state, i):
     """𝐂y moves as y did."""
     a = state.S[i, A]

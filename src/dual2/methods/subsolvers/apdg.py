@@ -11,12 +11,12 @@ nonzero singular value); square nonsingular 𝐀 [Kovalev, Gasnikov & Richtárik
 
 import math
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
 from dual2.methods.subsolvers.loop import advance
 from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, OWN, grad_g1, prox_g2
 
-FAST, PULL = range(2)
+FAST, ATY = range(2)
 """Own primal vectors: x_f, the previous 𝐀ᵀy."""
 Y_FAST, C_FAST, C_POINT = range(OWN, OWN + 3)
 """Own dual rows: y_f, 𝐂y_f, 𝐂y_g; y is the message."""
@@ -53,26 +53,26 @@ def apdg_parameters(
     return ex, ey, sx, sy, 1.0 - 1.0 / bound, ay, float(bx), float(by)
 
 
-@spliced
+@inline
 def begin(block, i, state):
     """x_f = x, y_f = y; nothing to extrapolate from."""
     for j in range(block.xptr[i], block.xptr[i + 1]):
-        state.X[FAST, j], state.X[PULL, j] = state.x[j], state.pull[j]
+        state.X[FAST, j], state.X[ATY, j] = state.x[j], state.ATy[j]
     for j in range(state.lam.shape[1]):
         state.Y[Y_FAST, i, j], state.Y[C_FAST, i, j] = state.lam[i, j], state.mixed[i, j]
 
 
-@spliced
-def step(block, i, state, rule, z, room):
+@inline
+def step(block, i, state, rule, z, ws):
     """One iteration of agent i up to the exchange; 0, or FAILED.
 
-    With β_x > 0 ``push`` is 𝐀x. Otherwise 𝐀x⁺ and 𝐀(𝐀ᵀy+G) are one product.
+    With β_x > 0 ``Ax`` is 𝐀x. Otherwise 𝐀x⁺ and 𝐀(𝐀ᵀy+G) are one product.
     """
     s, a, b = state.S[i], block.xptr[i], block.xptr[i + 1]
-    x, fast, pull, old_pull = state.x[a:b], state.X[FAST, a:b], state.pull[a:b], state.X[PULL, a:b]
+    x, fast, ATy, old_ATy = state.x[a:b], state.X[FAST, a:b], state.ATy[a:b], state.X[ATY, a:b]
     y, y_fast, cy, c_fast = state.lam[i], state.Y[Y_FAST, i], state.mixed[i], state.Y[C_FAST, i]
-    y_new, push, c_point = state.Y[MESSAGE, i], state.push[i], state.Y[C_POINT, i]
-    d, p, vectors = x.shape[0], y.shape[0], room.vectors
+    y_new, Ax, c_point = state.Y[MESSAGE, i], state.Ax[i], state.Y[C_POINT, i]
+    d, p, vectors = x.shape[0], y.shape[0], ws.vectors
     point, G, v, new = vectors[0, :d], vectors[1, :d], vectors[2, :d], vectors[3, :d]
     y_point, H, w, ax = vectors[4, :p], vectors[5, :p], vectors[6, :p], vectors[7, :p]
     if state.since[i] == 0:
@@ -88,36 +88,36 @@ def step(block, i, state, rule, z, room):
     square = s[BETA_X] > 0.0
     if square:
         for j in range(p):
-            w[j] = push[j] - H[j]
+            w[j] = Ax[j] - H[j]
         if adjoint(block, i, w, v):
             return FAILED
     alpha = 0.0 if square else rule.mu_x[i]
     for j in range(d):
-        force = G[j] + pull[j] + s[THETA] * (pull[j] - old_pull[j])
+        force = G[j] + ATy[j] + s[THETA] * (ATy[j] - old_ATy[j])
         if square:
             force += s[BETA_X] * v[j]
         v[j] = x[j] + s[ETA_X] * (alpha * (point[j] - x[j]) - force)
-    if prox_g(block, i, 1.0, v, new, room.work):
+    if prox_g(block, i, 1.0, v, new, ws.work):
         return FAILED
     for j in range(d):
-        v[j] = pull[j] + G[j] if square else new[j] - s[BETA_Y] * (pull[j] + G[j])
-    if (square and apply(block, i, new, push)) or apply(block, i, v, ax):
+        v[j] = ATy[j] + G[j] if square else new[j] - s[BETA_Y] * (ATy[j] + G[j])
+    if (square and apply(block, i, new, Ax)) or apply(block, i, v, ax):
         return FAILED
     for j in range(p):
-        force = H[j] - push[j] + s[BETA_Y] * ax[j] if square else H[j] - ax[j]
+        force = H[j] - Ax[j] + s[BETA_Y] * ax[j] if square else H[j] - ax[j]
         w[j] = y[j] + s[ETA_Y] * (s[ALPHA_Y] * (y_point[j] - y[j]) - force)
-    if prox_g2(block, 1.0, w, y_new, rule, room.work):
+    if prox_g2(block, 1.0, w, y_new, rule, ws.work):
         return FAILED
     for j in range(d):
         fast[j] = point[j] + s[SIGMA_X] * (new[j] - x[j])
-        x[j], old_pull[j] = new[j], pull[j]
+        x[j], old_ATy[j] = new[j], ATy[j]
     for j in range(p):
         y_fast[j] = y_point[j] + s[SIGMA_Y] * (y_new[j] - y[j])
         y[j] = y_new[j]
-    return adjoint(block, i, y, pull)
+    return adjoint(block, i, y, ATy)
 
 
-@spliced
+@inline
 def settle(state, i):
     """𝐂y_f moves as y_f did."""
     Y, sigma = state.Y, state.S[i, SIGMA_Y]

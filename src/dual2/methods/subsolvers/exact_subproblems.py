@@ -13,8 +13,8 @@ from dual2.compiled import compiled
 from dual2.engine.gossip_kernel import mix
 from dual2.engine.local import DENSE_A, DENSE_F, copy
 from dual2.engine.pack import is_separable
+from dual2.engine.packed_args import borrowed, keep
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import keep, unowned
 from dual2.errors import CapabilityError
 from dual2.functions.lowering import KernelKind, prox_blocks
 from dual2.methods.local.penalty_newton import (
@@ -59,12 +59,12 @@ class OuterIterates(NamedTuple):
 @compiled
 def exact_steps(block, links, state, outer, task, steps, member):
     """``steps`` outer iterations of iD2A with ρ = 0 and exact local solutions; 0."""
-    block, links, state, outer, task, member = unowned((block, links, state, outer, task, member))
+    block, links, state, outer, task, member = borrowed((block, links, state, outer, task, member))
     lam, mixed, w, z = state.lam, state.mixed, outer.w, outer.z
     n, p = z.shape
     first, last = own_rows(member, n)
     own_scratch = new_scratch(block)
-    scratch = unowned(own_scratch)
+    scratch = borrowed(own_scratch)
     for k in range(outer.since, outer.since + steps):
         for i in range(first, last):
             tried, settled = solve_local(block, i, task, scratch)

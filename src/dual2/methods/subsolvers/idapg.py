@@ -39,13 +39,13 @@ from dual2.theory.constants import condition
 def _addresses(runtime: Runtime, mode: int) -> tuple[int, int, int]:
     """Of the kernels that the loop calls but is not compiled with; 0: not needed."""
     row, rows, team = np.zeros(1), np.zeros((1, 1)), runtime.team
-    local, dual, block = 0, 0, team.as_loan(runtime.block)
+    local, dual, block = 0, 0, team.packed(runtime.block)
     if not runtime.block.easy.all():
         args = block, 0, row, row, row, 0.0, row, rows, row
         local = address_of(argmin_by_gradients, *args)
     if mode != CLIP_H:
         dual = address_of(dual_by_blocks, block, 0.0, mode, row, row, row, row, row)
-    links = team.as_loan(runtime.links)
+    links = team.packed(runtime.links)
     return local, dual, address_of(mix_rows, links, rows, rows, team.member)
 
 
@@ -196,8 +196,8 @@ class IDAPG(Subsolver):
             rows -= (grad(s.v) - grad(self.lam)) / self.runtime.problem.n
         primal = np.zeros(len(rows))
         if with_primal:
-            pull = self.runtime.adjoints(self.lam - s.v)
-            primal = np.sqrt(np.add.reduceat(pull**2, self.runtime.block.xptr[:-1]))
+            ATy = self.runtime.adjoints(self.lam - s.v)
+            primal = np.sqrt(np.add.reduceat(ATy**2, self.runtime.block.xptr[:-1]))
             self.extra += 1
         return primal, np.linalg.norm(rows, axis=1)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.callbacks import call_step
 from dual2.engine.gossip_kernel import is_plain, mix_plain
 from dual2.engine.local import (
@@ -33,8 +33,8 @@ from dual2.engine.local import (
     prox_h,
     set_column,
 )
+from dual2.engine.packed_args import borrowed, keep
 from dual2.engine.threads import own_rows
-from dual2.engine.unowned import keep, unowned
 from dual2.methods.subsolvers.subsolver import NO_MOMENTUM
 
 Array = np.ndarray
@@ -92,7 +92,7 @@ class IDAPGRule(NamedTuple):
     """Where :func:`dual2.engine.gossip_kernel.mix_rows` is."""
 
 
-@spliced
+@inline
 def solve_coordinate(coef, j, r):
     """Minimiser of ½q x² + b x + s(x)(x - kink) - r x on [lower, upper]; rows of ``coef``."""
     q = coef[0, j]
@@ -101,7 +101,7 @@ def solve_coordinate(coef, j, r):
     return min(max(x, coef[5, j]), coef[6, j])
 
 
-@spliced
+@inline
 def solve_coordinates(block, i, x, v, ax):
     """x_i = argmin f_i + g_i + <A_iᵀ v, ·> coordinate by coordinate, ax = A_i x_i."""
     first, cols, place = block.xptr[i], block.cols, block.place
@@ -120,14 +120,14 @@ class IDAPGWorkspace(NamedTuple):
     ax: Array
     slope: Array
     clip: Array
-    pull: Array
+    ATy: Array
     vectors: Array
     work: Array
 
 
-@spliced
+@inline
 def new_workspace(block):
-    """Room for the largest agent of the block.
+    """A workspace for the largest agent of the block.
 
     Arrays of their own begin at a multiple of 32 bytes, rows of one do not: stores into them would
     straddle cache lines. An entry of ``clip`` has a place that cannot be negative, one of ``hpar``,
@@ -141,38 +141,38 @@ def new_workspace(block):
 
 
 @compiled
-def argmin_by_gradients(block, i, v, ax, own, error, pull, vectors, work):
+def argmin_by_gradients(block, i, v, ax, own, error, ATy, vectors, work):
     """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED.
 
     A kernel of its own, called by its address: what separates is compiled without it.
     """
-    block, v, ax, own = unowned((block, v, ax, own))
-    pull, vectors, work = unowned((pull, vectors, work))
-    if adjoint(block, i, v, pull):
+    block, v, ax, own = borrowed((block, v, ax, own))
+    ATy, vectors, work = borrowed((ATy, vectors, work))
+    if adjoint(block, i, v, ATy):
         return FAILED
-    done = minimise_local(block, i, pull, own, error, vectors, work)
+    done = minimise_local(block, i, ATy, own, error, vectors, work)
     if done == FAILED or apply(block, i, own, ax):
         return FAILED
     return done
 
 
-@spliced
-def minimise(block, lent, i, state, rule, room):
+@inline
+def minimise(block, packed_block, i, state, rule, ws):
     """x_i ≈ argmin f_i + g_i + <A_iᵀ v, ·> and A_i x_i; the gradients that it took, or FAILED."""
     if block.easy[i] != 0:
-        solve_coordinates(block, i, state.x, room.v, room.ax)
+        solve_coordinates(block, i, state.x, ws.v, ws.ax)
         return 1
     own = state.x[block.xptr[i] : block.xptr[i + 1]]
     error = max(rule.slack * state.moved[i], rule.floor) / max(block.sigma[i], 1e-300)
-    pull, vectors, work = room.pull, room.vectors, room.work
-    return call_step(rule.local, lent, i, room.v, room.ax, own, error, pull, vectors, work)
+    ATy, vectors, work = ws.ATy, ws.vectors, ws.work
+    return call_step(rule.local, packed_block, i, ws.v, ws.ax, own, error, ATy, vectors, work)
 
 
 @compiled
 def dual_by_blocks(block, s, mode, v, ax, new, slope, work):
     """λ⁺ from ax = v - t(…), where prox_{h*} is no clip; 0, or FAILED. Called by its address."""
-    block, v, ax, new = unowned((block, v, ax, new))
-    slope, work = unowned((slope, work))
+    block, v, ax, new = borrowed((block, v, ax, new))
+    slope, work = borrowed((slope, work))
     if mode >= SMOOTH_H:
         if grad_h(block, v, slope):
             return FAILED
@@ -184,27 +184,27 @@ def dual_by_blocks(block, s, mode, v, ax, new, slope, work):
     return prox_h(block, s, ax, new, work)
 
 
-@spliced
-def dual_step(lent, i, at, beta, state, z, rule, room):
+@inline
+def dual_step(packed_block, i, at, beta, state, z, rule, ws):
     """λ⁺ from v and A_i x, into the place of λ_prev; 0, or FAILED."""
-    t, p, rho, clip = rule.step[i], z.shape[1], rule.rho, room.clip
-    s, v, ax, new = t * rule.share, room.v, room.ax, state.lam[1 - at, i]
+    t, p, rho, clip = rule.step[i], z.shape[1], rule.rho, ws.clip
+    s, v, ax, new = t * rule.share, ws.v, ws.ax, state.lam[1 - at, i]
     mixed, before = state.mixed[at, i], state.mixed[1 - at, i]
     for k in range(p):
         cv = mixed[k] + beta * (mixed[k] - before[k])
         ax[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
     if rule.mode != CLIP_H:
-        return call_step(rule.dual, lent, s, rule.mode, v, ax, new, room.slope, room.work)
+        return call_step(rule.dual, packed_block, s, rule.mode, v, ax, new, ws.slope, ws.work)
     for k in range(p):
         w = (ax[k] - s * clip[1, k]) * (1.0 / (1.0 + s * clip[0, k]))
         new[k] = min(max(w, clip[5, k]), clip[6, k])
     return 0
 
 
-@spliced
-def iterate(block, lent, i, at, last, state, z, rule, room):
+@inline
+def iterate(block, packed_block, i, at, last, state, z, rule, ws):
     """One iteration of agent i up to the exchange; v is kept if it is the last. 0, or FAILED."""
-    lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], room.v, rule.beta[i]
+    lam, before, v, beta = state.lam[at, i], state.lam[1 - at, i], ws.v, rule.beta[i]
     if state.since[i] == 0:  # apart, or the compiler divides in every row
         beta = 0.0
     elif beta < 0.0:
@@ -213,7 +213,7 @@ def iterate(block, lent, i, at, last, state, z, rule, room):
     state.since[i] += 1
     for k in range(v.shape[0]):
         v[k] = lam[k] + beta * (lam[k] - before[k])
-    done = minimise(block, lent, i, state, rule, room)
+    done = minimise(block, packed_block, i, state, rule, ws)
     if done == FAILED:
         return FAILED
     state.calls[0, i] += done
@@ -222,7 +222,7 @@ def iterate(block, lent, i, at, last, state, z, rule, room):
         for k in range(v.shape[0]):
             current, old = state.mixed[at, i, k], state.mixed[1 - at, i, k]
             state.v[i, k], state.mixed_v[i, k] = v[k], current + beta * (current - old)
-    return dual_step(lent, i, at, beta, state, z, rule, room)
+    return dual_step(packed_block, i, at, beta, state, z, rule, ws)
 
 
 @compiled
@@ -242,12 +242,12 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
     ``lam[(now+s) % 2]`` (with ``local``: ``lam[now]`` again).
     ``stop`` is per row.
     """
-    lent, edges, team = block, links, member  # as kernels take them that are called by address
-    block, links, state, z, rule, member = unowned((block, links, state, z, rule, member))
+    packed_block, edges, team = block, links, member  # for kernels called by address
+    block, links, state, z, rule, member = borrowed((block, links, state, z, rule, member))
     lam, moved = state.lam, state.moved
     first, last = own_rows(member, z.shape[0])
-    own_room = new_workspace(block)
-    room = unowned(own_room)
+    own_ws = new_workspace(block)
+    ws = borrowed(own_ws)
     for group in range(last - first if local else 1):
         r0, r1 = (first + group, first + group + 1) if local else (first, last)
         if local and state.finished[r0] != 0:
@@ -256,12 +256,12 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
         for it in range(steps):
             for i in range(r0, r1):
                 last_one = local or it == steps - 1
-                if iterate(block, lent, i, at, last_one, state, z, rule, room):
+                if iterate(block, packed_block, i, at, last_one, state, z, rule, ws):
                     return FAILED
                 new = lam[1 - at, i]
                 if local or block.easy[i] == 0:
-                    moved[i] = distance(room.v, new) / rule.step[i]
-                if local and rule.beta[i] == NO_MOMENTUM and points_uphill(room.v, new, lam[at, i]):
+                    moved[i] = distance(ws.v, new) / rule.step[i]
+                if local and rule.beta[i] == NO_MOMENTUM and points_uphill(ws.v, new, lam[at, i]):
                     state.since[i] = 0
             at = 1 - at
             if not local:
@@ -275,4 +275,4 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
         if local and at != current:
             for k in range(lam.shape[2]):
                 lam[current, r0, k], lam[at, r0, k] = lam[at, r0, k], lam[current, r0, k]
-    return keep(own_room)
+    return keep(own_ws)

@@ -15,21 +15,21 @@ w = 2/k; averages; O(1/k²) [Thekumparampil, He & Oh 2022].
 
 import math
 
-from dual2.compiled import compiled, spliced
+from dual2.compiled import compiled, inline
 from dual2.engine.local import FAILED, adjoint, apply, grad_f, prox_g
 from dual2.methods.subsolvers.loop import advance
 from dual2.methods.subsolvers.saddle_state import C_MESSAGE, MESSAGE, OWN, grad_g1, prox_g2
 
-LAST, MEAN, P, PULL = range(4)
+LAST, MEAN, P, ATY = range(4)
 """Own primal vectors: x, x̄, the previous p and 𝐀ᵀy."""
-Y_MEAN, C_MEAN, Q, PUSH = range(OWN, OWN + 4)
+Y_MEAN, C_MEAN, Q, AX = range(OWN, OWN + 4)
 """Own dual rows: ȳ, 𝐂ȳ, the previous q and 𝐀x; y is the message."""
 PART, LAST_COUNTS = range(2)
 """Own scalars: w_y/(1+w_y), and whether the output is the last iterate."""
 _FAR = 1e300
 
 
-@spliced
+@inline
 def parameters(rule, i, k):
     """θ, s_x, s_y, w_x, w_y of iteration k; an infinite weight replaces the average."""
     lx, mx, ly, my, sigma = rule.L_x[i], rule.mu_x[i], rule.L_y[i], rule.mu_y[i], rule.sigma[i]
@@ -45,27 +45,27 @@ def parameters(rule, i, k):
     return k / (k + 1.0), sx, sy, weight, weight
 
 
-@spliced
+@inline
 def begin(block, i, state):
     """x = x̄ = the start, y likewise; nothing to extrapolate from."""
     X, Y, p = state.X, state.Y, state.lam.shape[1]
     for j in range(block.xptr[i], block.xptr[i + 1]):
-        X[LAST, j], X[MEAN, j], X[PULL, j] = state.x[j], state.x[j], state.pull[j]
+        X[LAST, j], X[MEAN, j], X[ATY, j] = state.x[j], state.x[j], state.ATy[j]
     for j in range(p):
         Y[MESSAGE, i, j], Y[Y_MEAN, i, j] = state.lam[i, j], state.lam[i, j]
-        Y[C_MEAN, i, j], Y[PUSH, i, j] = state.mixed[i, j], state.push[i, j]
+        Y[C_MEAN, i, j], Y[AX, i, j] = state.mixed[i, j], state.Ax[i, j]
 
 
-@spliced
-def step(block, i, state, rule, z, room):
+@inline
+def step(block, i, state, rule, z, ws):
     """One iteration of agent i up to the exchange; 0, or FAILED."""
     X, Y, k = state.X, state.Y, state.since[i]
     a, b = block.xptr[i], block.xptr[i + 1]
-    x, mean, old_p, old_pull = X[LAST, a:b], X[MEAN, a:b], X[P, a:b], X[PULL, a:b]
-    y, y_mean, old_q, old_push = Y[MESSAGE, i], Y[Y_MEAN, i], Y[Q, i], Y[PUSH, i]
-    pull, push, d, p = state.pull[a:b], state.push[i], b - a, y.shape[0]
-    grad, v = room.vectors[0, :d], room.vectors[1, :d]
-    slope, w = room.vectors[2, :p], room.vectors[3, :p]
+    x, mean, old_p, old_ATy = X[LAST, a:b], X[MEAN, a:b], X[P, a:b], X[ATY, a:b]
+    y, y_mean, old_q, old_Ax = Y[MESSAGE, i], Y[Y_MEAN, i], Y[Q, i], Y[AX, i]
+    ATy, Ax, d, p = state.ATy[a:b], state.Ax[i], b - a, y.shape[0]
+    grad, v = ws.vectors[0, :d], ws.vectors[1, :d]
+    slope, w = ws.vectors[2, :p], ws.vectors[3, :p]
     if k == 0:
         begin(block, i, state)
     theta, sx, sy, wx, wy = parameters(rule, i, k)
@@ -75,19 +75,19 @@ def step(block, i, state, rule, z, room):
     for j in range(d):
         new = grad[j] - mu * mean[j]
         old = old_p[j] if k > 0 else new
-        force = pull[j] + theta * (pull[j] - old_pull[j]) + new + theta * (new - old)
+        force = ATy[j] + theta * (ATy[j] - old_ATy[j]) + new + theta * (new - old)
         v[j] = (x[j] - sx * force) / (1.0 + sx * mu)
-        old_p[j], old_pull[j] = new, pull[j]
-    if prox_g(block, i, sx / (1.0 + sx * mu), v, x, room.work):
+        old_p[j], old_ATy[j] = new, ATy[j]
+    if prox_g(block, i, sx / (1.0 + sx * mu), v, x, ws.work):
         return FAILED
     mu = rule.mu_gradient[i]
     for j in range(p):
         new = slope[j] - mu * y_mean[j]
         old = old_q[j] if k > 0 else new
-        force = push[j] + theta * (push[j] - old_push[j]) - new - theta * (new - old)
+        force = Ax[j] + theta * (Ax[j] - old_Ax[j]) - new - theta * (new - old)
         w[j] = (y[j] + sy * force) / (1.0 + sy * mu)
-        old_q[j], old_push[j] = new, push[j]
-    if apply(block, i, x, push) or prox_g2(block, sy / (1.0 + sy * mu), w, y, rule, room.work):
+        old_q[j], old_Ax[j] = new, Ax[j]
+    if apply(block, i, x, Ax) or prox_g2(block, sy / (1.0 + sy * mu), w, y, rule, ws.work):
         return FAILED
     last, part = rule.mu_y[i] > 0.0, 1.0 / (1.0 + 1.0 / wx)
     for j in range(d):
@@ -98,10 +98,10 @@ def step(block, i, state, rule, z, room):
         y_mean[j] += part * (y[j] - y_mean[j])
         state.lam[i, j] = y[j] if last else y_mean[j]
     state.S[i, PART], state.S[i, LAST_COUNTS] = part, last
-    return adjoint(block, i, y, pull)
+    return adjoint(block, i, y, ATy)
 
 
-@spliced
+@inline
 def settle(state, i):
     """𝐂ȳ moves as ȳ did."""
     Y, part = state.Y, state.S[i, PART]

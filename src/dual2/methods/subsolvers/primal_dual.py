@@ -94,7 +94,7 @@ class PrimalDual(Subsolver):
         """Begin a new subproblem from the last output: one product with A and one with Aᵀ."""
         s = self.state
         s.since[:], s.finished[:], s.mark[:] = 0, 0, 0.0
-        s.pull[:], s.push[:] = self.runtime.adjoints(s.lam), self.runtime.products(s.x)
+        s.ATy[:], s.Ax[:] = self.runtime.adjoints(s.lam), self.runtime.products(s.x)
         s.calls[2] += 1
 
     def oracle_calls(self) -> dict[str, int]:

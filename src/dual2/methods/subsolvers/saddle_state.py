@@ -3,17 +3,17 @@
 The subproblem is min_x max_y f(x) + g(x) + yᵀ𝐀x - g₁(y) - g₂(y) with, on the rows of the agents,
 g₁(y) = (ρ/2)yᵀ𝐂y + zᵀy (+ h*/n if it enters by its gradient) and g₂ = h*/n (if by its prox).
 
-A solver is one file with two kernels and its loop. ``step(block, i, state, rule, z, room)`` is one
+A solver is one file with two kernels and its loop. ``step(block, i, state, rule, z, ws)`` is one
 iteration of agent i up to the exchange: it leaves the row that travels in Y[MESSAGE] and 𝐀ᵀ of its
-dual point in ``pull``. ``settle(state, i)`` takes 𝐂 times the message from Y[C_MESSAGE] and leaves
-𝐂y in ``mixed``. With since[i] = 0 a subproblem begins at (x, y), ``pull`` = 𝐀ᵀy, ``push`` = 𝐀x.
+dual point in ``ATy``. ``settle(state, i)`` takes 𝐂 times the message from Y[C_MESSAGE] and leaves
+𝐂y in ``mixed``. With since[i] = 0 a subproblem begins at (x, y), ``ATy`` = 𝐀ᵀy, ``Ax`` = 𝐀x.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from dual2.compiled import spliced
+from dual2.compiled import inline
 from dual2.engine.local import FAILED, copy, grad_h, prox_h
 
 Array = np.ndarray
@@ -32,9 +32,9 @@ class SaddleState(NamedTuple):
     """(n, p): output y."""
     mixed: Array
     """(n, p): 𝐂y."""
-    pull: Array
+    ATy: Array
     """Flat: 𝐀ᵀ of the last dual point."""
-    push: Array
+    Ax: Array
     """(n, p): 𝐀 of the last primal point, where the solver needs it."""
     X: Array
     """(X_ROWS, D): further primal vectors."""
@@ -101,14 +101,14 @@ class SaddleWorkspace(NamedTuple):
     """For proxes."""
 
 
-@spliced
+@inline
 def new_workspace(block):
-    """Room for the largest agent of the block."""
+    """A workspace for the largest agent of the block."""
     width = max(1, block.inbox.shape[0])
     return SaddleWorkspace(np.empty((8, width)), np.empty(3 * width + 8))
 
 
-@spliced
+@inline
 def grad_g1(block, i, y, cy, rule, z, out):
     """out = ∇g₁(y) = ρ(𝐂y)_i + z_i (+ ∇h*(y)/n), ``cy`` = (𝐂y)_i."""
     if rule.by_grad and grad_h(block, y, out) != 0:
@@ -119,7 +119,7 @@ def grad_g1(block, i, y, cy, rule, z, out):
     return 0
 
 
-@spliced
+@inline
 def prox_g2(block, step, v, out, rule, work):
     """out = prox_{step·g₂}(v)."""
     if rule.by_prox:

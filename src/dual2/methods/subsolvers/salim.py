@@ -20,7 +20,7 @@ import numpy as np
 
 from dual2.compiled import compiled
 from dual2.engine.local import FAILED, adjoint, apply, dot, grad_f
-from dual2.engine.unowned import unowned
+from dual2.engine.packed_args import borrowed
 from dual2.methods.subsolvers.subsolver import LOCAL_STEPS, Subsolver, smallest_singular
 from dual2.runtime import Runtime
 from dual2.theory import Constants, Facts
@@ -35,7 +35,7 @@ class SalimState(NamedTuple):
 
     x: Array
     x_now: Array
-    pull: Array
+    ATy: Array
     lam: Array
     mixed: Array
     calls: Array
@@ -50,7 +50,7 @@ def salim_steps(block, state, right, small2, steps, stop, weight):
     ``right`` holds the rows c_i, ``small2`` the l₂ of each agent; D_x = |∇f(x_f) + Aᵀy|,
     D_y = |Ax_f - c|. Returns 0, or FAILED.
     """
-    block, state = unowned((block, state))
+    block, state = borrowed((block, state))
     y, calls, residual = state.lam, state.calls, state.residual
     n, p = y.shape
     width = max(1, block.inbox.shape[0])
@@ -67,14 +67,14 @@ def salim_steps(block, state, right, small2, steps, stop, weight):
         eta = 1.0 / (4.0 * tau * bound)
         omega = 15.0 / (19.0 * eta)
         nu, spread = 0.5 * (l1 + l2), (l1 - l2) ** 2 / 16.0
-        x, xf, pull = state.x_now[first:last], state.x[first:last], state.pull[first:last]
+        x, xf, ATy = state.x_now[first:last], state.x[first:last], state.ATy[first:last]
         for _ in range(steps):
             for j in range(d):
                 xg[j] = tau * x[j] + (1.0 - tau) * xf[j]
             if grad_f(block, i, xg[:d], g[:d]):
                 return FAILED
             for j in range(d):
-                slope = g[j] - strong * xg[j] + pull[j]
+                slope = g[j] - strong * xg[j] + ATy[j]
                 hat[j] = (x[j] - eta * slope) / (1.0 + eta * strong)
                 g[j] = hat[j]
                 move[j] = 0.0
@@ -99,7 +99,7 @@ def salim_steps(block, state, right, small2, steps, stop, weight):
             for k in range(p):
                 y[i, k] -= omega * total[k]
             for j in range(d):
-                pull[j] -= omega * move[j]
+                ATy[j] -= omega * move[j]
                 new = hat[j] + eta * omega * move[j] / (1.0 + eta * strong)
                 xf[j] = xg[j] + 2.0 * tau / (2.0 - tau) * (new - x[j])
                 x[j] = new
@@ -114,7 +114,7 @@ def salim_steps(block, state, right, small2, steps, stop, weight):
             over = math.sqrt(dot(g[:d], g[:d])) + bound * math.sqrt(dot(xf, xf))
             under = math.sqrt(dot(r, r)) + block.sigma[i] * math.sqrt(dot(xf, xf))
             for j in range(d):
-                g[j] += pull[j]
+                g[j] += ATy[j]
             for k in range(p):
                 r[k] -= right[i, k]
             residual[i, 0] = math.sqrt(dot(g[:d], g[:d]))
@@ -160,7 +160,7 @@ class Salim(Subsolver):
     def begin(self, ahead: float = 0.0) -> None:
         """Begin a new subproblem from the last output."""
         s = self.state
-        s.x_now[:], s.pull[:], s.finished[:] = s.x, self.runtime.adjoints(s.lam), 0
+        s.x_now[:], s.ATy[:], s.finished[:] = s.x, self.runtime.adjoints(s.lam), 0
         s.calls[1] += 1
 
     def oracle_calls(self) -> dict[str, int]:

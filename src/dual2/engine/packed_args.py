@@ -1,19 +1,21 @@
-"""Arrays without reference counts, for kernels (:mod:`dual2.compiled`) over short rows.
+"""Arguments of kernels (:mod:`dual2.compiled`): packed once, read without reference counts.
 
-Numba counts references to arrays atomically at every call and every view, which for rows of some
-ten entries costs many times the arithmetic. An unowned array has no counter: whoever called the
-kernel keeps it alive. An unowned named tuple is of a type of its own, that of a tuple whose members
-nobody counts: else each name for a block would be some fifty calls for the compiler to remove.
+**Borrowed arrays.** Numba counts references to arrays atomically at every call and every view. For
+rows of some ten entries this costs many times the arithmetic. A borrowed array has no counter: the
+caller of the kernel keeps it alive. A borrowed named tuple has a type of its own
+(:class:`BorrowedStruct`) whose members are not counted. Otherwise each name for a block would be
+some fifty calls for the compiler to remove.
 
-A call from Python is dear for another reason: every field of a named tuple is looked at, typed and
-counted anew, which for a block with its links and a rule costs more than a step on short rows. So a
-tuple is *lent*: its words (of an array: data, shape and strides) are written down once, a kernel is
-given their address, a :class:`Loan`, and ``unowned`` reads the tuple back. A team
-(:class:`dual2.runtime.rows.Team`) lends whatever its kernels are given, and what they are given
-again is lent already; texts of kernels do not notice, but they must begin with ``unowned``.
+**Packed arguments.** A call from Python is slow for another reason: Numba unboxes, types and counts
+every field of a named tuple at every call. For a block with its links and a rule this costs more
+than a step on short rows. :class:`PackedArgs` writes the words of a tuple (of an array: data, shape
+and strides) once. The kernel gets their address, and ``borrowed`` reads the tuple back. A team
+(:class:`dual2.runtime.rows.Team`) packs the tuples that it passes to a kernel, and reuses them in
+the next call. A kernel shows this in its first line only: it must call ``borrowed``.
 """
 
 import struct
+import warnings
 from array import array
 from collections.abc import Callable
 from typing import Any
@@ -35,36 +37,36 @@ from numba.extending import (
 )
 from numba.np.arrayobj import populate_array
 
-from dual2.compiled import spliced
+from dual2.compiled import inline
 
 _WORD = ir.IntType(64)
-_KINDS: dict[tuple[Any, ...], "Lent"] = {}
+_KINDS: dict[tuple[Any, ...], "PackedArgsType"] = {}
 
 
-class Lent(types.Type):
-    """Numba's type of a loan of tuples of one type."""
+class PackedArgsType(types.Type):
+    """Numba's type of the packed tuples of one type."""
 
     def __init__(self, kind: types.Type) -> None:
         self.kind = kind
-        super().__init__(f"Lent({kind})")
+        super().__init__(f"PackedArgs({kind})")
 
 
-class Unowned(types.Type):
+class BorrowedStruct(types.Type):
     """Numba's type of a named tuple whose members are not counted; it has their names."""
 
     def __init__(self, kind: types.BaseNamedTuple) -> None:
         named: Any = kind
         self.members = dict(zip(named.fields, map(_returned, named.types), strict=True))
-        super().__init__(f"Unowned({kind})")
+        super().__init__(f"BorrowedStruct({kind})")
 
 
-class Loan:
+class PackedArgs:
     """A named tuple of arrays and numbers as kernels take it: by address.
 
     Parameters
     ----------
     given : tuple
-        What is lent, kept alive as long as the loan. From Python its fields read as before.
+        What is packed, kept alive by this object. From Python its fields read as before.
 
     Examples
     --------
@@ -79,7 +81,7 @@ class Loan:
         words: list[int] = []
         key = _write(given, words)
         if key not in _KINDS:
-            _KINDS[key] = Lent(typeof(given))
+            _KINDS[key] = PackedArgsType(typeof(given))
         self.given, self._numba_type_, self._words = given, _KINDS[key], array("q", words)
         self.address = self._words.buffer_info()[0]
 
@@ -104,15 +106,15 @@ def _write(one: Any, words: list[int]) -> tuple[Any, ...]:
 # -- in kernels ----------------------------------------------------------------------------------
 
 
-@register_model(Lent)
+@register_model(PackedArgsType)
 class _AsAddress(models.PrimitiveModel):
-    def __init__(self, manager: Any, kind: Lent) -> None:
+    def __init__(self, manager: Any, kind: PackedArgsType) -> None:
         super().__init__(manager, kind, _WORD)
 
 
-@register_model(Unowned)
+@register_model(BorrowedStruct)
 class _AsMembers(models.StructModel):
-    def __init__(self, manager: Any, kind: Unowned) -> None:
+    def __init__(self, manager: Any, kind: BorrowedStruct) -> None:
         super().__init__(manager, kind, list(kind.members.items()))
 
     def traverse(self, builder: Any) -> list[Any]:
@@ -122,32 +124,32 @@ class _AsMembers(models.StructModel):
 
 @infer_getattr
 class _Members(AttributeTemplate):
-    key = Unowned
+    key = BorrowedStruct
 
-    def generic_resolve(self, kind: Unowned, name: str) -> Any:
+    def generic_resolve(self, kind: BorrowedStruct, name: str) -> Any:
         return kind.members.get(name)
 
 
-@lower_getattr_generic(Unowned)
-def _member(context: Any, builder: Any, kind: Unowned, value: Any, name: str) -> Any:
+@lower_getattr_generic(BorrowedStruct)
+def _member(context: Any, builder: Any, kind: BorrowedStruct, value: Any, name: str) -> Any:
     return builder.extract_value(value, list(kind.members).index(name))
 
 
-@typeof_impl.register(Loan)
-def _type_of_loan(loan: Loan, _: Any) -> Lent:
-    return loan._numba_type_
+@typeof_impl.register(PackedArgs)
+def _type_of_args(args: PackedArgs, _: Any) -> PackedArgsType:
+    return args._numba_type_
 
 
-@unbox(Lent)
-def _take_address(_: Any, loan: Any, context: Any) -> NativeValue:
-    number = context.pyapi.object_getattr_string(loan, "address")
+@unbox(PackedArgsType)
+def _take_address(_: Any, args: Any, context: Any) -> NativeValue:
+    number = context.pyapi.object_getattr_string(args, "address")
     address = context.pyapi.long_as_longlong(number)
     context.pyapi.decref(number)
     return NativeValue(address)
 
 
 def _read(context: Any, builder: Any, kind: Any, take: Callable[[], Any]) -> Any:
-    """A member of a loan of this type, from the words that ``take`` gives one by one."""
+    """A member of a packed tuple of this type, from the words that ``take`` gives one by one."""
     if isinstance(kind, types.Array):
         made = context.make_array(kind)(context, builder)
         data, *sizes = (take() for _ in range(1 + 2 * kind.ndim))
@@ -170,7 +172,7 @@ def _read(context: Any, builder: Any, kind: Any, take: Callable[[], Any]) -> Any
         return builder.icmp_signed("!=", take(), _WORD(0))
     if kind == types.int64:
         return take()
-    raise TypeError(f"Kernels are lent arrays, int64, float64 and bool; found {kind}.")
+    raise TypeError(f"A kernel takes packed arrays, int64, float64 and bool; found {kind}.")
 
 
 def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
@@ -186,7 +188,7 @@ def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
             for k, member in enumerate(kinds)
         ]
         return _join(context, builder, kind, members)
-    if isinstance(kind, Lent):
+    if isinstance(kind, PackedArgsType):
         words = builder.inttoptr(value, _WORD.as_pointer())
         places = iter(range(1 << 20))
         take = lambda: builder.load(builder.gep(words, [_WORD(next(places))]))  # noqa: E731
@@ -195,38 +197,47 @@ def _without_counter(context: Any, builder: Any, kind: Any, value: Any) -> Any:
 
 
 def _join(context: Any, builder: Any, kind: Any, members: list[Any]) -> Any:
-    """What ``unowned`` makes of a tuple of this type, from what it made of its members."""
+    """What ``borrowed`` makes of a tuple of this type, from what it made of its members."""
     if isinstance(kind, types.BaseNamedTuple):
         return cgutils.pack_struct(builder, members)
     return context.make_tuple(builder, _returned(kind), members)
 
 
 def _returned(kind: Any) -> Any:
-    """The type of what ``unowned`` makes of this one."""
-    if isinstance(kind, Lent):
+    """The type of what ``borrowed`` makes of this one."""
+    if isinstance(kind, PackedArgsType):
         return _returned(kind.kind)
     if isinstance(kind, types.BaseNamedTuple):
-        return Unowned(kind)
+        return BorrowedStruct(kind)
     if isinstance(kind, types.BaseTuple):
         members: Any = kind
         return types.Tuple([_returned(member) for member in members])
     return kind
 
 
-def _unowned(typingctx: Any, arrays: Any) -> Any:
+def _borrowed(typingctx: Any, arrays: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _without_counter(context, builder, signature.args[0], args[0])
 
     return _returned(arrays)(arrays), codegen
 
 
-unowned: Any = intrinsic(_unowned)
-"""``unowned(arrays)``: the same array or (named) tuple of arrays, tuples within included, without
-counters; of a loan the tuple that was lent. A kernel may ask it for what it was given; for what it
+borrowed: Any = intrinsic(_borrowed)
+"""``borrowed(arrays)``: the same array or (named) tuple of arrays, tuples within included, without
+counters; of packed arguments the tuple. A kernel may ask it for what it was given; for what it
 made, only if it calls :func:`keep` after the last use, since nobody else holds that."""
 
 
-@spliced
+@inline
 def keep(arrays):
     """Hold arrays up to here; 0."""
     return 0
+
+
+def __getattr__(name: str) -> Any:
+    """The old name of ``borrowed``, for one release."""
+    if name != "unowned":
+        raise AttributeError(f"module 'dual2.engine.packed_args' has no attribute {name!r}")
+    message = "unowned is dual2.engine.packed_args.borrowed now; the old name goes next release."
+    warnings.warn(message, DeprecationWarning, stacklevel=2)
+    return borrowed

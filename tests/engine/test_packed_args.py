@@ -1,4 +1,4 @@
-"""Tuples lent to kernels: read back as they are, kept alive, typed once."""
+"""Tuples packed for kernels: read back as they are, kept alive, typed once."""
 
 import gc
 from typing import NamedTuple
@@ -8,7 +8,7 @@ import pytest
 from numba.core.errors import TypingError
 
 from dual2.compiled import compiled
-from dual2.engine.unowned import Loan, unowned
+from dual2.engine.packed_args import PackedArgs, borrowed
 from dual2.runtime.rows import Team
 
 
@@ -28,7 +28,7 @@ class Given(NamedTuple):
 @compiled
 def gathered(given, factor, member):
     """Sums of all that is in ``given``, and a mark left in it."""
-    given, member = unowned((given, member))
+    given, member = borrowed((given, member))
     total = given.scale * factor if given.clipped else 0.0
     for i in range(given.rows.shape[0]):
         for k in range(given.rows.shape[1]):
@@ -51,7 +51,7 @@ def plainly(one, factor):
 
 
 @pytest.mark.parametrize("clipped", [True, False])
-def test_a_kernel_reads_what_was_lent(clipped):
+def test_a_kernel_reads_a_packed_tuple(clipped):
     team, one = Team(1), given(clipped=clipped)
     for _ in range(3):
         expected = plainly(one, 4.0)
@@ -69,14 +69,14 @@ def test_another_tuple_is_noticed_and_the_specialisation_is_one():
     assert len(gathered.signatures) == before
 
 
-def test_kernels_that_are_given_the_same_tuple_share_its_loan():
+def test_kernels_share_the_packed_form_of_one_tuple():
     team, one, other = Team(1), given(), given()
-    first, again, anew = (team.lend(k, (1.0, x))[1] for k, x in ((1, one), (2, one), (2, other)))
-    assert first is again and anew.given is other
-    assert team.lend(1, (1.0, one))[1] is first
+    first, again, new = (team.pack(k, (1.0, x))[1] for k, x in ((1, one), (2, one), (2, other)))
+    assert first is again and new.given is other
+    assert team.pack(1, (1.0, one))[1] is first
 
 
-def test_layouts_are_told_apart():
+def test_layouts_are_distinguished():
     wide = np.arange(12.0).reshape(2, 6)
     frozen = np.ones((2, 3))
     frozen.setflags(write=False)
@@ -86,21 +86,34 @@ def test_layouts_are_told_apart():
         assert Team(1).run(gathered, one, 2.0) == expected
 
 
-def test_a_loan_keeps_its_arrays():
-    loan = Loan(given(np.full((50, 3), 2.0)))
+def test_packed_arguments_keep_their_arrays_alive():
+    args = PackedArgs(given(np.full((50, 3), 2.0)))
     gc.collect()
     filler = [np.full((50, 3), np.nan) for _ in range(100)]
-    assert len(filler) == 100 and loan.rows.sum() == 300.0
-    assert gathered(loan, 0.0, Loan(Team(1)._members[0].given)) == 300.0 * -0.5 / 3.0 + 1.0
+    assert len(filler) == 100 and args.rows.sum() == 300.0
+    assert gathered(args, 0.0, PackedArgs(Team(1)._members[0].given)) == 300.0 * -0.5 / 3.0 + 1.0
 
 
-def test_what_cannot_be_lent_is_refused():
+def test_unsupported_types_are_refused():
     class Odd(NamedTuple):
         small: np.float32
 
     @compiled
     def first(odd):
-        return unowned(odd).small
+        return borrowed(odd).small
 
     with pytest.raises((TypingError, TypeError), match="float32"):
-        first(Loan(Odd(np.float32(1.0))))
+        first(PackedArgs(Odd(np.float32(1.0))))
+
+
+def test_the_old_names_for_kernels_give_the_present_ones_and_a_warning():
+    from dual2 import compiled as decorators
+    from dual2.engine import packed_args
+
+    with pytest.warns(DeprecationWarning, match="borrowed"):
+        assert packed_args.unowned is borrowed
+    for old, new in (("spliced", "inline"), ("inlined", "forceinline")):
+        with pytest.warns(DeprecationWarning, match=new):
+            assert getattr(decorators, old) is getattr(decorators, new)
+    with pytest.raises(AttributeError):
+        decorators.nothing_like_this  # noqa: B018
