@@ -52,7 +52,7 @@ oldest: $(VENV)/created.stamp
 
 # Functions, networks and problems by their own tests; the threshold is in pyproject.toml.
 coverage: $(VENV)/dev.stamp
-	$(BIN)/python -m coverage run -m pytest -q tests/functions tests/network tests/test_problem.py tests/test_groups.py
+	$(BIN)/python -m coverage run -m pytest -q tests/functions tests/network tests/problem/test_problem.py tests/problem/test_groups.py
 	$(BIN)/python -m coverage report
 
 # A wheel of dual2-kernels: kernels compiled for x86-64-v3 and for the versions in .venv.

@@ -7,8 +7,8 @@ answer meets all rows and costs less (for costs of 1e-11 HiGHS stops at any vert
 duality refutes it (with multipliers of 4e6 a violation of 3e-8 is worth 10 %).
 
 An answer CONVERGED is wrong if its objective is off by more than 1e-5 of the magnitudes of its
-terms, or if the residual that ``tests/plain_kkt.py`` computes in extended precision exceeds the
-tolerance (with or without a reference). INFEASIBLE and UNBOUNDED are wrong: every program has a
+terms, or if the residual that ``tests/support/plain_kkt.py`` computes in extended precision exceeds
+the tolerance (with or without a reference). INFEASIBLE and UNBOUNDED are wrong: every program has a
 solution by construction.
 """
 
@@ -25,7 +25,7 @@ import numpy as np
 import dual2 as d2
 from common.report import Report, parse
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from plain_kkt import Program, plain_kkt, value  # pyright: ignore[reportMissingImports]
 
 TOL, OBJECTIVE, REFERENCE = 1e-8, 1e-5, 1e-6

@@ -26,7 +26,7 @@ from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.paper.problems.resource_allocation import experiment3
 from dual2.solving.plotting import new_panels, write_figure
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from problems import random_problem  # pyright: ignore[reportMissingImports]
 
 C = (1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 4.0, 8.0)

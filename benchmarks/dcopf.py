@@ -23,7 +23,7 @@ from dual2.errors import ProblemError
 from dual2.power.case_file import read_case
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.append(str(ROOT / "tests"))
+sys.path.append(str(ROOT / "tests" / "support"))
 from dcopf_reference import AngleSolution, InfeasibleCase, angle_solution  # noqa: E402
 
 MODELS = ("powermodels", "matpower")

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from common import interpreter
 from common.report import Report, parse, report_parts
 from dual2.runtime.comm_mode import ITERATING
@@ -38,7 +38,7 @@ from dual2.runtime.peers.parties import Parties
 from dual2.runtime.peers.tls_transport import Connection
 from party_circle import QUICK, Circle, Fate, Hanging
 
-TESTS = Path(__file__).resolve().parents[1] / "tests"
+TESTS = Path(__file__).resolve().parents[1] / "tests" / "support"
 EDGES = [(0, 1), (1, 2), (1, 3), (2, 3)]
 POINTS = [
     "before write frame", "within write frame", "after write frame", "before write said",

@@ -1,10 +1,10 @@
 """A campaign of solves over classes of problems that fool solvers, each answer checked.
 
 ``python benchmarks/fuzz.py --methods auto --first 7000 --seeds 100`` is a campaign of the default.
-Solutions are known by construction (``tests/planted.py``, classes in ``tests/hard_problems.py``).
-A CONVERGED answer is false if a row is violated by more than 1e-6, or the objective or the energy
-is off by more than 1e-6, each relative to its own terms; INFEASIBLE and UNBOUNDED are false unless
-the problem is, and unless its own definitions confirm the certificate.
+Solutions are known by construction (``planted.py``, classes in ``hard_problems.py``, both in
+``tests/support``). A CONVERGED answer is false if a row is violated by more than 1e-6, or the
+objective or the energy is off by more than 1e-6, each relative to its own terms; INFEASIBLE and
+UNBOUNDED are false unless the problem is, and unless its own definitions confirm the certificate.
 The script fails if any answer is false, any solve crashes, or less than 99 % of a class with a
 Slater point is solved by ``auto``.
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests" / "support"))
 
 import dual2 as d2
 from common.report import Report, parse

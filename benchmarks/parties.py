@@ -31,7 +31,7 @@ from typing import Any, BinaryIO
 import networkx as nx
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from common import interpreter
 from common.report import Report, parse
 from dual2 import Agent, LogisticLoss, Network, Problem, Result, SquaredNorm

@@ -1,8 +1,8 @@
 """The random problems: how many are solved, how exactly, in how many rounds and sums.
 
-Each seed gives a strictly feasible problem (``tests/problems.py``), a decentralised solution and
-a polished centralised reference that must meet the KKT conditions itself. An answer counts as
-exact if |x - x_ref|/(1 + |x_ref|) ≤ 1e-5; CONVERGED but not exact is falsely converged.
+Each seed gives a strictly feasible problem (``tests/support/problems.py``), a decentralised
+solution and a polished centralised reference that must meet the KKT conditions itself. An answer
+counts as exact if |x - x_ref|/(1 + |x_ref|) ≤ 1e-5; CONVERGED but not exact is falsely converged.
 ``--method auto --beside iD2A`` compares the latencies of two methods, problem by problem; other
 seeds than those of the tests are ``--first 300 --seeds 120``.
 """
@@ -23,7 +23,7 @@ import numpy as np
 import dual2 as d2
 from common.report import Report, parse
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from problems import pair, random_problem  # pyright: ignore[reportMissingImports]
 
 EXACT, REFERENCE = 1e-5, 1e-11

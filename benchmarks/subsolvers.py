@@ -25,7 +25,7 @@ from dual2.paper.problems.elastic_net_regression import experiment1
 from dual2.reference import solve_reference
 from dual2.theory import complexities
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from saddles import FAMILIES, commuting  # pyright: ignore[reportMissingImports]
 
 KAPPAS = (100, 400, 1600)

@@ -1,4 +1,4 @@
-"""Helpers beside the tests are importable everywhere; kernels are compiled before workers start."""
+"""Helpers in ``support`` are importable everywhere; kernels are compiled before workers start."""
 
 import gc
 import os
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent / "support"))
 
 import dispositions
 from chromium import browser, show  # noqa: F401

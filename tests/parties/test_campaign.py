@@ -6,7 +6,7 @@ from pathlib import Path
 from mpi_runs import run
 from ready import PYTHON
 
-SCRIPT = Path(__file__).resolve().parents[1] / "party_campaign.py"
+SCRIPT = Path(__file__).resolve().parents[1] / "support" / "party_campaign.py"
 FIRST, COUNT = 3, 4
 
 

@@ -74,7 +74,7 @@ class Listener:
     """Party 0 in a process of its own."""
 
     def __init__(self, folder: Path) -> None:
-        tests = Path(__file__).resolve().parents[1]
+        tests = Path(__file__).resolve().parents[1] / "support"
         self.process = subprocess.Popen(
             [*PYTHON, "-c", LISTEN, str(folder), str(tests)],
             stdin=subprocess.PIPE,

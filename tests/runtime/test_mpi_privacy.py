@@ -15,7 +15,7 @@ from dual2.solving.storage import save_problem
 from mpi_runs import run
 from ready import PYTHON
 
-WIRETAP = str(Path(__file__).parents[1] / "wiretap.py")
+WIRETAP = str(Path(__file__).parents[1] / "support" / "wiretap.py")
 MONITORED = {"OMPI_MCA_pml_monitoring_enable": "2", "OMPI_MCA_pml_monitoring_enable_output": "2"}
 SENT = r"^E\t(\d)\t(\d)\t(\d+) bytes\t(\d+) msgs"
 """Open MPI counts messages itself, except those of persistent requests, which the rows are."""

@@ -69,9 +69,8 @@ def test_the_suite_may_be_started_with_signals_ignored():
     """As by ``nohup``, in a script's background, by a supervisor; its own processes are not."""
     script = 'trap "" HUP INT QUIT TERM; exec "$@"'
     line = ["sh", "-c", script, "sh", sys.executable, "-c", STARTED, SHOW]
-    found = subprocess.run(
-        line, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=MOST
-    )
+    folder = Path(__file__).parents[1] / "support"
+    found = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=MOST)
     assert found.returncode == 0, found.stderr
     plain = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True)
     assert found.stdout.strip() == plain.stdout.strip()

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
-DOCS = Path(__file__).parents[1] / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def printed(document: str) -> tuple[str, int]:
