@@ -21,12 +21,8 @@ from dual2.compiling import Watcher
 from dual2.engine.local import SPARSE_A
 from dual2.engine.pack import pack
 from dual2.functions.kernels import prox_block, prox_separable
-from dual2.methods.local.closed_form import (
-    CLOSED_FORM_SOLVER,
-    NUMPY_SOLVER,
-    find_curvatures,
-    mark_triangle_entries,
-)
+from dual2.methods.local.closed_form import find_curvatures, mark_triangle_entries
+from dual2.methods.local.solver_kind import CLOSED_FORM_SOLVER, NUMPY_SOLVER
 from dual2.methods.subsolvers.idapg_kernel import idapg_steps
 from ready import PYTHON
 

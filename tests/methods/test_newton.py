@@ -116,7 +116,8 @@ def test_storage_makes_no_difference(wrap, g):
 
 def test_compiled_and_numpy_answers_agree():
     """An agent's kernel against the same agent as NumPy solves it."""
-    from dual2.methods.dual_newton.dual_agents import DualAgents, SolverKind
+    from dual2.methods.dual_newton.dual_agents import DualAgents
+    from dual2.methods.local.solver_kind import SolverKind
     from dual2.runtime import Runtime
 
     for seed in (2, 6, 7, 9, 33, 68):

@@ -26,6 +26,7 @@ def _shift_in(words, limb, low, high, negative):
     carry = zero
     for k in range(limb, words.shape[0]):
         part = low if k == limb else (high if k == limb + 1 else zero)
+        # Beyond the number's own two words only a carry travels on.
         if k > limb + 1 and carry == zero:
             break
         before = words[k]
@@ -71,6 +72,7 @@ def round_words(words, out):
         carry, top = one, -1
         for k in range(words.shape[1]):
             size[k] = words[j, k]
+            # Two's complement: the magnitude is the flipped words plus 1, carried upwards.
             if negative:
                 size[k] = ~size[k] + carry
                 carry = one if carry == one and size[k] == zero else zero
@@ -80,6 +82,7 @@ def round_words(words, out):
             out[j] = 0.0
             continue
         rest = False
+        # Only whether anything is below the two highest words matters, to break ties.
         for k in range(top - 1):
             rest = rest or size[k] != zero
         below = size[top - 1] if top > 0 else zero

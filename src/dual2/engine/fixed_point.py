@@ -27,6 +27,7 @@ def find_levels(rows, block, out):
             x = rows[k, j]
             if x == np.inf:
                 level = INFINITE
+            # Not ``>=``: the comparison is also false for NaN.
             elif not abs(x) < np.inf:
                 level = UNKNOWN
             elif x == 0.0:
@@ -49,6 +50,7 @@ def _magnitude(a, shift):
         return a, zero
     if shift < -54:
         return zero, zero
+    # Bits below the unit are cut off; they decide about rounding, halves to even.
     drop = np.uint64(-shift)
     kept, rest, half = a >> drop, a & ((one << drop) - one), one << (drop - one)
     if rest > half or (rest == half and (kept & one) == one):
@@ -75,19 +77,25 @@ def encode_rows(rows, places, block, words):
                 exponent = np.int64((bits >> np.uint64(52)) & np.uint64(2047))
                 a = bits & np.uint64(4503599627370495)
                 size = exponent - 1022
+                # A subnormal number has no hidden bit; its size is that of its first bit.
                 if exponent == 0:
                     if a == zero:
                         continue
                     exponent, size = 1, math.frexp(rows[k, j])[1]
                 else:
                     a |= np.uint64(4503599627370496)
+                # Beyond the agreed range, or not finite: the caller sums once more with a wider
+                # one.
                 if size > limit or exponent == 2047:
                     return False
                 low, high = _magnitude(a, exponent - 1075 + places_here)
                 sign = bits >> np.uint64(63)
                 flip = zero - sign
+                # Two's complement without a branch: flip all bits and add 1 if the number is
+                # negative.
                 low, high = (low ^ flip) + sign, high ^ flip
                 high += sign if low == zero else zero
+                # The low word has wrapped if it is smaller than before; then 1 is carried.
                 before = words[j, 0]
                 words[j, 0] = before + low
                 words[j, 1] += high + (one if words[j, 0] < before else zero)
@@ -102,6 +110,7 @@ def add_words(total, other):
         carry = zero
         for k in range(total.shape[1]):
             after = total[j, k] + other[j, k]
+            # A word wraps by the addition or by the carry, never by both.
             full = after < other[j, k]
             total[j, k] = after + carry
             carry = one if (full or total[j, k] < after) else zero
@@ -130,6 +139,8 @@ def head_of(high, low, rest):
     lead = np.uint64(leading_zeros(high))  # type: ignore[call-arg]
     high = (high << lead) | ((low >> one) >> (np.uint64(63) - lead))
     kept, tail = high >> np.uint64(11), (high & np.uint64(2047)) << one
+    # ``tail`` is what was cut off, doubled; its lowest bit says whether anything is below that. So
+    # 2048 is exactly one half, and the parity of ``kept`` decides.
     tail |= np.uint64(rest | ((low << lead) != np.uint64(0)))
     kept += np.uint64(tail + (kept & one) > np.uint64(2048))  # no branch: it would be a coin toss
     return kept, np.int64(lead)
@@ -158,6 +169,8 @@ def decode_words(words, places, block, out, first):
                 continue
             kept, lead = head_of(high, low, False)
             exponent = scale - lead + 1022
+            # ``kept`` has the hidden bit, which adds 1 to the exponent field below: hence exponent
+            # - 1.
             if 0 < exponent < 2046:  # a normal number, also where rounding made it longer
                 found[j] = ((np.uint64(exponent - 1) << np.uint64(52)) + kept) | (sign << top)
             else:

@@ -56,6 +56,8 @@ def differences(links, first, last, source, target):
         if e == end:
             for k in range(p):
                 out[k] = 0.0
+        # The first step writes instead of adding, so that no pass clears the row. It takes one
+        # neighbour or two, whichever leaves an even number.
         elif (end - e) % 2 == 1:
             j, w = source[nidx[e]], nw[e]
             for k in range(p):
@@ -82,6 +84,7 @@ def refresh(member):
     """
     meet(member)
     if member.barrier[EXCHANGE] != 0:
+        # One thread calls for the team: callbacks take Python's lock. The others wait for the rows.
         if member.thread == 0:
             call_python(member.barrier[EXCHANGE], SHIP, 0)
         meet(member)
@@ -133,6 +136,7 @@ def apply_polynomial(links, source, target, member):
         if staged:
             for i in range(first, last):
                 for k in range(p):
+                    # The difference V - r_k travels, so one exchange per step is enough.
                     stage[i, k] = source[i, k] - now[i, k] if deep else source[i, k]
         refresh(member)
         differences(links, first, last, shown, target)
@@ -142,11 +146,13 @@ def apply_polynomial(links, source, target, member):
                 for k in range(p):
                     old[i, k] = a * (now[i, k] + c * target[i, k]) - b * old[i, k]
             old, now = now, old
+            # Others may still read staged rows of this thread, which the next step overwrites.
             meet(member)
     if deep or scale != 1.0:
         for i in range(first, last):
             for k in range(p):
                 target[i, k] = now[i, k] if deep else scale * target[i, k]
+    # Until here others may read source rows of this thread; the caller will change them.
     meet(member)
 
 

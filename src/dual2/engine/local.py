@@ -135,6 +135,7 @@ def grad_f(block, i, x, out):
         for r in range(m):
             row = fpool[at : at + d]
             u = dot(row, x) + fpool[side + r]
+            # exp overflows above 709; the slope is 0 to rounding long before.
             slope = -fpool[side + m + r] / (1.0 + math.exp(min(u, 700.0)))
             for j in range(d):
                 out[j] += slope * row[j]
@@ -226,9 +227,11 @@ def minimise_local(block, i, c, x, error, scratch, work):
             return FAILED
         moved = distance(u, new)
         size = math.sqrt(dot(new, new))
+        # The residual of this point is known now, so the next one may overwrite it.
         for j in range(d):
             u[j] = new[j] + momentum * (new[j] - x[j])
             x[j] = new[j]
+        # An error below the rounding of the gradient's own terms cannot be had.
         rounding = 1e-15 * (bound * size + force)
         if (bound - strong) * moved <= max(strong * error, rounding):
             return step + 1

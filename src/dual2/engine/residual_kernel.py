@@ -60,6 +60,7 @@ def stationarity_rows(block, x, dual, out):
         s = 0.0
         for j in range(d):
             s += (own[j] - new[j]) ** 2
+        # The step of the prox-gradient map, times L: a force, comparable with the gradient.
         out[i, 0] = L * math.sqrt(s)
     return 0
 
@@ -83,6 +84,7 @@ def agent_ratios(block, bounds, known, dual, out):
             abs_ATy += bounds.norms[i, k] * abs(row[k])
         force = max(max(gradient, known[i, 2]), block.mu[i] * size)
         own = known[i, 4] * size + gradient + abs_ATy
+        # A residual that rounding of its own terms explains is none, whatever the tolerance.
         left = 0.0 if residual <= bounds.rounding * own else residual - bounds.atol[i]
         out[i, 0], out[i, 1] = ratio(left, force), force
 

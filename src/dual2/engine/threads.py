@@ -64,11 +64,15 @@ def meet(member):
     if member.threads == 1:
         return
     barrier = member.barrier
+    # Read before arriving: the last one to arrive changes the phase at once.
     phase = _load(barrier, _PHASE)  # pyright: ignore[reportCallIssue]
     if _fetch_add(barrier, _ARRIVED, 1) == member.threads - 1:
+        # The count first: a thread that sees the new phase may arrive here again at once.
         _fetch_add(barrier, _ARRIVED, -member.threads)
         _fetch_add(barrier, _PHASE, 1)
         return
+    # The others are usually less than a microsecond behind, so spin first. Then yield: with more
+    # threads than free cores spinning would use up the time slice of the one that is awaited.
     spins = 0
     while _load(barrier, _PHASE) == phase:
         spins += 1

@@ -2,28 +2,20 @@
 
 import hashlib
 from dataclasses import dataclass, replace
-from enum import IntEnum
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from dual2.engine.local import CALLBACK_F, OPERATOR_A, SIMPLE_F
-from dual2.engine.pack import PackedBlock
+from dual2.engine.local import OPERATOR_A, SIMPLE_F
 from dual2.engine.sparsity import sparsified
 from dual2.functions.base import Indicator
 from dual2.functions.domains import to_barrier
-from dual2.functions.kernels import KINKLESS
-from dual2.functions.lowering import KernelKind
 from dual2.methods.deadline import Deadline
 from dual2.methods.dual_newton.trial_scalars import trial_scalars
 from dual2.methods.local.accelerated_gradient import make_local
 from dual2.methods.local.closed_form import (
-    CLOSED_FORM_SOLVER,
     CONE_RTOL,
-    NUMPY_SOLVER,
-    POLYHEDRON_SOLVER,
     SCALAR_TERMS,
-    SEMISMOOTH_SOLVER,
     TrialTask,
     closed_form_trials,
     mark_triangle_entries,
@@ -32,6 +24,7 @@ from dual2.methods.local.closed_form import (
 from dual2.methods.local.polyhedra import make_polyhedra, polyhedron_trials, support_polyhedra
 from dual2.methods.local.semismooth_numpy import LinearTerm
 from dual2.methods.local.semismooth_trials import make_workspace, semismooth_trials
+from dual2.methods.local.solver_kind import ProxKind, SolverKind, choose_for_trials, prox_kinds
 from dual2.methods.message import (
     BARRIER_DISTANCE,
     DIRECTION_SCALARS,
@@ -47,23 +40,6 @@ from dual2.runtime import Runtime
 
 Array = np.ndarray
 NO_DEADLINE = Deadline()
-
-
-class SolverKind(IntEnum):
-    """How an agent's argmin is computed."""
-
-    CLOSED_FORM = CLOSED_FORM_SOLVER  # diagonal f_i, separable g_i: coordinate by coordinate
-    POLYHEDRON = POLYHEDRON_SOLVER  # diagonal f_i, a polyhedron for g_i: one projection
-    SEMISMOOTH = SEMISMOOTH_SOLVER  # a compiled semismooth Newton method
-    NUMPY = NUMPY_SOLVER  # the same in NumPy, or a gradient method: functions without kernels
-
-
-class _ProxKind(IntEnum):
-    """What is known of the prox of a g_i."""
-
-    SEPARABLE = 0
-    COMPILED = 1
-    PYTHON = 2
 
 
 NOISE_ULPS = 16.0 * float(np.finfo(np.float64).eps)
@@ -101,17 +77,13 @@ class DualAgents:
         self.runtime, self.problem = runtime, runtime.problem
         self.block = block = sparsified(runtime.block)
         n, self.p = runtime.n, runtime.p
-        matrix, kinds = block.akind != OPERATOR_A, _prox_kinds(block)
+        matrix, kinds = block.akind != OPERATOR_A, prox_kinds(block)
         simple, dims = matrix & (block.fkind == SIMPLE_F), np.diff(block.xptr)
-        self.separable = ((kinds == _ProxKind.SEPARABLE) & matrix).astype(np.int64)
+        self.separable = ((kinds == ProxKind.SEPARABLE) & matrix).astype(np.int64)
         sets = [agent.g for agent in self.problem.agents]
         threads, width = runtime.team.threads, max(int(dims.max()), self.p, SCALAR_TERMS)
         self.polyhedra = make_polyhedra(sets, simple, dims, threads, max(self.p, SCALAR_TERMS))
-        kernels = (kinds != _ProxKind.PYTHON) & matrix & (block.fkind != CALLBACK_F)
-        self.solver_kind = np.full(n, SolverKind.NUMPY, np.int64)
-        self.solver_kind[kernels] = SolverKind.SEMISMOOTH
-        self.solver_kind[self.polyhedra.kind > 0] = SolverKind.POLYHEDRON
-        self.solver_kind[(self.separable > 0) & simple] = SolverKind.CLOSED_FORM
+        self.solver_kind = choose_for_trials(block, kinds, self.polyhedra.kind > 0)
         # What has no kernel of its own for supports or bounds is also known as NumPy sees it.
         bounded = (self.solver_kind == SolverKind.POLYHEDRON) & (self.polyhedra.bounded > 0)
         numpy = (self.solver_kind != SolverKind.CLOSED_FORM) & ~bounded
@@ -336,16 +308,3 @@ class DualAgents:
                 own = x[self.runtime.block.xptr[i] : self.runtime.block.xptr[i + 1]]
                 terms = np.abs(agent.f.grad(own)) + abs(agent.A).T @ np.abs(multiplier)
                 own[np.abs(own) <= NOISE_ULPS * terms / strong] = 0.0
-
-
-def _prox_kinds(block: PackedBlock) -> Array:
-    """Whether the prox of each g splits by coordinate, is compiled otherwise, or is Python."""
-    counts = np.diff(block.gptr)
-    owner = np.repeat(np.arange(len(counts)), counts)
-    kinds = np.full(len(counts), _ProxKind.COMPILED)
-    kinds[owner[block.gtab[:, 0] == KernelKind.CALLBACK]] = _ProxKind.PYTHON
-    plain = (block.gtab[:, 0] == KernelKind.SEPARABLE) & np.isin(block.gtab[:, 1], (0, KINKLESS))
-    kinds[(counts == 1) & (np.bincount(owner[plain], minlength=len(counts)) == 1)] = (
-        _ProxKind.SEPARABLE
-    )
-    return kinds

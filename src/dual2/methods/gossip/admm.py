@@ -25,7 +25,8 @@ from dual2.methods.gossip.admm_kernel import (
     admm_steps,
 )
 from dual2.methods.gossip.single_loop import SingleLoop, single_loop_method
-from dual2.methods.local.argmin import penalty_rows, solver_kinds
+from dual2.methods.local.argmin import penalty_rows
+from dual2.methods.local.solver_kind import choose_for_penalties
 from dual2.methods.method import Method
 from dual2.methods.parameters import Parameter, Values, number
 from dual2.network import ChebyshevNetwork
@@ -66,7 +67,7 @@ class ADMM(SingleLoop):
             self._require_graph()
             r = 0.5 / (s.penalty * degrees)
             self.links = rt.links._replace(weights=np.ones_like(rt.links.weights))
-        local = self._curvatures(r), penalty_rows(r, low, high), solver_kinds(rt)
+        local = self._curvatures(r), penalty_rows(r, low, high), choose_for_penalties(rt)
         room = np.zeros(rt.packed.size), *np.zeros((2, rt.n, rt.p))
         self.data = ADMMData(kind, s, b / problem.n, degrees, *local, *room)
 

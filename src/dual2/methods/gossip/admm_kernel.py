@@ -91,7 +91,7 @@ class ADMMData(NamedTuple):
     penalties: Array
     """See :func:`.argmin.penalty_rows`."""
     solver_kind: Array
-    """See :func:`.argmin.solver_kinds`."""
+    """See :func:`.solver_kind.choose_for_penalties`."""
     before: Array
     """The last x."""
     target: Array
@@ -109,6 +109,7 @@ def set_target(data, current, i):
         b = data.share[k]
         if kind == TRACKING:
             lam[k] -= s.mixing * clam[k]
+            # <ℓ, u> + (c/2)|u - a|² is (c/2)|u - (a - ℓ/c)|² up to a constant, with a = b - e.
             target[k] = b - total[k] - lam[k] / c
         elif kind == NECPD:
             lam[k] -= s.mixing * clam[k] + total[k]
@@ -118,6 +119,7 @@ def set_target(data, current, i):
             target[k] = b - lam[k] / c
         else:
             total[k] += c * clam[k]
+            # Σ_j (λ_i + λ_j) = 2d_i λ_i - (Lλ)_i: what 𝐂 has brought is enough.
             lam[k] = 2.0 * data.degrees[i] * lam[k] - clam[k] - (total[k] + b) / c
             target[k] = -c * lam[k]
 
@@ -200,6 +202,7 @@ def admm_steps(block, links, data, current, steps, member):
             if tried == FAILED or apply(block, i, x[a:b], current.ax[i]):
                 return FAILED
             set_message(data, current, i)
+            # Relaxation comes last: the multiplier belongs to the minimiser itself.
             if theta != 1.0:
                 for j in range(a, b):
                     x[j] = before[j] + theta * (x[j] - before[j])
@@ -208,4 +211,5 @@ def admm_steps(block, links, data, current, steps, member):
             mix(links, current.aux, data.caux, member)
         for i in range(first, last):
             set_sum(data, current, i)
+    # Nobody else holds the arrays that ``scratch`` borrows.
     return keep(own_scratch)

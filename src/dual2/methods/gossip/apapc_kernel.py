@@ -133,6 +133,7 @@ def apapc_steps(block, links, X, Y, D, rule, steps, member):
     duals = (D.reshape((ROWS, n * p)), first * p, last * p)
     shrink = 1.0 / (1.0 + rule.eta * rule.a)
     for _ in range(steps):
+        # u_g: the point between u and u_f at which gradients are taken (Nesterov's momentum).
         combine(xs, UG, tau, U, 1.0 - tau, UF)
         combine(ys, UG, tau, U, 1.0 - tau, UF)
         if normal_equations(block, links, UG, X, Y, D, rule, member):
@@ -144,6 +145,7 @@ def apapc_steps(block, links, X, Y, D, rule, steps, member):
             ys[0][GRAD, j] = 0.0
         predict(xs, rule, shrink)
         predict(ys, rule, shrink)
+        # Inner loop: a Chebyshev semi-iteration on the normal equations brings ū near Bu = b.
         slot, omega = UH, -0.5 * rule.nu
         for k in range(max(rule.degree, 1)):
             if normal_equations(block, links, slot, X, Y, D, rule, member):
@@ -158,6 +160,7 @@ def apapc_steps(block, links, X, Y, D, rule, steps, member):
             combine(xs, POINT, 1.0, UH, 1.0, SUM)
             combine(ys, POINT, 1.0, UH, 1.0, SUM)
             omega, slot = -0.5 * rule.nu if k == 0 else omega, POINT
+        # The multipliers of Bu = b move first; u⁺ uses them.
         plain = rule.degree == 0
         move, rows, sign = (NORMAL, REST, rule.theta) if plain else (SUM, DUAL_SUM, -rule.theta)
         combine(xs, Z, 1.0, Z, sign, move)

@@ -125,6 +125,7 @@ def quick_step(block, i, x, Y, rule, coupled):
         column, before = block.place[j, 0], x[j]
         x[j] = step_coordinate(rule.fast, j, before, dot_column(cols, column, lam))
         factor = rule.beta * (x[j] + rule.theta * (x[j] - before))
+        # The first column writes v_i, so that no pass clears it.
         if j > block.xptr[i]:
             add_column(v, factor, cols, column)
         elif coupled:
@@ -139,6 +140,7 @@ def quick_step(block, i, x, Y, rule, coupled):
 def dual_step(i, Y, rule, d1, d2, own):
     """λ_i = prox(v_i - d₁(Lv)_i - d₂(L²v)_i) where it is a clip; else its argument is left in v."""
     lam, v, lv, llv, clip = Y[LAM, i], Y[V, i], Y[DV, i] if own else Y[LV, i], Y[LLV, i], rule.clip
+    # With a clip and one product, the last loop does everything in one pass.
     if d2 != 0.0 or not rule.clipped:
         for k in range(v.shape[0]):
             v[k] -= d1 * lv[k]
@@ -175,6 +177,7 @@ def npga_steps(block, links, x, Y, rule, mixing, steps, member):
                 return FAILED
             for k in range(p):
                 v[i, k] = lam[i, k] - clam[i, k] - s[i, k] + rule.beta * ax[k]
+        # Exchange 1: Lv with the weights of 𝐁; L²v if a polynomial has degree 2.
         mix_in_line(links_b, v, lv, member)
         if deep:
             mix(links_b, lv, llv, member)
@@ -189,6 +192,7 @@ def npga_steps(block, links, x, Y, rule, mixing, steps, member):
             dual_step(i, Y, rule, d1, d2, own)
             if not rule.clipped and prox_h(block, rule.beta * rule.share, v[i], lam[i], work):
                 return FAILED
+        # Exchange 2: 𝐂λ for the next iteration.
         if coupled:
             mix_duals(reweighted(links, mixing.weights[1]), Y, c1, c2, member)
     return 0

@@ -14,16 +14,12 @@ method of :mod:`dual2.methods.local.semismooth_penalty`. Both are warm started.
 import numpy as np
 
 from dual2.compiled import inline
-from dual2.engine.local import CALLBACK_F, DENSE_A, DENSE_F, FAILED, OPERATOR_A
-from dual2.engine.pack import is_separable
-from dual2.functions.lowering import KernelKind, prox_blocks
+from dual2.engine.local import FAILED
 from dual2.methods.local.penalty_newton import solve_local
 from dual2.methods.local.semismooth_penalty import minimise
-from dual2.runtime import Runtime
+from dual2.methods.local.solver_kind import ACTIVE_SET_SOLVER, GRADIENT_SOLVER
 
 Array = np.ndarray
-GRADIENTS, SEMISMOOTH, ACTIVE_SET = range(3)
-"""How an agent's local problem is solved: by gradients only, with Newton trials, or exactly."""
 
 
 @inline
@@ -35,11 +31,11 @@ def local_argmin(block, i, task, solver_kind, scratch):
     Returns the number of gradients, or FAILED.
     """
     tried = 0
-    if solver_kind == ACTIVE_SET:
+    if solver_kind == ACTIVE_SET_SOLVER:
         tried, settled = solve_local(block, i, task, scratch)
         if settled:
             return tried
-    more = minimise(block, i, task, solver_kind != GRADIENTS, scratch)
+    more = minimise(block, i, task, solver_kind != GRADIENT_SOLVER, scratch)
     return FAILED if more == FAILED else tried + more
 
 
@@ -57,17 +53,3 @@ def penalty_rows(r: Array, low: Array, high: Array) -> Array:
     rows[:, 5 * p : 6 * p] = low
     rows[:, 6 * p :] = high
     return rows
-
-
-def solver_kinds(runtime: Runtime) -> Array:
-    """How the local problem of each agent is solved: ACTIVE_SET, SEMISMOOTH or GRADIENTS."""
-    akind, fkind = runtime.block.akind, runtime.block.fkind
-    kinds = np.full(runtime.n, SEMISMOOTH, dtype=np.int64)
-    for i, agent in enumerate(runtime.problem.agents):
-        blocks = prox_blocks(agent.g, agent.dim)
-        if akind[i] == DENSE_A and fkind[i] in (0, DENSE_F) and is_separable(blocks):
-            kinds[i] = ACTIVE_SET
-        own = any(block.kind == KernelKind.CALLBACK for block in blocks)
-        if own or akind[i] == OPERATOR_A or fkind[i] & CALLBACK_F:
-            kinds[i] = GRADIENTS
-    return kinds

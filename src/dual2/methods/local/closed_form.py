@@ -14,6 +14,7 @@ from dual2.compiled import compiled, forceinline, inline
 from dual2.engine.local import DENSE_A, adjoint, apply, copy, dot
 from dual2.engine.packed_args import borrowed
 from dual2.engine.threads import own_rows
+from dual2.methods.local.solver_kind import CLOSED_FORM_SOLVER
 from dual2.methods.message import (
     BARRIER_DISTANCE,
     DIRECTION_SCALARS,
@@ -30,8 +31,6 @@ from dual2.methods.message import (
     VIOLATIONS,
 )
 
-CLOSED_FORM_SOLVER, POLYHEDRON_SOLVER, SEMISMOOTH_SOLVER, NUMPY_SOLVER = range(4)
-"""How an agent is solved, for kernels; see :class:`.dual_newton.agents.SolverKind`."""
 ROUNDING = 16.0 * 2.220446049250313e-16
 """A residual of at most this times the magnitude of its own terms is rounding."""
 (
@@ -59,6 +58,7 @@ def coordinate(coef, j, c, r, center):
     weight = 1.0 / curve if curve > 0.0 else 1.0
     u = -(c + coef[1, j] - r * center) * weight
     low, high = u - weight * coef[3, j], u - weight * coef[2, j]
+    # Soft threshold around the kink: between ``low`` and ``high`` the answer is the kink itself.
     x = min(max(coef[4, j], low), high)
     inside = low > coef[4, j] or high < coef[4, j] or low == high
     inside = inside and coef[5, j] < x < coef[6, j]

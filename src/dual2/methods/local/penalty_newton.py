@@ -224,6 +224,7 @@ def solve_system(matrix, V, size):
         t = matrix[j, j]
         for l in range(j):  # noqa: E741
             t -= matrix[j, l] ** 2
+        # Rounding may leave the pivot of a singular direction below 0; its root must be a number.
         matrix[j, j] = math.sqrt(max(t, 1e-300))
     for j in range(size):
         for k in range(j):
@@ -264,6 +265,7 @@ def release(a, d, coef, scratch, size):
         down = V[R, j] + (coef[2, a + j] if t <= kink else coef[3, a + j])
         gain = max(-up, 0.0) if t < coef[6, a + j] else 0.0
         loss = max(down, 0.0) if t > coef[5, a + j] else 0.0
+        # Slope over √curvature: the promised decrease, whatever the units of the coordinate.
         score = max(gain, loss) / math.sqrt(full[j, j])
         if max(gain, loss) > _FLOOR * size and score > best:
             best, chosen = score, j
@@ -358,6 +360,7 @@ def solve_local(block, i, task, scratch):
         gamma = 1.0 / steep if steep > 0.0 else 1.0
         worst, reach = prox_step(a, d, x, gamma, coef, V)
         scale = reach + gamma * size
+        # A step at rounding level is the end; near to it, so is one that no longer shrinks.
         if worst <= _FLOOR * scale or (worst <= 1e3 * _FLOOR * scale and worst > 0.3 * before):
             return tried, True
         before = worst
@@ -372,15 +375,18 @@ def solve_local(block, i, task, scratch):
         for _ in range(_TRIALS):
             for j in range(d):
                 part = V[BASE, j] + alpha * (V[T, j] - V[BASE, j])
+                # Not BASE + (T - BASE), which need not be T: kinks and bounds are met exactly.
                 x[a + j] = V[T, j] if alpha == 1.0 else part
             size = differentiate(block, i, task, scratch)
             tried += 1
             rise = 0.0
             for j in range(d):
                 rise += (V[G, j] + V[R, j]) * (V[T, j] - V[BASE, j])
+            # Slopes decide first: near the solution values differ by rounding only.
             if rise <= 1e-3 * abs(promise):
                 break
             if objective(block, i, task, rows) <= value + 0.1 * alpha * promise:
                 break
+            # The secant through both slopes, kept between a tenth and a half of the last length.
             alpha *= min(max(abs(promise) / (abs(promise) + rise), 0.1), 0.5)
     return tried, False

@@ -8,8 +8,9 @@ from dual2.compiled import compiled
 from dual2.engine.local import FAILED, apply, grad_f, prox_g
 from dual2.engine.packed_args import borrowed, keep
 from dual2.engine.threads import own_rows
-from dual2.methods.local.argmin import local_argmin, penalty_rows, solver_kinds
+from dual2.methods.local.argmin import local_argmin, penalty_rows
 from dual2.methods.local.penalty_newton import QUADRATIC_H, Task, new_scratch
+from dual2.methods.local.solver_kind import choose_for_penalties
 from dual2.runtime import Runtime
 
 Array = np.ndarray
@@ -21,7 +22,7 @@ class ProxData(NamedTuple):
     penalties: Array
     """See :func:`.argmin.penalty_rows`."""
     solver_kind: Array
-    """See :func:`.argmin.solver_kinds`."""
+    """See :func:`.solver_kind.choose_for_penalties`."""
     tried: Array
     """Gradients so far, agent by agent."""
 
@@ -90,7 +91,7 @@ class LocalSteps:
         """Set the weight of the penalty of :meth:`argmin`."""
         rt, wide = self.runtime, np.full(self.runtime.p, np.inf)
         rows = penalty_rows(np.full(rt.n, r), -wide, wide)
-        self._data = ProxData(rows, solver_kinds(rt), self.tried)
+        self._data = ProxData(rows, choose_for_penalties(rt), self.tried)
 
     def argmin(self, x: Array, target: Array, ax: Array) -> None:
         """x_i = argmin f_i + g_i + (r/2)|A_i x - t_i|² and A_i x_i, in place."""

@@ -186,10 +186,12 @@ def minimise(block, i, task, newton, scratch):
                 return FAILED
             tried += 1
         moved, size = distance(u, new), math.sqrt(dot(new, new))
+        # A prox step of length 1/L contracts by 1 - μ/L, so |x⁺ - x*| ≤ (L - μ)/μ·|x⁺ - x|.
         rounding = _FLOOR * (L * size + force)
         settled = (L - strong) * moved <= max(_ACCURACY * strong * size, rounding)
         if settled or tried >= most:
             break
+        # Except after an accepted trial, which has evaluated its own prox already.
         fresh = True
         if newton and tried >= due:
             better, pressure = False, 0.0
@@ -205,6 +207,7 @@ def minimise(block, i, task, newton, scratch):
                     new[j] = vectors[OLD, j] = new_trial[j]
                 force, fresh, since, wait = pressure, False, 0, pause
                 continue
+            # So near to rounding another trial fails as well, and gradient steps gain nothing.
             if moved * L <= 1e3 * rounding:
                 break
             due, wait = tried + wait, 2 * wait

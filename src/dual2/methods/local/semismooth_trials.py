@@ -28,12 +28,12 @@ from dual2.methods.local.closed_form import (
     PROX_NORM2,
     REMAINDER,
     SCALAR_TERMS,
-    SEMISMOOTH_SOLVER,
     SMOOTH_VALUE,
     abs_product,
     set_scalars,
 )
 from dual2.methods.local.elimination import solve_many
+from dual2.methods.local.solver_kind import SEMISMOOTH_SOLVER
 
 X, V, Z, NEW_X, NEW_V, NEW_Z, STEP, LINEAR, GRADIENT = range(9)
 """Work vectors: the point, where its prox is taken, the prox; the same of a trial; a Newton step;
@@ -211,6 +211,7 @@ def advance(block, i, L, task, ws, thread, previous):
     set_system(block, i, L, task.weight[i], vectors[X, :d], vectors[V, :d], matrices, work)
     for j in range(d):
         right[j, 0] = vectors[Z, j] - vectors[X, j]
+    # A singular system leaves the prox step, which always descends.
     max_halvings = _HALVINGS if solve_many(matrices[SYSTEM], right[:, :1], d) else 0
     length, gradients, taken = 1.0, 0, False
     enough = 1e-4 * L * previous[STEP_NORM] ** 2
@@ -221,6 +222,7 @@ def advance(block, i, L, task, ws, thread, previous):
             )
             vectors[NEW_X, j] = move
         evaluate_point(block, i, L, task, vectors, NEW_X, work, evaluation)
+        # Halving |R| is enough if the envelope does not rise by more than rounding.
         slack = 1e-12 * previous[MAGNITUDE]
         taken = (
             evaluation[STEP_NORM] <= 0.5 * previous[STEP_NORM]
@@ -252,6 +254,7 @@ def argmin(block, i, task, ws, thread):
     gradients, best, idle = 1, math.inf, 0
     for _ in range(_MAX_STEPS):
         moved, size = evaluation[STEP_NORM], math.sqrt(dot(vectors[Z, :d], vectors[Z, :d]))
+        # At rounding level, relative to the point and to the force that acts on it.
         if moved <= 8.0 * _EPS * (size + 0.1 * force_scale):
             break
         idle = 0 if moved < 0.9 * best else idle + 1
@@ -339,11 +342,13 @@ def add_jacobian(block, i, task, ws, thread, out):
             else:
                 for e in range(place[a + m, 0], place[a + m, 1]):
                     right[j, block.sidx[e]] += factor * block.sval[e]
+    # A singular system: this agent adds nothing, and G is too small rather than too large.
     if not solve_many(matrices[SYSTEM], right[:, :p], d):
         return
     for j in range(d):
         if dense:
             at = 0
+            # A J Aᵀ is symmetric but for rounding; half of both triangles keeps it so everywhere.
             for k in range(p):
                 t = 0.5 * block.cols[place[a + j, 0], k]
                 for m in range(k + 1):

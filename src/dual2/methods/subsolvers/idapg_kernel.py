@@ -191,6 +191,7 @@ def dual_step(packed_block, i, at, beta, state, z, rule, ws):
     s, v, ax, new = t * rule.share, ws.v, ws.ax, state.lam[1 - at, i]
     mixed, before = state.mixed[at, i], state.mixed[1 - at, i]
     for k in range(p):
+        # 𝐂v is the same extrapolation of products that were exchanged: no round for it.
         cv = mixed[k] + beta * (mixed[k] - before[k])
         ax[k] = v[k] - t * (rho * cv + z[i, k] - ax[k])
     if rule.mode != CLIP_H:
@@ -269,9 +270,11 @@ def idapg_steps(block, links, state, z, rule, current, steps, stop, local, membe
                     mix_plain(links, lam[at], state.mixed[at], member)
                 else:
                     call_step(rule.exchange, edges, lam[at], state.mixed[at], team)
+            # Not ``<=``: NaN ends the loop too; the caller finds it.
             elif not moved[r0] > stop[r0]:
                 state.finished[r0] = 1
                 break
+        # Rows of their own end after different counts; the caller expects λ where it began.
         if local and at != current:
             for k in range(lam.shape[2]):
                 lam[current, r0, k], lam[at, r0, k] = lam[at, r0, k], lam[current, r0, k]
