@@ -55,7 +55,7 @@ def test_every_file_that_the_page_names_exists():
 
 
 def test_methods_of_the_default_loops_exist():
-    named = set(re.findall(r"`((?:Dual|Interior|Agents|Run)\w*\.\w+)`", PAGE))
+    named = set(re.findall(r"`((?:Dual|Interior|Exchanges|Run)\w*\.\w+)`", PAGE))
     files = re.findall(r"`(methods/(?:dual_newton|interior_point)/\w+\.py)`", PAGE)
     assert len(named) > 10
     assert named <= set().union(*(names_in(SOURCE / file) for file in files))
