@@ -2,16 +2,18 @@
 
 from dual2.methods.subsolvers.exact_subproblems import Exact
 from dual2.methods.subsolvers.idapg import IDAPG
-from dual2.methods.subsolvers.records import (
-    SUBSOLVERS,
+from dual2.methods.subsolvers.prediction import (
     Costs,
     Prediction,
-    Record,
-    admissible_subsolvers,
-    find_subsolver,
     predict,
     read_costs,
     select_subsolver,
+)
+from dual2.methods.subsolvers.records import (
+    SUBSOLVERS,
+    Record,
+    admissible_subsolvers,
+    find_subsolver,
 )
 from dual2.methods.subsolvers.salim import Salim
 from dual2.methods.subsolvers.subsolver import RowConstants, Subsolver
