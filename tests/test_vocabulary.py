@@ -21,7 +21,10 @@ FORBIDDEN = frozenset(
     """.split()
 )
 """Identifiers, most of them of Newton's method and of the runtime, that have other names now."""
-DUPLICATE_CLASSES, DUPLICATE_MODULES, FOREIGN_WRITES = 11, 8, 20
+SAID_BY_FORMULA = frozenset("pull pulls push anchor".split())
+"""Identifiers that say A_iᵀλ, A_i x and the centre of a prox by a metaphor."""
+FORMULA_FOLDERS = "engine functions methods network problem runtime solving".split()
+DUPLICATE_CLASSES, DUPLICATE_MODULES, FOREIGN_WRITES = 10, 8, 20
 """Most names that several classes or modules have, and most assignments in ``methods`` to
 attributes of other objects than ``self``. The classes are to fall to 8."""
 
@@ -42,6 +45,22 @@ def test_no_forbidden_identifier_outside_the_folders_of_the_parties():
         if file != old_names
         for name in identifiers(file)
         if name in FORBIDDEN
+    }
+    assert not found
+
+
+def test_kernels_and_definitions_name_products_by_their_formula():
+    files = [
+        file
+        for folder in FORMULA_FOLDERS
+        for file in (SOURCE / folder).rglob("*.py")
+        if not {"peers", "interior_point"} & set(file.parts)
+    ]
+    found = {
+        f"{file.relative_to(SOURCE)}: {name}"
+        for file in files
+        for name in identifiers(file)
+        if name in SAID_BY_FORMULA
     }
     assert not found
 

@@ -10,7 +10,7 @@ import dual2 as d2
 from dual2.methods import Settings
 from dual2.methods.run_status import RunStatus
 from dual2.runtime import local_problem
-from dual2.solving.choice import CANDIDATES, Choice, Size, _by_cost, choose, measure
+from dual2.solving.choice import CANDIDATES, MethodChoice, Size, _by_cost, choose, measure
 from dual2.solving.continuation import Candidates
 from dual2.solving.progress import Bar
 from dual2.solving.result import Certificate, Counts, Result, Status
@@ -295,7 +295,7 @@ class Cut:
 
 def automatic(runs, time_limit=60.0, patience=0):
     methods = [d2.METHODS[name] for name in ("Newton", "interior-point", "L-BFGS")]
-    choice = Choice(methods[0], others=tuple(methods[1:]), patience=patience)
+    choice = MethodChoice(methods[0], others=tuple(methods[1:]), patience=patience)
     h = d2.IndicatorPoint([1.0])
     return Candidates(choice, runs, h, lambda s: s, 1000, time_limit).run(None)
 

@@ -92,10 +92,10 @@ class PackedArgs:
 def _write(one: Any, words: list[int]) -> tuple[Any, ...]:
     """Add the words of a member; what decides its type in kernels."""
     if isinstance(one, np.ndarray):
-        told = one.__array_interface__
-        address, frozen = told["data"]
+        interface = one.__array_interface__
+        address, frozen = interface["data"]
         words += (address, *one.shape, *one.strides)
-        return told["typestr"], one.ndim, told["strides"] is None, frozen
+        return interface["typestr"], one.ndim, interface["strides"] is None, frozen
     if isinstance(one, tuple):
         return type(one), *(_write(member, words) for member in one)
     real = isinstance(one, float)

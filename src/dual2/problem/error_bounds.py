@@ -242,12 +242,12 @@ def gather_evidence(
     moved, *s = problem.total(own.rows)
     step = ProximalStep(own.r, own.noise, np.array(s), float(np.sqrt(moved)))
     points = dual_points(problem, step, lam)
-    told = [response_gaps(point, strong, step.noise) for point in points]
-    told += [point.residuals**2 for point in points]
+    columns = [response_gaps(point, strong, step.noise) for point in points]
+    columns += [point.residuals**2 for point in points]
     spread = mu > 0 and dual_strong_convexity(problem) > 0
-    told.append(problem.sizes.sigma.max2 if spread else np.zeros(count))
-    told += [values] if valued else []
-    total = problem.total(np.column_stack(told))
+    columns.append(problem.sizes.sigma.max2 if spread else np.zeros(count))
+    columns += [values] if valued else []
+    total = problem.total(np.column_stack(columns))
     gaps, squares = total[: 2 * len(points)].reshape(2, len(points))
     sigma2, *rest = total[2 * len(points) :].tolist()
     value = None if not rest else rest[0] if rest[1] == 0 else np.nan

@@ -158,7 +158,7 @@ def rows_of(values: Sequence[Any], d: int) -> Any:
 # -- groups ----------------------------------------------------------------------------------
 
 
-class Answers(NamedTuple):
+class PointEvaluation(NamedTuple):
     """What the agents of a group say at x and λ, one row or one number each."""
 
     X: Array
@@ -217,7 +217,7 @@ class Group:
         """The parts of its agents, one row each."""
         return np.array([x[i] for i in self.at.tolist()])
 
-    def ask(self, x: Sequence[Array], lam: Array) -> Answers:
+    def ask(self, x: Sequence[Array], lam: Array) -> PointEvaluation:
         """All that the definitions of optimality ask of the agents, but their prox."""
         X = self.take(x)
         own, other = self.f.magnitudes(X), self.g.magnitudes(X)
@@ -227,7 +227,7 @@ class Group:
         products = self.A.apply(X)
         sizes = self.A.sizes(X, products)
         abs_ATy = np.broadcast_to(self.A.adjoint_sizes(lam, ATy), X.shape)
-        return Answers(X, gradient, ATy, products, sizes, abs_ATy, force, magnitude)
+        return PointEvaluation(X, gradient, ATy, products, sizes, abs_ATy, force, magnitude)
 
     @cached_property
     def curvature(self) -> Array:

@@ -63,9 +63,9 @@ class Shared:
         """Aᵀ v, the same for all rows."""
         return self.agent.adjoint(v)[None]
 
-    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
-        """|A|ᵀ|v|; of an operator |Aᵀv|, which is ``pull``."""
-        return self.agent.adjoint_sizes(v, pull)[None] if self.known else np.abs(pull)
+    def adjoint_sizes(self, v: Array, ATy: Array) -> Array:
+        """|A|ᵀ|v|; of an operator |Aᵀv|, which is ``ATy``."""
+        return self.agent.adjoint_sizes(v, ATy)[None] if self.known else np.abs(ATy)
 
     def peaks(self, weights: Array) -> Array:
         """max_j |A_jk| weights_j of each column; of an operator the length of A stands for it."""
@@ -114,7 +114,7 @@ class Dense:
         """A_iᵀ v."""
         return np.array([A.T @ v for A in self.matrices])
 
-    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
+    def adjoint_sizes(self, v: Array, ATy: Array) -> Array:
         """|A_i|ᵀ|v|."""
         return np.array([abs(A).T @ np.abs(v) for A in self.matrices])
 
@@ -172,7 +172,7 @@ class Sparse:
         """A_iᵀ v."""
         return np.asarray(self.wide.T @ v).reshape(self.shape[0], self.shape[2])
 
-    def adjoint_sizes(self, v: Array, pull: Array) -> Array:
+    def adjoint_sizes(self, v: Array, ATy: Array) -> Array:
         """|A_i|ᵀ|v|."""
         return np.asarray(abs(self.wide).T @ np.abs(v)).reshape(self.shape[0], self.shape[2])
 

@@ -35,7 +35,7 @@ from dual2.problem.scales import (
 
 if TYPE_CHECKING:
     from dual2.functions import Function
-    from dual2.problem.groups import Answers, Group
+    from dual2.problem.groups import Group, PointEvaluation
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -126,8 +126,12 @@ def kkt(
     asked = [] if odd else [(group, group.ask(x, lam)) for group in problem.groups]
     parts = np.zeros((count, 3 * p + 1))
     parts[:, -1] = odd
-    for group, told in asked:
-        own = told.products, told.sizes, np.broadcast_to(group.A.norms**2, told.products.shape)
+    for group, at_point in asked:
+        own = (
+            at_point.products,
+            at_point.sizes,
+            np.broadcast_to(group.A.norms**2, at_point.products.shape),
+        )
         parts[group.at, :-1] = np.hstack(own)
     *sums, odds = problem.total(parts)
     if odds or not finite(np.array(sums)):
@@ -136,16 +140,16 @@ def kkt(
     s, load, squares = np.split(np.array(sums), 3)
     known = CouplingRows(s, load, np.where(squares > 0, np.sqrt(squares), 1.0))
     known = justified(problem, asked, lam, known)
-    forced = [(group, told, forces_of(group, told, known)) for group, told in asked]
+    forced = [(group, at_point, forces_of(group, at_point, known)) for group, at_point in asked]
     known = with_threshold_prices(problem, forced, known)
     coupled = judge_coupling(problem.h, lam, known, rows)
     floors = np.broadcast_to(atol, count)
     found = np.zeros((count, 4))
-    for group, told, force in forced:
-        scales = scales_of(group, told, force, known, coupled.sizes)
-        found[group.at, :2] = judge_coordinates(group, told, scales, floors[group.at])
-        found[group.at, 2] = left_to_gain(group, told, scales)
-        found[group.at, 3] = told.magnitude
+    for group, at_point, force in forced:
+        scales = scales_of(group, at_point, force, known, coupled.sizes)
+        found[group.at, :2] = judge_coordinates(group, at_point, scales, floors[group.at])
+        found[group.at, 2] = left_to_gain(group, at_point, scales)
+        found[group.at, 3] = at_point.magnitude
     worst, floor = problem.largest(np.column_stack([found[:, 0], -floors]))
     agent = problem.first(found[:, 0] >= worst) or 0 if worst > 0 else 0
     coordinate = problem.largest(np.where(problem.owned == agent, found[:, 1], 0.0)[:, None])[0]
@@ -161,11 +165,13 @@ def kkt(
 # -- the three residuals ----------------------------------------------------------------------
 
 
-def judge_coordinates(group: Group, told: Answers, scales: Scales, atol: Vector) -> Vector:
+def judge_coordinates(
+    group: Group, at_point: PointEvaluation, scales: Scales, atol: Vector
+) -> Vector:
     """(agents, 2): the worst ratio of each, and its coordinate."""
     # without any force as long a step as numbers allow shows whether g has one
     tau = np.where(scales.force > 0, quotients(scales.size, scales.force), scales.size / TINY)
-    moved = told.X - group.g.prox(told.X - tau * (told.gradient + told.ATy), tau)
+    moved = at_point.X - group.g.prox(at_point.X - tau * (at_point.gradient + at_point.ATy), tau)
     residual = np.where(np.isfinite(moved), np.abs(moved) / tau, np.inf)
     residual = group.blocks.norms(residual)
     left = np.where(residual > scales.floor, residual - atol[:, None], 0.0)
@@ -174,16 +180,16 @@ def judge_coordinates(group: Group, told: Answers, scales: Scales, atol: Vector)
     return np.column_stack([ratios.max(axis=1), worst])
 
 
-def left_to_gain(group: Group, told: Answers, scales: Scales) -> Vector:
+def left_to_gain(group: Group, at_point: PointEvaluation, scales: Scales) -> Vector:
     """L_i(x_i) − L_i(z_i) of each agent; 0 where a function came without its value."""
-    force, L = told.gradient + told.ATy, group.f.L
+    force, L = at_point.gradient + at_point.ATy, group.f.L
     longest = np.divide(1.0, L, out=np.full_like(L, np.inf), where=(L > 0) & (L < np.inf))[:, None]
     tau = np.minimum(quotients(scales.reach, group.blocks.norms(np.abs(force))), longest)
-    z = group.g.prox(told.X - tau * force, tau)
+    z = group.g.prox(at_point.X - tau * force, tau)
     with np.errstate(invalid="ignore", over="ignore"):
-        terms = [(told.ATy * (told.X - z)).sum(axis=1)]
+        terms = [(at_point.ATy * (at_point.X - z)).sum(axis=1)]
         for part in (group.f, group.g):
-            terms += [values_of(part, told.X), -values_of(part, z)]
+            terms += [values_of(part, at_point.X), -values_of(part, z)]
         gain, noise = sum(terms), ROUNDING * EPS * sum(map(np.abs, terms))
     return np.where(np.isfinite(gain) & (gain > noise), gain, 0.0)
 

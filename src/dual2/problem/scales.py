@@ -16,7 +16,7 @@ from dual2.problem.ingredients import quotients
 
 if TYPE_CHECKING:
     from dual2.functions import Function
-    from dual2.problem.groups import Answers, Group
+    from dual2.problem.groups import Group, PointEvaluation
     from dual2.problem.problem import Problem
 
 Vector = NDArray[np.float64]
@@ -64,29 +64,31 @@ class Scales(NamedTuple):
 
 
 def justified(
-    problem: Problem, asked: list[tuple[Group, Answers]], lam: Vector, rows: CouplingRows
+    problem: Problem, asked: list[tuple[Group, PointEvaluation]], lam: Vector, rows: CouplingRows
 ) -> CouplingRows:
     """The rows with the largest price and the largest size of a variable that data justify."""
     found = np.zeros((len(problem.agents), 2))
-    for group, told in asked:
+    for group, at_point in asked:
         columns = group.A.peaks(1.0 / rows.units)
-        prices = np.divide(told.force, columns, out=np.zeros_like(told.X), where=columns > 0)
+        prices = np.divide(
+            at_point.force, columns, out=np.zeros_like(at_point.X), where=columns > 0
+        )
         found[group.at, 0] = prices.max(axis=1, initial=0.0)
-        found[group.at, 1] = (columns * justified_sizes(group, told)).max(axis=1, initial=0.0)
+        found[group.at, 1] = (columns * justified_sizes(group, at_point)).max(axis=1, initial=0.0)
     price, length = problem.largest(found).tolist()
     own = float(np.max(rows.units * justified_prices(problem.h, lam), initial=0.0))
     return rows._replace(price=max(price, own), length=length)
 
 
-def justified_sizes(group: Group, told: Answers) -> Vector:
+def justified_sizes(group: Group, at_point: PointEvaluation) -> Vector:
     """|x_k| where the domain of g does not allow to double it, or as far as f explains it."""
-    size = np.abs(told.X)
-    short = np.where(size > 0, FLOOR * FLOOR * quotients(size, told.force), TINY)
+    size = np.abs(at_point.X)
+    short = np.where(size > 0, FLOOR * FLOOR * quotients(size, at_point.force), TINY)
     with np.errstate(all="ignore"):
-        doubled = np.abs(group.g.prox(2.0 * told.X, group.blocks.least(short)))
-        start = np.abs(group.f.gradients(np.zeros_like(told.X)))
+        doubled = np.abs(group.g.prox(2.0 * at_point.X, group.blocks.least(short)))
+        start = np.abs(group.f.gradients(np.zeros_like(at_point.X)))
     start = np.where(np.isfinite(start), start, 0.0)
-    forces = np.maximum(np.maximum(np.abs(told.gradient), np.abs(told.ATy)), start)
+    forces = np.maximum(np.maximum(np.abs(at_point.gradient), np.abs(at_point.ATy)), start)
     curvature = group.curvature
     known = np.divide(forces, curvature, out=np.zeros_like(size), where=curvature > 0)
     return np.where(doubled <= 1.5 * size, size, np.minimum(size, CANCELLATION * known))
@@ -108,14 +110,14 @@ def justified_prices(h: Function, lam: Vector) -> Vector:
     return np.where(np.linalg.norm(doubled) <= 1.5 * np.linalg.norm(lam), size, 0.0)
 
 
-def forces_of(group: Group, told: Answers, rows: CouplingRows) -> Vector:
+def forces_of(group: Group, at_point: PointEvaluation, rows: CouplingRows) -> Vector:
     """φ_k of the coordinates of a group."""
     allowed = CANCELLATION * group.A.peaks(1.0 / rows.units) * rows.price
-    return group.blocks.norms(np.maximum(told.force, np.minimum(told.abs_ATy, allowed)))
+    return group.blocks.norms(np.maximum(at_point.force, np.minimum(at_point.abs_ATy, allowed)))
 
 
 def with_threshold_prices(
-    problem: Problem, asked: list[tuple[Group, Answers, Vector]], rows: CouplingRows
+    problem: Problem, asked: list[tuple[Group, PointEvaluation, Vector]], rows: CouplingRows
 ) -> CouplingRows:
     """The rows with the least price that some coordinate feels; with each group its φ_k."""
     least = np.full((len(problem.agents), problem.p), -UNTOUCHED)
@@ -126,13 +128,13 @@ def with_threshold_prices(
 
 
 def scales_of(
-    group: Group, told: Answers, force: Vector, rows: CouplingRows, sizes: Vector
+    group: Group, at_point: PointEvaluation, force: Vector, rows: CouplingRows, sizes: Vector
 ) -> Scales:
     """The scales of :class:`KKT` for the coordinates of a group; ``sizes`` are those of rows."""
     norms, columns = group.blocks.norms, group.A.peaks(1.0 / rows.units)
     least = FLOOR * rows.units * max(float(np.max(sizes / rows.units, initial=0.0)), rows.length)
     blocked = group.A.peaks(quotients(np.ones_like(sizes), np.maximum(sizes, least)))
-    size = np.abs(told.X)
+    size = np.abs(at_point.X)
     reach = np.divide(1.0, blocked, out=size.copy(), where=blocked > 0)
     reach = norms(np.maximum(size, np.broadcast_to(reach, size.shape)))
     size = norms(size)
@@ -146,5 +148,5 @@ def scales_of(
         force,
         np.maximum(size, least) if group.blocks.separate else size,
         reach,
-        norms(FLOOR * np.minimum(told.abs_ATy, columns * rows.price)),
+        norms(FLOOR * np.minimum(at_point.abs_ATy, columns * rows.price)),
     )

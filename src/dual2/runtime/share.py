@@ -152,8 +152,8 @@ def _compare_couplings(share: LocalProblem) -> None:
     Where they may be called differently it also tells whether somebody has a starting point.
     """
     comm = share.comm
-    told = [share.p, share.p**2, not comm.cold][: 2 if comm.transport.alike else 3]
-    own = np.full((len(share.agents), len(told)), told, dtype=np.float64)
+    sizes = [share.p, share.p**2, not comm.cold][: 2 if comm.transport.alike else 3]
+    own = np.full((len(share.agents), len(sizes)), sizes, dtype=np.float64)
     with comm.uncounted():
         first, second, *warm = map(int, share.total(own))
         comm.cold = comm.cold and not any(warm)

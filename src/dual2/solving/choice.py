@@ -112,7 +112,7 @@ class Candidate(NamedTuple):
     lead: Callable[[Size], bool] = lambda size: True
 
 
-class Choice(NamedTuple):
+class MethodChoice(NamedTuple):
     """A method, why it is this one, and whether the problem is known to be in its class.
 
     ``others`` are the methods that go on, one after the other, where this one stalls, or where it
@@ -218,7 +218,7 @@ _LAST = "iD2A"
 # -- the choice --------------------------------------------------------------------------------
 def choose(
     share: LocalProblem, network: AnyNetwork, settings: Settings, tol: float, state: Any = None
-) -> Choice:
+) -> MethodChoice:
     """The method that ``share`` is solved by where none is named.
 
     A state that is continued was made by one method, and that goes on. Settings and parameters
@@ -237,7 +237,7 @@ def choose(
     'iD2A, which knows rho'
     """
     if isinstance(state, Mapping) and (begun := method_of_mark(str(state.get("mark", "")))):
-        return Choice(METHODS[begun], f"{begun}, with which the run that is continued began")
+        return MethodChoice(METHODS[begun], f"{begun}, with which the run that is continued began")
     if wishes := _wishes(settings):
         return _by_wishes(wishes)
     return _by_cost(measure(share, network, tol))
@@ -262,10 +262,10 @@ def _wishes(settings: Settings) -> list[str]:
     return [*said, *(settings.parameters or {})]
 
 
-def _by_wishes(wishes: list[str]) -> Choice:
+def _by_wishes(wishes: list[str]) -> MethodChoice:
     for method in (METHODS[row.method] for row in CANDIDATES):
         if set(wishes) <= set(method.options):
-            return Choice(method, f"{method.name}, which knows {', '.join(wishes)}")
+            return MethodChoice(method, f"{method.name}, which knows {', '.join(wishes)}")
     raise untaken_options(wishes, [METHODS[row.method] for row in CANDIDATES])
 
 
@@ -324,14 +324,14 @@ def _numbers(agent: Agent) -> list[float]:
     return [float(not known), float(flat), float(d), local, ratio**2, *marks]
 
 
-def _by_cost(size: Size) -> Choice:
+def _by_cost(size: Size) -> MethodChoice:
     """The candidate of least cost."""
     leading = [row for row in CANDIDATES if row.lead(size)]
     against = {row.method: row.against(size) for row in leading}
     able = [row for row in leading if not against[row.method]]
     refused = "; ".join(f"not {name}: {why}" for name, why in against.items() if why)
     if not able:
-        return Choice(METHODS[_LAST], f"{_LAST}, as far as it can ({refused})")
+        return MethodChoice(METHODS[_LAST], f"{_LAST}, as far as it can ({refused})")
     best = min(able, key=lambda row: row.predict(size).cost)
     forecasts = ", ".join(_told(row.method, row.predict(size)) for row in able)
     variables, rows = counted(size.variables, "variable"), counted(size.p, "row")
@@ -350,7 +350,7 @@ def _by_cost(size: Size) -> Choice:
         patience = round(_PATIENCE * best.predict(size).rounds)
         reason = f"{reason}; {later[0].method} is next after {patience} rounds"
     others = tuple(METHODS[row.method] for row in later)
-    return Choice(METHODS[best.method], reason, best.complete, others, patience)
+    return MethodChoice(METHODS[best.method], reason, best.complete, others, patience)
 
 
 def _told(name: str, forecast: Forecast) -> str:

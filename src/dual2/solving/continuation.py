@@ -8,11 +8,11 @@ import numpy as np
 
 from dual2.functions import Function
 from dual2.methods.method import Method
-from dual2.solving.choice import Choice
+from dual2.solving.choice import MethodChoice
 from dual2.solving.planning import Start
 from dual2.solving.result import Counts, Result, Status
 
-Attempt = Callable[[Choice, Start, int, float | None], Result]
+Attempt = Callable[[MethodChoice, Start, int, float | None], Result]
 """Runs a choice from a start with so many rounds and seconds."""
 _STUCK = (Status.STALLED, Status.DIVERGED)
 _FINAL = (Status.CONVERGED, Status.INFEASIBLE, Status.UNBOUNDED)
@@ -31,7 +31,7 @@ class Candidates:
     slowest, so that all processes decide alike.
     """
 
-    choice: Choice
+    choice: MethodChoice
     attempt: Attempt
     h: Function
     slowest: Callable[[float], float]
@@ -55,7 +55,7 @@ class Candidates:
             if not self._is_left(spent):
                 break
             method = methods.pop(0)
-            choice = Choice(method, f"{method.name}, since {'; '.join(said)}", able=True)
+            choice = MethodChoice(method, f"{method.name}, since {'; '.join(said)}", able=True)
             rounds, seconds = self.max_rounds - spent.counts.rounds, self.slowest(spent.seconds)
             result = self.attempt(choice, None, rounds, self._time(seconds, methods))
             spent = spent.plus(result)
@@ -149,7 +149,7 @@ def _best_of_all(best: Result, last: Result, said: list[str]) -> Result:
     return best if last.status in _STUCK else replace(best, status=last.status, state=last.state)
 
 
-def _ended(choice: Choice, result: Result) -> str:
+def _ended(choice: MethodChoice, result: Result) -> str:
     ended = str(result.status).replace("_", " ").lower()
     if result.status == Status.MAX_ROUNDS:
         ended = "had not converged"

@@ -23,7 +23,7 @@ from dual2.problem import Problem
 from dual2.problem.ingredients import coupling_response, coupling_step
 from dual2.runtime import LocalProblem, Runtime
 from dual2.solving.balance import Balance, balanced
-from dual2.solving.choice import Choice
+from dual2.solving.choice import MethodChoice
 from dual2.solving.driver import Driver
 from dual2.solving.reductions import Reduction, keeps, reductions_of
 from dual2.solving.restoring import demand_continuable, find_broken, with_present_names
@@ -38,7 +38,7 @@ CURVATURES = 1e4
 
 
 def plan_for(
-    choice: Choice,
+    choice: MethodChoice,
     share: LocalProblem,
     network: AnyNetwork,
     settings: Settings,
@@ -62,25 +62,25 @@ def plan_for(
         reduction, inside = _reduce(method, share, reduce)
     given = dict(settings.parameters or {}) | {"rho": settings.rho}
     plan = method.plan(inside, network, settings)
-    algorithm, runtime, told, said = plan.algorithm, plan.runtime, dict(plan.parameters), []
+    algorithm, runtime, parameters, said = plan.algorithm, plan.runtime, dict(plan.parameters), []
     for name, value in given.items():
-        if isinstance(value, Sourced) and name in told:
-            told[name] = float(value), value.source
+        if isinstance(value, Sourced) and name in parameters:
+            parameters[name] = float(value), value.source
     if choice.reason:
-        told = told | {"method": (told["method"][0], "auto")}
+        parameters = parameters | {"method": (parameters["method"][0], "auto")}
         said.append(f"Method: {choice.reason}.")
     if reduction is not None:
         runtime, how = Runtime(share, network), reduction.explain(share)
         algorithm = ReducedAlgorithm(algorithm, runtime, reduction)
-        told = told | {"reduction": (reduction.name, how)}
+        parameters = parameters | {"reduction": (reduction.name, how)}
         said.append(f"Reduction: {how}.")
     if balance.said:
-        told = told | {"scale": ("powers of two", balance.said)}
+        parameters = parameters | {"scale": ("powers of two", balance.said)}
         said.append(f"Scaling: {balance.said}.")
     said = [*reversed(said), plan.explanation]
     if method.remark:
         said.append(f"{method.name}: {method.remark}.")
-    return Plan(algorithm, runtime, told, "\n".join(said), balance.units, balance.lengths)
+    return Plan(algorithm, runtime, parameters, "\n".join(said), balance.units, balance.lengths)
 
 
 def in_balance(problem: Problem, scale: str = "auto", free: bool = False) -> Balance:

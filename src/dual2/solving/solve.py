@@ -28,7 +28,7 @@ from dual2.runtime import (
 )
 from dual2.runtime.gathering import gather_everywhere
 from dual2.solving.checks import check_limits, check_randomness, check_requests
-from dual2.solving.choice import Choice, choose
+from dual2.solving.choice import MethodChoice, choose
 from dual2.solving.continuation import Candidates
 from dual2.solving.default_network import network_or_default
 from dual2.solving.driver import Driver, Outcome
@@ -182,12 +182,12 @@ def solve(
     if isinstance(method, str) and method.lower() == AUTO:
         choice = choose(share, network, settings, tol, start)
     else:
-        choice = Choice(find_method(method))
+        choice = MethodChoice(find_method(method))
     flat = None if reference is None else flatten(share, empty.point(reference), "reference")
     watched = sys.stderr.isatty() if progress is None else progress
     watched = watched and share.comm.rank == 0
 
-    def attempt(choice: Choice, start: Start, rounds: int, seconds: float | None) -> Result:
+    def attempt(choice: MethodChoice, start: Start, rounds: int, seconds: float | None) -> Result:
         """One method's run, from its plan to its answer."""
         found = choice.method
         given = dict(found.parameters) | parameters

@@ -124,9 +124,9 @@ class StoppingTest:
 
     def _agree(self, judged: Array, request: Request) -> tuple[float, Request]:
         """The largest ratio and the largest request."""
-        told = judged.copy()
-        told[:, 1] = request
-        worst, asked = self.runtime.allreduce_max(told)
+        sent = judged.copy()
+        sent[:, 1] = request
+        worst, asked = self.runtime.allreduce_max(sent)
         return float(worst), _wish(asked)
 
     def _measure(
@@ -153,8 +153,8 @@ class StoppingTest:
         h = self.runtime.problem.h
         if not self._separate:
             s, load, forces = sums
-            told = RowSums(s, load, forces, weight)
-            return judge_rows(h, dual, told, self._rows, self._rounding)[0]
+            sent = RowSums(s, load, forces, weight)
+            return judge_rows(h, dual, sent, self._rows, self._rounding)[0]
         steps = np.empty(len(dual))
         if not row_steps(dual, sums, weight, steps):
             return np.inf
@@ -196,7 +196,7 @@ class StoppingTest:
         prices = [dual, np.where(dust, 0.0, dual), none] if np.any(dual[dust]) else [dual, none]
         if problem.h.proximable:  # s = 0 shows best what rounding did to the price
             prices.insert(1, dual - coupling_response(problem.h, none, dual, 1.0))
-        pulls = (self._norms * np.abs(dual)).sum(axis=1)
+        abs_ATy = (self._norms * np.abs(dual)).sum(axis=1)
         least = _NEARLY * self.tol * self.runtime.judge(x, none, self._bounds)[:, 1]
-        matters = problem.anywhere(bool(np.any(pulls > least)))
+        matters = problem.anywhere(bool(np.any(abs_ATy > least)))
         return prices if matters else prices[::-1]

@@ -119,7 +119,7 @@ class CoCoA(SumLoop):
         self.offered = self.ax + gamma * (ax - self.ax)
         return self.offered
 
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         self.ax = self.offered
         self._step_to(total)
 

@@ -50,7 +50,7 @@ class Fista(SumLoop):
         starts = rt.block.xptr[:-1]
         return np.hstack([rt.products(self.next), np.add.reduceat(scalars, starts, axis=1).T])
 
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         s, (uphill, moved) = total[:-2], total[-2:]
         change = s - self.s_ahead
         bend = float((self.h.grad(s) - self.price) @ change)

@@ -58,7 +58,7 @@ class SharingADMM(SumLoop):
         self.local.argmin(self.next, self.q - 2.0 * self.u, self.ax)
         return self.ax
 
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         self.q, self.mean = self.ax + self.u, total / self.n + self.u
         self._arrive(total)
 
@@ -102,7 +102,7 @@ class AndersonADMM(SharingADMM):
         inner += [(change * v).sum(axis=1) for v in known]
         return np.column_stack([ax, *inner])
 
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         p, memory = self.runtime.p, len(self.gram)
         s, size = total[:p], float(total[p])
         right, column = np.split(total[p + 1 :], [memory + 1])

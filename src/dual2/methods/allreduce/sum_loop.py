@@ -74,7 +74,7 @@ class SumLoop(ExactSumMethod):
     """A method on one block of agents; each call of ``advance`` is at least one sum.
 
     Subclasses begin in ``_place``, say in ``_offer`` what they put into the next sum and in
-    ``_take`` what follows from it; ``kept`` names their attributes (arrays, numbers) that make up
+    ``_unpack`` what follows from it; ``kept`` names their attributes (arrays, numbers) that make up
     the state beside x and :class:`SumState`. ``priced`` says that λ = ∇h(s) at every point.
 
     Parameters
@@ -110,7 +110,7 @@ class SumLoop(ExactSumMethod):
         """Compute ``next``; rows of A_i x_i of it, then the method's own scalars."""
 
     @abstractmethod
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         """What follows from the sum of the offers; a step that is taken ends in ``_step_to``."""
 
     def explain(self) -> str:
@@ -178,14 +178,14 @@ class SumLoop(ExactSumMethod):
             self._begin(products, self._add(products))
             return
         offer = self._offer()
-        total = self._add(np.hstack([offer, self._tell()]))
+        total = self._add(np.hstack([offer, self._message()]))
         width = offer.shape[1]
         if not np.isfinite(total).all():
             self._update(status=RunStatus.DIVERGED)
         elif self._met(total[width:]):
             self._update(status=RunStatus.CONVERGED)
         else:
-            self._take(total[:width])
+            self._unpack(total[:width])
             self._judge_progress()
 
     def _add(self, rows: Array) -> Array:
@@ -200,14 +200,14 @@ class SumLoop(ExactSumMethod):
         self._asked = read_request(total[-REQUESTS:])
         return total[:-REQUESTS]
 
-    def _tell(self) -> Array:
+    def _message(self) -> Array:
         """How well the present x answers λ: ratio, whether it exceeds the tolerance, the load."""
         rt = self.runtime
         ratios = np.minimum(rt.judge(self.x, self.current.lam, self._bounds)[:, 0], _BEYOND)
-        told = np.column_stack([ratios, ratios > self.current.strict * self.tol])
+        message = np.column_stack([ratios, ratios > self.current.strict * self.tol])
         if not self.current.nearly_met or self.priced:
-            return told
-        return np.hstack([told, rt.loads(self.x)[1]])
+            return message
+        return np.hstack([message, rt.loads(self.x)[1]])
 
     @cached_property
     def _bounds(self) -> Bounds:
@@ -219,17 +219,17 @@ class SumLoop(ExactSumMethod):
         """With tol = 0 nothing passes but what atol forgives."""
         return ROUNDING if self.tol > 0 else 0.0
 
-    def _met(self, told: Array) -> bool:
+    def _met(self, total: Array) -> bool:
         """Whether agents and rows meet the tolerance at the present point."""
-        told_load = len(told) > 2
-        self._update(kkt=float(told[0]))
-        close = self.current.kkt <= NEARLY * self.tol or told[1] == 0
+        has_load = len(total) > 2
+        self._update(kkt=float(total[0]))
+        close = self.current.kkt <= NEARLY * self.tol or total[1] == 0
         self._update(nearly_met=bool(self.current.nearly_met or close))
-        if told[1] > 0 or not (self.priced or told_load):
+        if total[1] > 0 or not (self.priced or has_load):
             return False
-        if told_load:
+        if has_load:
             none = np.zeros_like(self.current.s)
-            sums = RowSums(self.current.s, told[2:], none, none)
+            sums = RowSums(self.current.s, total[2:], none, none)
             rows = judge_rows(self.h, self.current.lam, sums, self.atol, self._rounding)[0]
             self._update(kkt=max(self.current.kkt, rows))
             return rows <= self.current.strict * self.tol
@@ -287,7 +287,7 @@ def _plan(
 ) -> Plan:
     """The algorithm with its parameters, and what is said about them."""
     values = Values(declared, problem, network, settings)
-    told = values.table()
+    table = values.table()
     runtime = Runtime(problem, network)
     algorithm = make(runtime, values)
-    return plan_exact_sum_method(algorithm, runtime, settings, told, summary, algorithm.explain())
+    return plan_exact_sum_method(algorithm, runtime, settings, table, summary, algorithm.explain())

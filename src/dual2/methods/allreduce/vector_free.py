@@ -71,7 +71,7 @@ class VectorFree(SumLoop):
             self._update(sums=self.current.sums + 1)
             total = self._add(self._offer())
             if np.isfinite(total).all():
-                self._take(total)
+                self._unpack(total)
                 self._judge_progress()
             else:
                 self._update(status=RunStatus.DIVERGED)
@@ -80,8 +80,8 @@ class VectorFree(SumLoop):
         """Sum the inner products with what is new; whether the run ends here."""
         m = self.memory
         new = [m - 1, 2 * m - 1, 2 * m] if self.count else [2 * m]
-        told = self._inner(np.vstack([self.basis * self.basis[k] for k in new]))
-        total = self.runtime.allreduce_sum(np.hstack([told, self._tell()]))
+        products = self._inner(np.vstack([self.basis * self.basis[k] for k in new]))
+        total = self.runtime.allreduce_sum(np.hstack([products, self._message()]))
         if not np.isfinite(total).all():
             self._update(status=RunStatus.DIVERGED)
         elif self._met(total[-2:]):
@@ -107,7 +107,7 @@ class VectorFree(SumLoop):
             return self.steep
         return math.sqrt(self.gram[-1, -1]) or 1.0
 
-    def _take(self, total: Array) -> None:
+    def _unpack(self, total: Array) -> None:
         p, m = self.runtime.p, self.memory
         product, slopes = total[:p], total[p:]
 
