@@ -38,7 +38,7 @@ def cluster(request):
 def own_modules_found():
     """Processes started meanwhile import the modules of the tests."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support"), prepend=os.pathsep)
+        patch.setenv("PYTHONPATH", str(Path(__file__).parents[1]), prepend=os.pathsep)
         yield
 
 

@@ -35,7 +35,7 @@ def test_the_printed_engine_gives_the_bits_of_one_process(tmp_path):
     assert len([line for line in engine.splitlines() if line]) <= 46
     script, answer = tmp_path / "engine.py", tmp_path / "x.npy"
     script.write_text(PROGRAM.format(engine=engine))
-    tests = __file__.rpartition("/clusters/")[0] + "/support"
+    tests = __file__.rpartition("/clusters/")[0]
     line = [sys.executable, str(script), tests, str(answer)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=LIMIT, env=variables())
     assert done.returncode == 0, done.stderr
