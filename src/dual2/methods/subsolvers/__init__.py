@@ -2,7 +2,7 @@
 
 from dual2.methods.subsolvers.exact_subproblems import Exact
 from dual2.methods.subsolvers.idapg import IDAPG
-from dual2.methods.subsolvers.prediction import (
+from dual2.methods.subsolvers.predicted_costs import (
     Costs,
     Prediction,
     predict,

@@ -1,7 +1,8 @@
 """The subproblem solvers, one record each: what it needs, how h* enters, its bounds, its class.
 
-From its bounds follow the predicted cost of iD2A with it, and the choice (:mod:`.prediction`). The
-complexity table lists chosen combinations; the records are how its rows are made.
+From its bounds follow the predicted cost of iD2A with it, and the choice
+(:mod:`.predicted_costs`). The complexity table lists chosen combinations; the records are how its
+rows are made.
 """
 
 import math
