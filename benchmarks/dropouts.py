@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 from common.report import Report, parse
 from dropouts import Deaths, Killed, N, answer_without, make_offices, run_all
 from dual2.errors import PeerError
