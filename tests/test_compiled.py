@@ -17,10 +17,11 @@ from scipy.sparse.linalg import aslinearoperator
 import dual2 as d2
 import mpi_runs
 from dual2 import kernel_cache, shipped_kernels
-from dual2.compiling import Watcher
+from dual2.compiling import Watcher, working_clock
 from dual2.engine.local import SPARSE_A
 from dual2.engine.pack import pack
 from dual2.functions.kernels import prox_block, prox_separable
+from dual2.methods.deadline import Deadline, OutOfTime
 from dual2.methods.local.closed_form import find_curvatures, mark_triangle_entries
 from dual2.methods.local.solver_kind import CLOSED_FORM_SOLVER, NUMPY_SOLVER
 from dual2.methods.subsolvers.idapg_kernel import idapg_steps
@@ -208,6 +209,23 @@ def test_the_collector_pauses_and_one_line_says_why(monkeypatch, capsys):
         said = capsys.readouterr()
         assert (said.out, said.err.count("\n")) == ("", lines)
         assert ("Compiling" in said.err) == bool(lines)
+
+
+def test_limits_of_time_leave_compiling_out(monkeypatch):
+    """A run of which half a second of work is left goes on after an hour of compiling."""
+    watcher, now = Watcher(), [100.0]
+    monkeypatch.setattr("dual2.compiling.WATCHER", watcher)
+    for clock in ("perf_counter", "monotonic"):
+        monkeypatch.setattr(f"time.{clock}", lambda: now[0])
+    deadline = Deadline(working_clock() + 0.5)
+    watcher.on_start(compiling("dual2"))
+    now[0] += 3600.0
+    deadline.look()
+    watcher.on_end(compiling("dual2"))
+    deadline.look()
+    now[0] += 1.0
+    with pytest.raises(OutOfTime):
+        deadline.look()
 
 
 def test_moments_of_compiling_are_not_worth_a_word(capsys):

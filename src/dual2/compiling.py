@@ -35,6 +35,12 @@ class Watcher(event.Listener):
         """Whether a kernel compiles at this moment."""
         return self._depth > 0
 
+    @property
+    def spent(self) -> float:
+        """Seconds of compiling so far."""
+        with self._lock:
+            return self._spent + (time.monotonic() - self._since if self._depth else 0.0)
+
     def on_start(self, event: Any) -> None:
         """A kernel begins to compile, perhaps one that another one calls."""
         with self._lock:
@@ -114,3 +120,15 @@ def is_compiling() -> bool:
     False
     """
     return WATCHER.busy
+
+
+def working_clock() -> float:
+    """Seconds of a clock that stands still while kernels compile: limits of time are of the rest.
+
+    Examples
+    --------
+    >>> before = working_clock()
+    >>> working_clock() >= before
+    True
+    """
+    return time.perf_counter() - WATCHER.spent

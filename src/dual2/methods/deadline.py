@@ -1,11 +1,12 @@
 """The end of a run's time, looked for between a few agents of one sum."""
 
 import math
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+
+from dual2.compiling import working_clock
 
 Array = np.ndarray
 BETWEEN_LOOKS = 4
@@ -18,14 +19,14 @@ class OutOfTime(Exception):
 
 @dataclass(frozen=True)
 class Deadline:
-    """When time ends, by ``time.perf_counter``.
+    """When time ends, by :func:`dual2.compiling.working_clock`.
 
     Examples
     --------
     >>> rows, out = np.arange(10), np.zeros((10, 2))
     >>> [len(some) for some, _ in Deadline().pieces(rows, out, threads=1)]
     [10]
-    >>> [len(some) for some, _ in Deadline(time.perf_counter() + 60).pieces(rows, out, threads=1)]
+    >>> [len(some) for some, _ in Deadline(working_clock() + 60).pieces(rows, out, threads=1)]
     [4, 4, 2]
     """
 
@@ -33,7 +34,7 @@ class Deadline:
 
     def look(self) -> None:
         """Raise OutOfTime if time has ended."""
-        if self.end < math.inf and time.perf_counter() >= self.end:
+        if self.end < math.inf and working_clock() >= self.end:
             raise OutOfTime
 
     def pieces(self, rows: Array, out: Array, threads: int) -> Iterator[tuple[Array, Array]]:

@@ -1,6 +1,5 @@
 """Loops over exact sums: their counts, saved states and ends."""
 
-import time
 from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import fields, replace
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dual2.compiling import working_clock
 from dual2.methods.method import Algorithm, Plan, SelfTerminating, TerminationReport
 from dual2.methods.parameters import Settings, Sources
 from dual2.methods.run_status import RunStatus
@@ -103,9 +103,9 @@ class ExactSumMethod(SelfTerminating):
 
     def advance(self, rounds: int, seconds: float) -> None:
         """Sums until ``rounds`` exchanges, the end, or for about ``seconds``; at least one."""
-        end, first = min(time.perf_counter() + seconds, self.deadline.end), True
+        end, first = min(working_clock() + seconds, self.deadline.end), True
         while not self.current.status and self.rounds < max(rounds, 1):
-            if not first and time.perf_counter() >= end:
+            if not first and working_clock() >= end:
                 break
             first = False
             self._sum()

@@ -5,13 +5,13 @@ the loop pauses. So a run that was cut and continued equals one that was not.
 """
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from dual2.compiling import working_clock
 from dual2.methods.deadline import Deadline
 from dual2.methods.method import Plan, SelfTerminating
 from dual2.solving.interrupts import on_interrupt
@@ -177,18 +177,18 @@ class Driver:
 
     def _advance(self) -> Residual | None:
         """Work up to the next pause, by the clock; test where a test is due."""
-        s, begun = self.schedule, time.perf_counter()
+        s, begun = self.schedule, working_clock()
         if self._self_terminating is not None:
             return self._advance_self_terminating(self._self_terminating, begun)
         target = min(s.test, self.max_rounds, s.trace if self.record else s.test)
         self.algorithm.advance(target, CHUNK_SECONDS)
         rounds, found = self.algorithm.rounds, None
         if rounds >= s.test:
-            seconds = s.seconds + time.perf_counter() - begun
+            seconds = s.seconds + working_clock() - begun
             request = self._request(seconds) if self._own_finite() else Request.BROKEN
             found = self.stopping.test(*self.point, rounds >= s.milestone, request)
             s.test = max(int(rounds * _TEST_RATIO), rounds + 5 * self.stride)
-        s.seconds += time.perf_counter() - begun
+        s.seconds += working_clock() - begun
         return found
 
     def _advance_self_terminating(self, algorithm: SelfTerminating, begun: float) -> Residual:
@@ -197,7 +197,7 @@ class Driver:
         if self._alone and self.time_limit is not None:
             algorithm.deadline = Deadline(begun + self.time_limit - self.schedule.seconds)
         self.algorithm.advance(self.algorithm.rounds + self.stride, CHUNK_SECONDS)
-        self.schedule.seconds += time.perf_counter() - begun
+        self.schedule.seconds += working_clock() - begun
         found = algorithm.report
         self.separator, self.ray = found.separator, found.ray
         met = found.status == Status.CONVERGED

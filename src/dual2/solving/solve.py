@@ -100,8 +100,8 @@ def solve(
     max_rounds : int
         Most exchanges with the neighbours.
     time_limit : float, optional
-        Most seconds (recording excluded). Compiling a method's kernels at their first use counts,
-        but is not cut short: a run with a cold cache may end after its first steps.
+        Most seconds. Recording and the compiling of kernels at their first use do not count. The
+        set-up before the iterations and the certificate after them come on top.
     constants : {"tight", "paper"}
         Which constants of F_ρ to use.
     accuracy : {"auto", "relative", "paper", "literal"}
