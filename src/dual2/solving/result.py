@@ -33,7 +33,7 @@ ADVICE = {
         "Loosen tol, or continue with start=result and a larger max_rounds (it counts all rounds)."
     ),
     Status.TIME_LIMIT: (
-        "Loosen tol, or continue with start=result and a larger time_limit (it counts the seconds of all parts)."
+        "Loosen tol, or continue with start=result and a larger time_limit (it counts all runs)."
     ),
     Status.STALLED: (
         "Neither the residual falls nor the price moves: the rounding errors of these data may be "
