@@ -20,8 +20,9 @@ import dual2 as d2
 from dual2.cli import main
 from dual2.errors import Dual2Error
 from dual2.parties.checking import check_party
+from dual2.parties.opening import make_transport, open_manager
 from dual2.parties.party import read_party
-from dual2.parties.session import make_transport, open_manager, run_party
+from dual2.parties.session import run_party
 from dual2.parties.study import read_study
 from dual2.runtime.peers.identity import make_trial
 from dual2.runtime.peers.journal import Journal

@@ -13,7 +13,7 @@ from dual2.bench.imported import call, method_called
 from dual2.bench.latex import latex_table
 from dual2.bench.run_case import machine_of, run_case
 from dual2.bench.store import StoredRun
-from dual2.bench.summary import Line, summarise, summary_csv
+from dual2.bench.summary import SummaryLine, summarise, summary_csv
 from dual2.errors import Dual2Error, ProblemError
 from dual2.files import write_atomically
 from dual2.methods.method import Method
@@ -40,7 +40,7 @@ class Benchmark:
 
     runs: list[StoredRun]
     """One for each problem, network, method and seed."""
-    lines: list[Line]
+    lines: list[SummaryLine]
     """One for each problem, network and method: medians over the seeds."""
 
     def csv(self) -> str:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from dual2.bench.summary import Line
+from dual2.bench.summary import SummaryLine
 from dual2.solving.result import Status
 
 HEAD = (
@@ -43,7 +43,7 @@ def escaped(text: str) -> str:
     return "".join(_SPELLED.get(letter, letter) for letter in text)
 
 
-def latex_table(lines: Sequence[Line], remark: str) -> str:
+def latex_table(lines: Sequence[SummaryLine], remark: str) -> str:
     """Medians over the seeds, a group of rows for each problem and network; fewest rounds bold.
 
     ``lines``: of :func:`dual2.bench.summary.summarise`; ``remark``: a comment on top.
@@ -70,7 +70,7 @@ def latex_table(lines: Sequence[Line], remark: str) -> str:
     )
 
 
-def _row(line: Line, place: str, least: float) -> str:
+def _row(line: SummaryLine, place: str, least: float) -> str:
     rounds = _number(line.costs["rounds"])
     if math.isfinite(least) and line.costs["rounds"] == least:
         rounds = rf"\textbf{{{rounds}}}"

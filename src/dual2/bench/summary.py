@@ -23,7 +23,7 @@ COSTS |= {"local": LOCAL, "coupling": COUPLING, "floats": ("floats",)}
 
 
 @dataclass(frozen=True)
-class Line:
+class SummaryLine:
     """One method on one problem and network."""
 
     # problem, network, method: where and what
@@ -43,7 +43,7 @@ class Line:
         return self.sample.case.group
 
 
-def summarise(runs: Iterable[StoredRun]) -> list[Line]:
+def summarise(runs: Iterable[StoredRun]) -> list[SummaryLine]:
     """One line for each group and label, in order of appearance.
 
     Examples
@@ -63,14 +63,14 @@ def summarise(runs: Iterable[StoredRun]) -> list[Line]:
     return [_line(members) for members in cells.values()]
 
 
-def _line(runs: Sequence[StoredRun]) -> Line:
+def _line(runs: Sequence[StoredRun]) -> SummaryLine:
     case = runs[0].case
     kinds = (*COSTS, "seconds")  # infinite costs cannot be averaged: the larger middle one
     costs = {kind: median_high(cost(run, kind) for run in runs) for kind in kinds}
     where = str(case.notes.get("problem", case.group)), str(case.notes.get("network", ""))
     statuses = dict(Counter(run.status for run in runs))
     rounds = quartiles([cost(run, "rounds") for run in runs])
-    return Line(*where, case.label, statuses, costs, rounds, runs[0])
+    return SummaryLine(*where, case.label, statuses, costs, rounds, runs[0])
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
@@ -96,7 +96,7 @@ def cost(run: StoredRun, kind: str) -> float:
     return float(sum(run.counts[name] for name in COSTS[kind]))
 
 
-def summary_csv(lines: Sequence[Line]) -> str:
+def summary_csv(lines: Sequence[SummaryLine]) -> str:
     """The table as CSV; a cost is empty where the median run did not converge."""
     rows = []
     for line in lines:
@@ -110,7 +110,7 @@ def summary_csv(lines: Sequence[Line]) -> str:
     return to_csv([*head, "rounds_q1", "rounds_q3"], rows)
 
 
-def summary_figure(lines: Sequence[Line], title: str) -> "Figure":
+def summary_figure(lines: Sequence[SummaryLine], title: str) -> "Figure":
     """Rounds to the tolerance: one row per problem and network, one marker per method."""
     places = list(dict.fromkeys(line.place for line in lines))
     methods = {line.method: line.sample for line in reversed(lines)}

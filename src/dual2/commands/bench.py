@@ -33,7 +33,7 @@ from dual2.bench.study import (
     study_figure,
     two,
 )
-from dual2.bench.summary import Line, summarise, summary_csv, summary_figure
+from dual2.bench.summary import SummaryLine, summarise, summary_csv, summary_figure
 from dual2.commands.common_options import Force, plain_table
 from dual2.errors import Dual2Error, counted
 from dual2.files import refuse_existing, write_atomically
@@ -158,7 +158,7 @@ def _refuse_foreign(
             refuse_existing(folder / f"{name}.{suffix}", own)
 
 
-def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -> None:
+def _write(plan: Config, folder: Path, lines: list[SummaryLine], grown: list[Growth]) -> None:
     """Tables on the screen, the same as CSV, and figures."""
     screen = Console(width=max(Console().width, WIDTH))
     screen.print(_table(lines, plan.title))
@@ -172,7 +172,9 @@ def _write(plan: Config, folder: Path, lines: list[Line], grown: list[Growth]) -
         write_figure(study_figure(grown, plan.title), folder / "studies.png")
 
 
-def _write_for_print(folder: Path, lines: list[Line], runs: list[StoredRun], made: str) -> None:
+def _write_for_print(
+    folder: Path, lines: list[SummaryLine], runs: list[StoredRun], made: str
+) -> None:
     """The table for LaTeX and the figure with bands; each says what it was made from."""
     write_atomically(folder / "summary.tex", latex_table(lines, made))
     figure = bands_figure(runs)
@@ -180,7 +182,7 @@ def _write_for_print(folder: Path, lines: list[Line], runs: list[StoredRun], mad
         write_figure(figure, folder / f"curves.{suffix}", made)
 
 
-def _table(lines: list[Line], title: str) -> Table:
+def _table(lines: list[SummaryLine], title: str) -> Table:
     """The summary; a problem and its network are named once."""
     numbers = ("rounds", "seconds")
     table = plain_table(title, ("problem", "network", "method", *numbers, "runs"), numbers)

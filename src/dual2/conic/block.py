@@ -190,10 +190,12 @@ class Block:
             return sp.csr_array(D @ self.H @ D)
         return self.H * c**2 if self.H.ndim == 2 else self.H * c[:, :, None] * c[:, None, :]
 
-    def largest_cost(self) -> float:
-        """Of all entries of q and H."""
+    def extreme_costs(self) -> tuple[float, float]:
+        """The least and the largest of all entries of q and H that are not 0; 0 if all are."""
         data = self.H.data if sp.issparse(self.H) else self.H
-        return max(np.abs(self.q).max(initial=0.0), np.abs(data).max(initial=0.0))
+        sizes = np.abs(np.concatenate([np.ravel(self.q), np.ravel(data)]))
+        sizes = sizes[sizes > 0]
+        return (float(sizes.min()), float(sizes.max())) if sizes.size else (0.0, 0.0)
 
     def final(self, scale: float, pattern: SchurPattern) -> "Block":
         """The objective multiplied by a number; S has these entries."""

@@ -5,7 +5,8 @@ and Todd (*SIAM J. Optim.* 1998). Rows stay in the local linear system with −W
 eliminated, they would square its condition number.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -107,13 +108,16 @@ class RowScaling:
     rows: ConicRows
     t: Array
     y: Array
-    plain: Array = field(init=False)
-    cones: tuple[ConeScaling, ...] = field(init=False)
 
-    def __post_init__(self) -> None:
-        plain = plain_rows(self.rows)
-        cones = tuple(ConeScaling(self.t[k], self.y[k]) for k in self.rows.cones)
-        vars(self).update(plain=plain, cones=cones)
+    @cached_property
+    def plain(self) -> Array:
+        """Which rows are inequalities outside cones."""
+        return plain_rows(self.rows)
+
+    @cached_property
+    def cones(self) -> tuple[ConeScaling, ...]:
+        """The scaling of each cone."""
+        return tuple(ConeScaling(self.t[k], self.y[k]) for k in self.rows.cones)
 
     def inverse_entries(self) -> Array:
         """Θ⁻¹ at ``rows.scaling_places``: t/y for inequalities, W² for cones, 0 for equations."""

@@ -80,7 +80,7 @@ def equilibrated_block(form: StandardForm) -> Block:
     block = single_block(np.zeros(0, np.int64), none, form)
     for _ in range(ROUNDS):
         block = block.equilibrated(_NONE)
-    cost = block.largest_cost()
+    cost = block.extreme_costs()[1]
     return block.final(1.0 / cost if cost > 0 else 1.0, SchurPattern.full(0))
 
 

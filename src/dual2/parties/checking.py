@@ -7,8 +7,8 @@ import time
 from dataclasses import dataclass, replace
 
 from dual2.errors import Dual2Error, PeerError
+from dual2.parties.opening import open_manager
 from dual2.parties.party import Party
-from dual2.parties.session import open_manager
 from dual2.parties.study import versions_in_words
 from dual2.runtime.peers.connection_manager import ConnectionManager
 from dual2.runtime.peers.folder import lock

@@ -146,7 +146,9 @@ class Constants:
     def __post_init__(self) -> None:
         inner = momentum(condition(self.L_phi, self.mu_phi, self.mapping))
         kappa = self.L_F / self.mu_F if self.mu_F > 0 else math.inf
-        vars(self).update(kappa_F=kappa, outer_momentum=momentum(kappa), inner_momentum=inner)
+        known = {"kappa_F": kappa, "outer_momentum": momentum(kappa), "inner_momentum": inner}
+        for name, value in known.items():
+            object.__setattr__(self, name, value)  # frozen, and derived from the other fields
 
 
 def condition(L: float, mu: float, mapping: str) -> float:

@@ -50,14 +50,14 @@ class Formula:
 
     @cached_property
     def _term(self) -> Term:
-        return _Reader(_TOKEN.findall(self.text)).product()
+        return _FormulaReader(_TOKEN.findall(self.text)).product()
 
     def __call__(self, numbers: Numbers) -> float:
         """Value at the given numbers; infinite or NaN where they are, never an error for that."""
         return self._term(numbers)
 
 
-class _Reader:
+class _FormulaReader:
     """Recursive descent over the tokens of a formula."""
 
     def __init__(self, tokens: list[str]) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 Array = np.ndarray
 ROUNDS = 4
 """Rounds of equilibration."""
-COSTS = 1e-8, 1e8
-"""Within which the objective is scaled."""
+COSTS, LEAST_COST = (1e-8, 1e8), 1e-10
+"""Within which the objective is scaled; part of the largest cost from which others count."""
 
 
 class Units(NamedTuple):
@@ -49,7 +49,7 @@ class Units(NamedTuple):
 def agree_on_units(agents: Agents) -> tuple[Units, list[Block], SchurFactors]:
     """Four maxima and a sum; the units, the blocks in them, and the factors of S."""
     p, blocks, factors = agents.p, agents.plain, []
-    scales, sizes = np.ones(p), np.zeros(p + 1)
+    scales, sizes = np.ones(p), np.zeros(p + 2)
     for _ in range(ROUNDS):
         sizes = _largest_in_rows(agents, blocks)
         root = np.sqrt(np.where(sizes[:p] > 0, sizes[:p], 1.0))
@@ -57,7 +57,7 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block], SchurFactors]:
         factors.append(wanted / scales)
         scales = wanted
         blocks = [block.equilibrated(factors[-1]) for block in blocks]
-    cost = float(np.clip(1.0 / sizes[p], *COSTS)) if sizes[p] > 0 else 1.0
+    cost = _cost_scale(largest=sizes[p], smallest=1.0 / sizes[p + 1] if sizes[p + 1] > 0 else 0.0)
     places = p * (p + 1) // 2 if p >= LEAST_ROWS else 0
     total = agents.runtime.allreduce_filled(p + 3 + places, _fill_offsets(agents, places))
     agents.sums += 1
@@ -73,18 +73,35 @@ def agree_on_units(agents: Agents) -> tuple[Units, list[Block], SchurFactors]:
 
 
 def _largest_in_rows(agents: Agents, blocks: list[Block]) -> Array:
-    """Largest entry of every row over all agents, and the largest cost.
+    """Largest entry of every row over all agents, the largest cost, the inverse of the least.
 
     The entry 1 of h's slack counts where no agent has one: its column takes any unit, and a row of
     1e-9 must not look like one of size 1.
     """
-    rows = np.zeros((agents.runtime.n, agents.p + 1))
+    rows = np.zeros((agents.runtime.n, agents.p + 2))
     for block in blocks[:-1]:
-        rows[block.places, :-1] = block.A.largest_in_rows()
-        rows[block.places, -1] = block.largest_cost()
+        rows[block.places, :-2] = block.A.largest_in_rows()
+        rows[block.places, -2:] = _extreme_costs(block)
     sizes, public = agents.runtime.allreduce_max(rows), blocks[-1]
-    found = np.where(sizes[:-1] > 0, sizes[:-1], public.A.largest_in_rows()[0])
-    return np.append(found, max(sizes[-1], public.largest_cost()))
+    found = np.where(sizes[:-2] > 0, sizes[:-2], public.A.largest_in_rows()[0])
+    return np.append(found, np.maximum(sizes[-2:], _extreme_costs(public)))
+
+
+def _extreme_costs(block: Block) -> Array:
+    """The largest cost, and the inverse of the least that is not 0."""
+    least, largest = block.extreme_costs()
+    return np.array([largest, 1.0 / least if least > 0 else 0.0])
+
+
+def _cost_scale(largest: float, smallest: float) -> float:
+    """The unit of the objective: between its largest and its smallest coefficients.
+
+    Scaled by the largest alone, costs of 1e-11 would vanish beside the regularisation.
+    """
+    if not largest > 0:
+        return 1.0
+    middle = np.sqrt(largest * max(smallest, LEAST_COST * largest))
+    return float(np.clip(1.0 / middle, *COSTS))
 
 
 def _fill_offsets(agents: Agents, places: int) -> Callable[[Array, Array], None]:
