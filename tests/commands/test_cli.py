@@ -139,6 +139,7 @@ def test_reproduce_quick(tmp_path, capsys, monkeypatch):
     assert "skipped: exp1, APAPC-Chebyshev: APAPC-Chebyshev cannot solve" in told
     files = {path.name for path in out.iterdir()}
     assert files == {f"exp1.{end}" for end in ("csv", "json", "png", "pdf")} | {
+        "claims.csv",
         "exp1-paper.pdf",
         "exp1-paper.png",
         "plan.json",

@@ -124,11 +124,11 @@ def parse_config(text: str, name: str, folder: Path = Path()) -> Config:
     ``text``: TOML; ``name``: what errors call it: a path, or any other name; ``folder``: where the
     paths of problem folders start.
     """
-    found = _Reader(name, folder, parse_toml(text, name)).config()
+    found = _ConfigReader(name, folder, parse_toml(text, name)).config()
     return replace(found, text=text, folder=folder)
 
 
-class _Reader(Checks):
+class _ConfigReader(Checks):
     """Reads a document part by part."""
 
     def __init__(self, name: str, folder: Path, document: Table) -> None:

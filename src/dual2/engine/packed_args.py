@@ -71,7 +71,7 @@ class PackedArgs:
     Examples
     --------
     >>> from collections import namedtuple
-    >>> Loan(namedtuple("Pair", "x y")(1.5, np.arange(3))).y.tolist()
+    >>> PackedArgs(namedtuple("Pair", "x y")(1.5, np.arange(3))).y.tolist()
     [0, 1, 2]
     """
 
