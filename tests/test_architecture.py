@@ -45,7 +45,7 @@ def test_a_step_names_a_function_of_its_file(file, name):
 
 def test_the_page_has_three_paths():
     assert len(STEPS) > 30
-    assert PAGE.count("```text") == 4  # the layers, and a picture of each path
+    assert PAGE.count("```text") == 3  # a picture of each path
 
 
 def test_every_file_that_the_page_names_exists():
