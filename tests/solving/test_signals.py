@@ -13,7 +13,7 @@ import pytest
 
 from dual2.bench import workers
 from dual2.processes import launch
-from dual2.solving.interrupts import ending_on_request
+from dual2.solving.interrupts import ending_on_request, on_interrupt
 
 MOST = 60.0
 """Seconds after which what is waited for ends by itself."""
@@ -74,3 +74,21 @@ def test_the_suite_may_be_started_with_signals_ignored():
     assert found.returncode == 0, found.stderr
     plain = subprocess.run([sys.executable, "-c", SHOW], capture_output=True, text=True)
     assert found.stdout.strip() == plain.stdout.strip()
+
+
+def test_a_signal_that_comes_while_handlers_are_installed_is_a_request(monkeypatch):
+    """Between the first handler and the block: the earlier handlers come back, nothing fails."""
+    asked, install, before = [], signal.signal, signal.getsignal(signal.SIGINT)
+    early = []
+
+    def installed(number, new):
+        found = install(number, new)
+        if number == signal.SIGINT and not early:
+            early.append(number)
+            new(number, None)
+        return found
+
+    monkeypatch.setattr(signal, "signal", installed)
+    with on_interrupt(lambda: asked.append(1)):
+        assert asked == [1] and early
+    assert signal.getsignal(signal.SIGINT) is before

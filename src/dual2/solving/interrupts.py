@@ -45,21 +45,24 @@ def on_interrupt(request: Callable[[], None]) -> Iterator[None]:
     def handler(number: int, frame: Any) -> None:
         request()
         for other, previous in before.items():
-            signal.signal(other, previous)
+            signal.signal(other, signal.SIG_DFL if previous is None else previous)
 
     alike = {n for n in ENDING if signal.getsignal(n) is signal.default_int_handler}
-    with _handled(dict.fromkeys({signal.SIGINT, *alike}, handler)) as before:
+    # Known before the first handler is there: a signal may come while they are installed.
+    before = {n: signal.getsignal(n) for n in {signal.SIGINT, *alike}}
+    with _handled(dict.fromkeys(before, handler)):
         yield
 
 
 @contextmanager
-def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[dict[signal.Signals, Any]]:
+def _handled(handlers: dict[signal.Signals, Any]) -> Iterator[None]:
     """Install handlers, and the previous ones again in the end; only the main thread may."""
-    before: dict[signal.Signals, Any] = {}
-    if threading.current_thread() is threading.main_thread():
-        before = {number: signal.signal(number, new) for number, new in handlers.items()}
+    may = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in handlers} if may else {}
     try:
-        yield before
+        for number in before:
+            signal.signal(number, handlers[number])
+        yield
     finally:
         for number, previous in before.items():
             signal.signal(number, signal.SIG_DFL if previous is None else previous)
